@@ -1,0 +1,321 @@
+"""The loop: draft, verify, commit, rollback, until every row is done.
+
+`generate` is the target alone, one token a step. It is the oracle that everything is compared with, and
+stays plain for ever. `speculate` yields the same law in fewer target calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.decoding.draft import Drafter
+from minispec.decoding.prefill import device_of, prefill
+from minispec.decoding.records import CacheLengths, Draft, Finish, Round, Trace, check_prompts
+from minispec.decoding.rng import Rng
+from minispec.decoding.rollback import rollback
+from minispec.decoding.verify import Verifier, verify_greedy
+from minispec.decoding.warp import Warp, one_hot
+from minispec.lm.model import LanguageModel
+
+Prompts = Sequence[Sequence[int]]
+Eos = int | Sequence[int] | None
+
+
+class Rows:
+    """What is committed in each row, and which rows go on.
+
+    Attributes:
+        committed: per row, the prompt and everything emitted.
+        finish: per row, why it ended, or None.
+    """
+
+    def __init__(self, prompts: Prompts, max_new_tokens: int, max_length: int, eos: Eos) -> None:
+        self.committed = [list(prompt) for prompt in prompts]
+        self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
+        self._max_length = max_length
+        self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
+        self.finish: list[Finish | None] = [None] * len(prompts)
+        for row in range(len(prompts)):
+            self._close_if_full(row)
+
+    @property
+    def live(self) -> tuple[bool, ...]:
+        """Which rows go on."""
+        return tuple(finish is None for finish in self.finish)
+
+    @property
+    def pending(self) -> Tensor:
+        """The last committed token of each row: [B]."""
+        return torch.tensor([row[-1] for row in self.committed])
+
+    def room(self, row: int) -> int:
+        """How many more tokens a row may get; 0 if it is done."""
+        if self.finish[row] is not None:
+            return 0
+        return min(self._cap[row], self._max_length) - len(self.committed[row])
+
+    def commit(self, row: int, tokens: Sequence[int]) -> tuple[int, ...]:
+        """Appends tokens up to the first end-of-sequence or the row's room; returns what was kept."""
+        kept: list[int] = []
+        for token in tokens[: self.room(row)]:
+            kept.append(token)
+            if token in self._eos:
+                self.finish[row] = "eos"
+                break
+        self.committed[row].extend(kept)
+        self._close_if_full(row)
+        return tuple(kept)
+
+    def _close_if_full(self, row: int) -> None:
+        # End-of-sequence as the very last token that fits is an end, not a cut.
+        if self.finish[row] is None and self.room(row) <= 0:
+            self.finish[row] = "context" if len(self.committed[row]) >= self._max_length else "cap"
+
+
+@torch.inference_mode()
+def generate(
+    target: LanguageModel,
+    prompts: Prompts,
+    *,
+    max_new_tokens: int,
+    warp: Warp,
+    rng: Rng,
+    eos: Eos = None,
+) -> Iterator[tuple[int | None, ...]]:
+    """Decodes with the target alone: one forward, one token a row.
+
+    Args:
+        target: the model.
+        prompts: token ids, one sequence per row; lengths may differ.
+        max_new_tokens: at most this many tokens a row.
+        warp: from logits to the law that is sampled.
+        rng: the door to chance.
+        eos: end-of-sequence, one id or several; None: rows end at the cap or the context's end.
+
+    Yields:
+        Per step, one token per row; None for a row that was done.
+
+    Raises:
+        ValueError: on unusable prompts or a negative cap.
+    """
+    _check(target, prompts, max_new_tokens)
+    rows = Rows(prompts, max_new_tokens, target.max_length, eos)
+    device = device_of(target)
+    cache = prefill(target, prompts, device) if any(rows.live) else None
+    while any(rows.live):
+        live = torch.tensor(rows.live, device=device)
+        logits = target(rows.pending[:, None].to(device), cache)[:, -1]  # [B, V]
+        token = rng.categorical(warp(logits), live=live).tolist()
+        kept = [rows.commit(row, token[row : row + 1]) for row in range(len(prompts))]
+        if cache is not None and not all(rows.live):
+            rollback(cache, rows.committed)  # rows that are done stay frozen
+        yield tuple(tokens[0] if tokens else None for tokens in kept)
+
+
+@torch.inference_mode()
+def speculate(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Prompts,
+    *,
+    k: int,
+    verifier: Verifier,
+    max_new_tokens: int,
+    warp: Warp,
+    rng: Rng,
+    eos: Eos = None,
+) -> Iterator[Round]:
+    """Decodes with a drafter and a verifier, several tokens per target call.
+
+    Leviathan et al. 2023, algorithm 1, for batches whose rows accept different numbers of tokens.
+
+    Args:
+        target: the model whose law the output has.
+        drafter: proposes tokens; not used, and may be None, for k = 0.
+        prompts: token ids, one sequence per row; lengths may differ.
+        k: how many tokens to draft a round, K; 0 is target-only.
+        verifier: the rule that keeps a prefix, such as `verify_rejection`.
+        max_new_tokens: at most this many tokens a row, never one more.
+        warp: from logits to laws, for the target and, unless it has its own, the drafter.
+        rng: the door to chance.
+        eos: end-of-sequence, one id or several.
+
+    Yields:
+        A `Round` after each rollback: both caches then hold all committed tokens but the pending one.
+
+    Raises:
+        ValueError: on unusable prompts, a negative k or cap, a missing drafter, different vocabularies,
+            or the greedy verifier at a temperature above 0.
+    """
+    _check(target, prompts, max_new_tokens)
+    _check_pairing(target, drafter, prompts, k, verifier, warp)
+    rows = Rows(prompts, max_new_tokens, _shared_context(target, drafter, k), eos)
+    if not any(rows.live):
+        return
+    device = device_of(target)
+    clock = Clock()
+    cache = prefill(target, prompts, device)
+    active = drafter if k > 0 else None
+    if active is not None:
+        active.start(prompts)
+    clock.lap("prefill")
+    index = 0
+    while any(rows.live):
+        live, pending = rows.live, rows.pending.to(device)
+        before, draft_before = cache.row_lengths, _lengths(active)
+        clock.lap("other")
+
+        width = min(k, max(rows.room(row) for row in range(len(prompts))) - 1)
+        draft = _draft(active, pending, width, warp, rng, rows, target.vocab_size)
+        draft_verified = _lengths(active)
+        clock.lap("draft")
+
+        block = torch.cat([pending[:, None], draft.tokens], dim=1)  # [B, K+1]
+        logits = target(block, cache)  # [B, K+1, V]
+        verified = cache.row_lengths
+        probs = _freeze(warp(logits), live)
+        verdict = verifier(draft, probs, rng)
+        clock.lap("verify")
+
+        emitted = _commit(rows, draft, verdict.accepted.tolist(), verdict.token.tolist())
+        clock.lap("other")
+
+        rollback(cache, rows.committed)
+        clock.lap("rollback")
+
+        lengths = CacheLengths(before, verified, cache.row_lengths)
+        done = Round(
+            index, pending, draft, probs, logits, verdict, emitted, live, tuple(rows.finish), lengths, None, {}
+        )
+        clock.lap("other")
+        if active is not None:
+            active.commit(done)  # catches up after full acceptance, and rolls back: part of drafting
+        clock.lap("draft")
+        yield replace(done, draft_cache=_drafted(draft_before, draft_verified, active), seconds=clock.take())
+        index += 1
+
+
+def record(
+    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any
+) -> Trace:
+    """Runs `speculate` to its end and returns the whole trace.
+
+    Args:
+        target: as in `speculate`.
+        drafter: as in `speculate`.
+        prompts: as in `speculate`.
+        **settings: the keyword arguments of `speculate`.
+    """
+    rounds = tuple(speculate(target, drafter, prompts, **settings))
+    config = {
+        "k": settings["k"],
+        "verifier": getattr(settings["verifier"], "__name__", str(settings["verifier"])),
+        "max_new_tokens": settings["max_new_tokens"],
+        "temperature": settings["warp"].temperature,
+        "top_k": settings["warp"].top_k,
+        "top_p": settings["warp"].top_p,
+    }
+    return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
+
+
+class Clock:
+    """Adds up seconds by phase."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Counts the time since the last lap for a phase."""
+        now = perf_counter()
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    def take(self) -> dict[str, float]:
+        """Returns the sums and starts afresh."""
+        taken, self._seconds = self._seconds, {}
+        return taken
+
+
+def _check(target: LanguageModel, prompts: Prompts, max_new_tokens: int) -> None:
+    check_prompts(prompts, target.vocab_size, target.max_length)
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
+
+
+def _check_pairing(
+    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, k: int, verifier: Verifier, warp: Warp
+) -> None:
+    if k < 0:
+        raise ValueError(f"k must be at least 0, not {k}")
+    if verifier is verify_greedy and not warp.is_greedy:
+        raise ValueError(
+            f"the greedy verifier needs temperature 0, not {warp.temperature}; use rejection, or temperature 0"
+        )
+    if k == 0:
+        return
+    if drafter is None:
+        raise ValueError(f"k = {k} needs a drafter; give one, or k = 0 for target-only")
+    vocab_size = getattr(drafter, "vocab_size", target.vocab_size)
+    if vocab_size != target.vocab_size:
+        raise ValueError(
+            f"draft and target must share one vocabulary: the draft has {vocab_size} tokens, "
+            f"the target {target.vocab_size}"
+        )
+    check_prompts(prompts, target.vocab_size, getattr(drafter, "max_length", target.max_length))
+
+
+def _shared_context(target: LanguageModel, drafter: Drafter | None, k: int) -> int:
+    """The longest text that both models can hold."""
+    own = getattr(drafter, "max_length", target.max_length) if k > 0 else target.max_length
+    return min(own, target.max_length)
+
+
+def _draft(
+    drafter: Drafter | None, pending: Tensor, width: int, warp: Warp, rng: Rng, rows: Rows, vocab_size: int
+) -> Draft:
+    """Asks for a draft, and shortens it where a row has less room: its last token is never drafted."""
+    batch = len(rows.committed)
+    if drafter is None or width <= 0:
+        empty = Draft.empty(batch, vocab_size)
+        return Draft(empty.tokens.to(pending.device), empty.probs.to(pending.device))
+    draft = drafter.propose(pending, width, warp, rng)
+    room = torch.tensor([max(rows.room(row) - 1, 0) for row in range(batch)])
+    return Draft(
+        draft.tokens.to(pending.device), draft.probs.to(pending.device), torch.minimum(draft.lengths.cpu(), room)
+    )
+
+
+def _freeze(probs: Tensor, live: tuple[bool, ...]) -> Tensor:
+    """Gives rows that are done a one-hot law: what is certain draws nothing."""
+    if all(live):
+        return probs
+    alive = torch.tensor(live, device=probs.device)
+    certain = one_hot(torch.zeros(probs.shape[:2], dtype=torch.long, device=probs.device), probs.shape[2], probs.dtype)
+    return torch.where(alive[:, None, None], probs, certain)
+
+
+def _commit(rows: Rows, draft: Draft, accepted: list[int], token: list[int]) -> tuple[tuple[int, ...], ...]:
+    drafted = draft.tokens.tolist()
+    return tuple(
+        rows.commit(row, [*drafted[row][: accepted[row]], token[row]]) for row in range(len(accepted))
+    )
+
+
+def _lengths(drafter: Drafter | None) -> tuple[int, ...] | None:
+    return drafter.cache_lengths if drafter is not None else None
+
+
+def _drafted(
+    before: tuple[int, ...] | None, verified: tuple[int, ...] | None, drafter: Drafter | None
+) -> CacheLengths | None:
+    after = _lengths(drafter)
+    if before is None or verified is None or after is None:
+        return None
+    return CacheLengths(before, verified, after)

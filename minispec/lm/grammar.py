@@ -1,0 +1,210 @@
+"""The story grammar: every sentence, every choice, every probability.
+
+A story first introduces three friends. Each has a name, an animal, a place, a pronoun, a thing
+with a colour, and a seat. Nobody shares any of these but the pronoun. Then come short scenes that
+need those facts again: "Kit the ..." must go on with Kit's own animal, not with somebody else's.
+
+That is binding. To recall which facts occur in a story, one attention layer is enough. To recall
+whose they are takes two: one to mark each fact with its owner, one to look the owner up. The one-layer
+draft therefore guesses among the friends, while the target knows. Between the facts stand idioms that
+any model learns at once.
+
+The grammar is one procedure, `tell`. It asks a `Pen` for every choice and hands it every piece of
+text, so the same procedure writes stories, scores them, and parses them (see `stories`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Law:
+    """A finite law over words.
+
+    Attributes:
+        words: the options, all different.
+        weights: one positive number per word; they sum to 1.
+    """
+
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        assert len(set(self.words)) == len(self.words) == len(self.weights)
+        assert min(self.weights) > 0 and abs(sum(self.weights) - 1) < 1e-9
+
+    def without(self, taken: set[str]) -> Law:
+        """Returns the law given that none of `taken` comes up."""
+        kept = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in taken]
+        total = sum(p for _, p in kept)
+        return Law(tuple(w for w, _ in kept), tuple(p / total for _, p in kept))
+
+
+class Pen(Protocol):
+    """What `tell` writes with."""
+
+    def choose(self, law: Law) -> str:
+        """Returns one word of the law."""
+
+    def write(self, text: str) -> None:
+        """Appends text that the last choice, or nothing but the template, decided."""
+
+    def recall(self, text: str, fact: str) -> None:
+        """Appends a word that an earlier sentence forces; `fact` names its kind."""
+
+
+@dataclass(frozen=True)
+class Friend:
+    """What one character is, as the introduction says it."""
+
+    name: str
+    animal: str
+    place: str
+    pronoun: str
+    colour: str
+    thing: str
+    seat: str
+
+
+def law(**weights: float) -> Law:
+    """Returns a law from keyword weights in hundredths."""
+    return Law(tuple(weights), tuple(w / 100 for w in weights.values()))
+
+
+NAMES = law(Kit=24, Sam=19, Max=15, Pip=12, Lou=10, Ash=8, Jay=7, Rue=5)
+ANIMALS = law(cat=28, dog=20, hen=14, pig=11, fox=9, cow=7, bear=6, frog=5)
+PLACES = law(river=26, hill=20, farm=14, lake=12, mill=10, barn=7, wood=6, shop=5)
+PRONOUNS = law(she=50, he=50)
+COLOURS = law(red=30, blue=22, green=17, big=13, new=10, small=8)
+THINGS = law(kite=26, ball=20, drum=14, boat=12, book=10, bell=8, cup=6, hat=4)
+SEATS = law(mat=40, floor=20, bed=14, rug=11, chair=9, step=6)
+HOMES = law(lived=75, stayed=25)
+FIRST = law(Once=70, Here=30)
+WHO = {3: law(first=50, second=30, third=20), 2: law(first=60, second=40)}
+SCENES = law(goes=36, takes=24, sits=40)
+MOVES = law(went=60, ran=25, walked=15)
+SIGHTS = law(star=28, duck=20, bee=15, ship=12, tree=10, snail=8, rose=7)
+SEEN = law(yes=40, no=60)
+AFTER = law(nothing=34, loses=28, rests=24, feels=14)
+DEGREES = law(very=55, so=30, quite=15)
+MOODS = law(happy=42, sad=22, tired=18, glad=11, hungry=7)
+BETWEEN = law(silence=76, sun=10, rain=7, tea=7)
+MORE = law(more=90, end=10)
+LAST = law(day=60, home=40)
+
+OPENINGS = {"Once": "Once there were three friends.", "Here": "Here is a tale of three friends."}
+IDIOMS = {
+    "sun": " The sun was warm and the sky was blue.",
+    "rain": " The rain came down and the wind blew.",
+    "tea": " It was time for a cup of tea.",
+    "day": " And that was the end of the day.",
+    "home": " Then they all went home for tea.",
+}
+MOST_SCENES = 6
+
+
+def tell(pen: Pen) -> None:
+    """Tells one story.
+
+    Args:
+        pen: makes the choices and takes the text.
+    """
+    cast = introduce(pen)
+    waiting = cast
+    for scene in range(MOST_SCENES):
+        friend = cast_one(pen, waiting)
+        waiting = [other for other in cast if other is not friend]
+        play(pen, friend)
+        idiom = pen.choose(BETWEEN)
+        if idiom != "silence":
+            pen.write(IDIOMS[idiom])
+        if scene == MOST_SCENES - 1 or pen.choose(MORE) == "end":
+            break
+    pen.write(IDIOMS[pen.choose(LAST)])
+
+
+def introduce(pen: Pen) -> list[Friend]:
+    """Tells who the three friends are; no two share a fact, so every fact has one owner."""
+    pen.write(OPENINGS[pen.choose(FIRST)])
+    cast: list[Friend] = []
+    for _ in range(3):
+        cast.append(present(pen, cast))
+    return cast
+
+
+def present(pen: Pen, others: list[Friend]) -> Friend:
+    """Introduces one friend in one sentence, each word free but for what others have."""
+
+    def pick(kind: str, options: Law, lead: str, tail: str = "") -> str:
+        word = pen.choose(options.without({getattr(friend, kind) for friend in others}))
+        pen.write(lead + word + tail)
+        return word
+
+    name = pick("name", NAMES, " ")
+    animal = pick("animal", ANIMALS, " the ")
+    pen.write(f" {pen.choose(HOMES)} by the")
+    place = pick("place", PLACES, " ", ", where")
+    pronoun = pen.choose(PRONOUNS)
+    pen.write(f" {pronoun} had a")
+    colour = pick("colour", COLOURS, " ")
+    thing = pick("thing", THINGS, " ", " and slept on the")
+    seat = pick("seat", SEATS, " ", ".")
+    return Friend(name, animal, place, pronoun, colour, thing, seat)
+
+
+def cast_one(pen: Pen, waiting: list[Friend]) -> Friend:
+    """Picks who is next among those who wait; nobody plays two scenes in a row."""
+    order = WHO[len(waiting)]
+    return waiting[order.words.index(pen.choose(order))]
+
+
+def play(pen: Pen, friend: Friend) -> None:
+    """Plays one scene: a friend does something, then perhaps something more."""
+    kind = pen.choose(SCENES)
+    if kind == "sits":
+        pen.write(f" The {friend.animal} sat on the")
+        pen.recall(f" {friend.seat}", "seat")
+        pen.write(".")
+        follow(pen, friend, AFTER.without({"rests"}))
+        return
+    pen.write(f" {friend.name} the")
+    pen.recall(f" {friend.animal}", "animal")
+    if kind == "takes":
+        pen.write(" took the")
+        recall_thing(pen, friend)
+        pen.write(" to the")
+        pen.recall(f" {friend.place}", "place")
+    else:
+        pen.write(f" {pen.choose(MOVES)} to the")
+        pen.recall(f" {friend.place}", "place")
+        if pen.choose(SEEN) == "yes":
+            pen.write(f" and saw a {pen.choose(SIGHTS)}")
+    pen.write(".")
+    follow(pen, friend, AFTER.without({"loses"}) if kind == "takes" else AFTER)
+
+
+def follow(pen: Pen, friend: Friend, options: Law) -> None:
+    """Goes on about the same friend, by pronoun, with something that the scene has not told yet."""
+    kind = pen.choose(options)
+    if kind == "nothing":
+        return
+    pen.recall(f" {friend.pronoun.capitalize()}", "pronoun")
+    if kind == "loses":
+        pen.write(" lost the")
+        recall_thing(pen, friend)
+        pen.write(".")
+    elif kind == "rests":
+        pen.write(" lay down on the")
+        pen.recall(f" {friend.seat}", "seat")
+        pen.write(".")
+    else:
+        degree = pen.choose(DEGREES)
+        pen.write(f" was {degree} {pen.choose(MOODS)}.")
+
+
+def recall_thing(pen: Pen, friend: Friend) -> None:
+    """Names a friend's thing again: both its colour and the thing itself are forced."""
+    pen.recall(f" {friend.colour}", "colour")
+    pen.recall(f" {friend.thing}", "thing")

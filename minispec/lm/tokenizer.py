@@ -1,0 +1,113 @@
+"""Text to token ids and back, by the `tokenizers` library.
+
+Two alphabets. `bpe` is byte-level byte-pair encoding, trained on the corpus. `characters` is the
+same thing with no merges but single bytes: one id per byte, so that any UTF-8 input round-trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+END_OF_TEXT = "<|endoftext|>"
+
+
+class Tokenizer:
+    """A byte-level tokenizer with an end-of-text token.
+
+    Attributes:
+        vocab_size: the number of ids.
+        end_of_text: the id that ends a document, and stands before the first one.
+    """
+
+    def __init__(self, library: Library) -> None:
+        """Wraps a tokenizer of the `tokenizers` library.
+
+        Args:
+            library: one that has the end-of-text token.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        end = library.token_to_id(END_OF_TEXT)
+        if end is None:
+            raise ValueError(f"this tokenizer has no {END_OF_TEXT} token; minispec needs one")
+        self.library = library
+        # What a person types is text: "<|endoftext|>" in a prompt is 13 characters, not the end of a text.
+        self.library.encode_special_tokens = True
+        self.end_of_text: int = end
+        self.vocab_size: int = library.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of a text, without an end-of-text token."""
+        ids: list[int] = self.library.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids of a text and, for each, the characters (start, end) that it covers."""
+        encoding = self.library.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text."""
+        return [e.ids for e in self.library.encode_batch(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of some ids; end-of-text is left out, incomplete UTF-8 becomes U+FFFD."""
+        text: str = self.library.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    def piece(self, token: int) -> str:
+        """Returns one token as text, for pictures; end-of-text is shown as ⏹."""
+        return "⏹" if token == self.end_of_text else self.decode([token])
+
+    def save(self, path: Path) -> None:
+        """Writes the tokenizer in the `tokenizers` library's JSON format."""
+        path.write_text(self.library.to_str(pretty=False), encoding="utf-8")
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Reads a tokenizer.
+
+    Args:
+        path: a `tokenizer.json`.
+
+    Raises:
+        ValueError: if the file is missing or no tokenizer.
+    """
+    try:
+        return Tokenizer(Library.from_str(path.read_text(encoding="utf-8")))
+    except Exception as error:  # the library raises plain Exception
+        raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+
+
+def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 512) -> Tokenizer:
+    """Trains a tokenizer.
+
+    Args:
+        texts: documents to learn from.
+        kind: `bpe` or `characters`.
+        vocab_size: at most this many ids (`bpe`; 257 at least). `characters` always has 257.
+
+    Raises:
+        ValueError: on an unknown kind, or fewer than 257 ids.
+    """
+    if kind not in ("bpe", "characters"):
+        raise ValueError(f"tokenizer kind {kind!r} is unknown; choose bpe or characters")
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    if vocab_size < len(alphabet) + 1:
+        raise ValueError(f"vocab_size must be at least {len(alphabet) + 1}, not {vocab_size}")
+    library = Library(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size if kind == "bpe" else len(alphabet) + 1,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    library.train_from_iterator(texts if kind == "bpe" else [], trainer)
+    return Tokenizer(library)

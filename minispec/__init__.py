@@ -1,0 +1,50 @@
+"""minispec: speculative decoding, complete and readable.
+
+A draft model guesses K tokens, the target checks them in one parallel pass, a verifier keeps a prefix, both
+caches roll back. The output has exactly the target's law. Start with `minispec.decoding.loop`.
+"""
+
+from minispec.decoding.draft import Drafter, ModelDrafter
+from minispec.decoding.loop import generate, record, speculate
+from minispec.decoding.records import CacheLengths, Draft, Round, Statistics, Trace, Verdict
+from minispec.decoding.rng import Rng, SeededRng
+from minispec.decoding.stream import stream
+from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.decoding.warp import Warp
+from minispec.lm.cache import KVCache
+from minispec.lm.checkpoint import Pair, load_model, load_pair
+from minispec.lm.model import GPT, GPTConfig, LanguageModel
+from minispec.lm.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GPT",
+    "CacheLengths",
+    "Draft",
+    "Drafter",
+    "GPTConfig",
+    "KVCache",
+    "LanguageModel",
+    "ModelDrafter",
+    "Pair",
+    "Rng",
+    "Round",
+    "SeededRng",
+    "Statistics",
+    "Tokenizer",
+    "Trace",
+    "Verdict",
+    "Verifier",
+    "Warp",
+    "generate",
+    "load_model",
+    "load_pair",
+    "load_tokenizer",
+    "record",
+    "speculate",
+    "stream",
+    "train_tokenizer",
+    "verify_greedy",
+    "verify_rejection",
+]

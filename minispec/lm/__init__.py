@@ -1,0 +1,1 @@
+"""A small language model: corpus, tokenizer, model, cache, training, checkpoints."""

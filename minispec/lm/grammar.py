@@ -63,7 +63,6 @@ class Friend:
     animal: str
     place: str
     pronoun: str
-    colour: str
     thing: str
     seat: str
 
@@ -77,21 +76,20 @@ NAMES = law(Kit=24, Sam=19, Max=15, Pip=12, Lou=10, Ash=8, Jay=7, Rue=5)
 ANIMALS = law(cat=28, dog=20, hen=14, pig=11, fox=9, cow=7, bear=6, frog=5)
 PLACES = law(river=26, hill=20, farm=14, lake=12, mill=10, barn=7, wood=6, shop=5)
 PRONOUNS = law(she=50, he=50)
-COLOURS = law(red=30, blue=22, green=17, big=13, new=10, small=8)
 THINGS = law(kite=26, ball=20, drum=14, boat=12, book=10, bell=8, cup=6, hat=4)
 SEATS = law(mat=40, floor=20, bed=14, rug=11, chair=9, step=6)
 HOMES = law(lived=75, stayed=25)
 FIRST = law(Once=70, Here=30)
-WHO = {3: law(first=50, second=30, third=20), 2: law(first=60, second=40)}
-SCENES = law(goes=36, takes=24, sits=40)
+WHO = {3: law(first=50, second=30, third=20), 2: law(first=60, second=40), 1: law(first=100)}
+SCENES = law(goes=34, takes=28, sits=38)
 MOVES = law(went=60, ran=25, walked=15)
 SIGHTS = law(star=28, duck=20, bee=15, ship=12, tree=10, snail=8, rose=7)
-SEEN = law(yes=40, no=60)
-AFTER = law(nothing=34, loses=28, rests=24, feels=14)
+SEEN = law(yes=30, no=70)
+AFTER = law(nothing=34, loses=27, rests=27, feels=12)
 DEGREES = law(very=55, so=30, quite=15)
 MOODS = law(happy=42, sad=22, tired=18, glad=11, hungry=7)
-BETWEEN = law(silence=76, sun=10, rain=7, tea=7)
-MORE = law(more=90, end=10)
+BETWEEN = law(silence=79, sun=9, rain=6, tea=6)
+MORE = law(more=94, end=6)
 LAST = law(day=60, home=40)
 
 OPENINGS = {"Once": "Once there were three friends.", "Here": "Here is a tale of three friends."}
@@ -105,17 +103,17 @@ IDIOMS = {
 MOST_SCENES = 6
 
 
-def tell(pen: Pen) -> None:
+def tell(pen: Pen, friends: int = 3) -> None:
     """Tells one story.
 
     Args:
         pen: makes the choices and takes the text.
     """
-    cast = introduce(pen)
+    cast = introduce(pen, friends)
     waiting = cast
     for scene in range(MOST_SCENES):
         friend = cast_one(pen, waiting)
-        waiting = [other for other in cast if other is not friend]
+        waiting = [other for other in cast if other is not friend] or cast
         play(pen, friend)
         idiom = pen.choose(BETWEEN)
         if idiom != "silence":
@@ -125,11 +123,11 @@ def tell(pen: Pen) -> None:
     pen.write(IDIOMS[pen.choose(LAST)])
 
 
-def introduce(pen: Pen) -> list[Friend]:
+def introduce(pen: Pen, friends: int) -> list[Friend]:
     """Tells who the three friends are; no two share a fact, so every fact has one owner."""
     pen.write(OPENINGS[pen.choose(FIRST)])
     cast: list[Friend] = []
-    for _ in range(3):
+    for _ in range(friends):
         cast.append(present(pen, cast))
     return cast
 
@@ -144,14 +142,12 @@ def present(pen: Pen, others: list[Friend]) -> Friend:
 
     name = pick("name", NAMES, " ")
     animal = pick("animal", ANIMALS, " the ")
-    pen.write(f" {pen.choose(HOMES)} by the")
-    place = pick("place", PLACES, " ", ", where")
+    thing = pick("thing", THINGS, " had a ", ".")
     pronoun = pen.choose(PRONOUNS)
-    pen.write(f" {pronoun} had a")
-    colour = pick("colour", COLOURS, " ")
-    thing = pick("thing", THINGS, " ", " and slept on the")
-    seat = pick("seat", SEATS, " ", ".")
-    return Friend(name, animal, place, pronoun, colour, thing, seat)
+    pen.write(f" {pronoun.capitalize()} {pen.choose(HOMES)} by the")
+    place = pick("place", PLACES, " ")
+    seat = pick("seat", SEATS, " and slept on the ", ".")
+    return Friend(name, animal, place, pronoun, thing, seat)
 
 
 def cast_one(pen: Pen, waiting: list[Friend]) -> Friend:
@@ -169,14 +165,14 @@ def play(pen: Pen, friend: Friend) -> None:
         pen.write(".")
         follow(pen, friend, AFTER.without({"rests"}))
         return
-    pen.write(f" {friend.name} the")
-    pen.recall(f" {friend.animal}", "animal")
     if kind == "takes":
-        pen.write(" took the")
-        recall_thing(pen, friend)
+        pen.write(f" {friend.name} took the")
+        pen.recall(f" {friend.thing}", "thing")
         pen.write(" to the")
         pen.recall(f" {friend.place}", "place")
     else:
+        pen.write(f" {friend.name} the")
+        pen.recall(f" {friend.animal}", "animal")
         pen.write(f" {pen.choose(MOVES)} to the")
         pen.recall(f" {friend.place}", "place")
         if pen.choose(SEEN) == "yes":
@@ -193,7 +189,7 @@ def follow(pen: Pen, friend: Friend, options: Law) -> None:
     pen.recall(f" {friend.pronoun.capitalize()}", "pronoun")
     if kind == "loses":
         pen.write(" lost the")
-        recall_thing(pen, friend)
+        pen.recall(f" {friend.thing}", "thing")
         pen.write(".")
     elif kind == "rests":
         pen.write(" lay down on the")
@@ -202,9 +198,3 @@ def follow(pen: Pen, friend: Friend, options: Law) -> None:
     else:
         degree = pen.choose(DEGREES)
         pen.write(f" was {degree} {pen.choose(MOODS)}.")
-
-
-def recall_thing(pen: Pen, friend: Friend) -> None:
-    """Names a friend's thing again: both its colour and the thing itself are forced."""
-    pen.recall(f" {friend.colour}", "colour")
-    pen.recall(f" {friend.thing}", "thing")

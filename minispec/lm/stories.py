@@ -39,11 +39,14 @@ class Story:
     Attributes:
         text: the story.
         log_prob: natural logarithm of its probability under the grammar, in nats.
+        opening_log_prob: the part of it that belongs to choices made before any text was written; they
+            decide the first token.
         forced: the words that earlier sentences force, left to right.
     """
 
     text: str
     log_prob: float
+    opening_log_prob: float
     forced: tuple[Forced, ...]
 
 
@@ -56,6 +59,7 @@ class Author:
         self._length = 0
         self._forced: list[Forced] = []
         self.log_prob = 0.0
+        self._opening_log_prob = 0.0
 
     def choose(self, law: Law) -> str:
         """Draws a word and adds its log-probability."""
@@ -65,6 +69,8 @@ class Author:
 
     def write(self, text: str) -> None:
         """Appends text."""
+        if not self._pieces:
+            self._opening_log_prob = self.log_prob
         self._pieces.append(text)
         self._length += len(text)
 
@@ -75,7 +81,7 @@ class Author:
 
     def story(self) -> Story:
         """Returns what has been written."""
-        return Story("".join(self._pieces), self.log_prob, tuple(self._forced))
+        return Story("".join(self._pieces), self.log_prob, self._opening_log_prob, tuple(self._forced))
 
 
 class _Mismatch(Exception):
@@ -112,7 +118,7 @@ class _Reader:
         return self._at == len(self._text)
 
 
-def draw_story(rng: random.Random) -> Story:
+def draw_story(rng: random.Random, friends: int = 3) -> Story:
     """Draws one story.
 
     Args:
@@ -122,11 +128,11 @@ def draw_story(rng: random.Random) -> Story:
         The story with its exact log-probability.
     """
     author = Author(rng)
-    tell(author)
+    tell(author, friends)
     return author.story()
 
 
-def draw_stories(count: int, seed: int) -> Iterator[Story]:
+def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
     """Draws independent stories, the same for the same seed.
 
     Args:
@@ -138,7 +144,7 @@ def draw_stories(count: int, seed: int) -> Iterator[Story]:
     """
     rng = random.Random(f"minispec stories {seed}")
     for _ in range(count):
-        yield draw_story(rng)
+        yield draw_story(rng, friends)
 
 
 def derivations(text: str) -> list[float]:

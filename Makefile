@@ -1,0 +1,67 @@
+# minispec: `make demo` shows it, `make test` checks it.
+# Needs GNU make and Python 3.11 or newer. Everything is installed into VENV, nothing elsewhere.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+# On Linux without a GPU: the PyTorch project's index of CPU wheels, to save gigabytes.
+TORCH_INDEX ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV_PYTHON := $(VENV)/bin/python
+PIP_INSTALL = $(VENV_PYTHON) -m pip install --quiet --no-input \
+	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
+REQUIREMENTS := pyproject.toml constraints.txt
+
+# Stamp files: what is installed already is not installed again.
+CREATED := $(VENV)/.stamp-created
+RUNTIME := $(VENV)/.stamp-runtime
+TEST := $(VENV)/.stamp-test
+LINT := $(VENV)/.stamp-lint
+
+.PHONY: help demo test lint clean
+# Two pips in one environment would get in each other's way.
+.NOTPARALLEL:
+
+help:  ## show this list (the default)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(RUNTIME)  ## install, decode with the shipped pair, train a small pair, decode with it
+	@$(VENV_PYTHON) -m minispec demo
+
+test: $(TEST)  ## install what tests need, run them (PYTEST_ARGS adds options)
+	@$(VENV_PYTHON) -m pytest -q $(PYTEST_ARGS)
+
+lint: $(LINT)  ## check style, format and types
+	@$(VENV_PYTHON) -m ruff check .
+	@$(VENV_PYTHON) -m ruff format --check .
+	@$(VENV_PYTHON) -m mypy
+
+clean:  ## remove the environment, caches and build products (trained pairs stay)
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CREATED):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "minispec needs Python 3.11 or newer; '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "'$(PYTHON)' has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(RUNTIME): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec into $(VENV) (the first time this can take minutes: PyTorch is large)"
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+# An extra brings the runtime along, so the runtime's stamp is set too.
+$(TEST): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec and what its tests need into $(VENV)"
+	@$(PIP_INSTALL) -e '.[test]'
+	@touch $(RUNTIME) $@
+
+$(LINT): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec and what lint needs into $(VENV)"
+	@$(PIP_INSTALL) -e '.[lint]'
+	@touch $(RUNTIME) $@

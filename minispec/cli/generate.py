@@ -1,0 +1,166 @@
+"""`minispec generate`: decode one prompt and say exactly what happened."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from minispec.cli import options
+from minispec.decoding.draft import ModelDrafter
+from minispec.decoding.loop import speculate
+from minispec.decoding.records import Round, Trace
+from minispec.decoding.rng import SeededRng
+from minispec.decoding.stop import StopText, until
+from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.decoding.warp import Warp
+from minispec.lm.checkpoint import Pair
+from minispec.show.text import glyphs_for, legend, marked
+
+RULES: dict[str, Verifier] = {"greedy": verify_greedy, "rejection": verify_rejection}
+
+
+def generate(
+    prompt: Annotated[str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")] = None,
+    pair: options.PairOption = "stories",
+    verifier: Annotated[str, typer.Option("--verifier", help="greedy or rejection.")] = "rejection",
+    k: Annotated[int, typer.Option("--k", help="Drafted tokens per round; 0 is target-only.")] = 4,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="By default 1, and 0 for the greedy verifier.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Keep the k most probable tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", help="Keep the smallest set of this mass.")] = None,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")] = 100,
+    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text, as at end-of-text; may be repeated.")] = None,
+    ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after end-of-text.")] = False,
+    seed: options.SeedOption = 0,
+    target_only: Annotated[bool, typer.Option("--target-only", help="Decode without a draft, as with --k 0.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Show text as it comes, with its tokens marked.")] = False,
+    logprobs: Annotated[bool, typer.Option("--logprobs", help="Add the target's log-probability of each token.")] = False,
+    device: options.DeviceOption = "cpu",
+    dtype: options.DtypeOption = "float32",
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Continue a prompt, speculatively."""
+    rule = RULES[options.choose(verifier, list(RULES), "--verifier")]
+    warp = Warp(temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p)
+    if max_new_tokens < 0:
+        raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
+    options.set_threads(threads)
+    text = read_prompt(prompt)
+    models = options.open_pair(pair, device, dtype)
+    ids = models.tokenizer.encode(text)
+    stopper = StopText(models.tokenizer, stop or [])
+    k = 0 if target_only else k
+    out = options.console(as_json)
+
+    started = perf_counter()
+    rounds = until(
+        speculate(
+            models.target,
+            ModelDrafter(models.draft) if k > 0 else None,
+            [ids],
+            k=k,
+            verifier=rule,
+            max_new_tokens=max_new_tokens,
+            warp=warp,
+            rng=SeededRng(seed),
+            eos=None if ignore_eos else models.tokenizer.end_of_text,
+        ),
+        stopper,
+    )
+    if stream:
+        glyphs = glyphs_for(out.encoding)
+        out.print(text, end="", markup=False, style="dim")
+        rounds = show(rounds, models, out, glyphs)
+    trace = Trace((tuple(ids),), {"k": k, "verifier": verifier}, tuple(rounds))
+    seconds = perf_counter() - started
+    if stream:
+        out.print()
+        out.print(legend(glyphs))
+    document = describe(trace, models, stopper, seconds, logprobs)
+    if as_json:
+        options.print_json(document)
+    elif not stream:
+        out.print(text + document["text"], markup=False, soft_wrap=True)
+
+
+def show(rounds: Iterator[Round], models: Pair, out: Any, glyphs: Any) -> Iterator[Round]:
+    """Prints rounds as they come and hands them on."""
+    seen: list[Round] = []
+
+    def tee() -> Iterator[Round]:
+        for r in rounds:
+            seen.append(r)
+            yield r
+
+    for piece in marked(tee(), models.tokenizer, glyphs):
+        out.print(piece, end="", soft_wrap=True)
+        out.file.flush()
+    yield from seen
+
+
+def read_prompt(prompt: str | None) -> str:
+    """Returns the prompt.
+
+    Raises:
+        ValueError: if there is none, it is empty, or it is not UTF-8.
+    """
+    if prompt is None:
+        raise ValueError('there is no prompt; give one with --prompt "The cat"')
+    if prompt == "-":
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the prompt is not UTF-8: byte {error.start} cannot be read") from error
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError as error:  # bytes of the command line that the system could not decode
+        raise ValueError(f"the prompt is not UTF-8: character {error.start} cannot be read") from error
+    if not prompt:
+        raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
+    return prompt
+
+
+def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logprobs: bool) -> dict[str, Any]:
+    """Returns the JSON document of one decoded row."""
+    statistics = trace.statistics()
+    tokens = trace.tokens()
+    document: dict[str, Any] = {
+        "text": stopper.cut(models.tokenizer.decode(tokens)),
+        "tokens": tokens,
+        "prompt_tokens": list(trace.prompts[0]),
+        "target_calls": statistics.target_calls,
+        "tokens_per_target_call": statistics.tokens_per_target_call,
+        "acceptance": statistics.acceptance,
+        "seconds": seconds,
+        "phases": dict(statistics.seconds),
+        "finish": "eos" if stopper.found else trace.finish(),
+        "rounds": [describe_round(r, models) for r in trace.rounds],
+    }
+    if logprobs:
+        document["logprobs"] = [value for r in trace.rounds for value in log_probs(r)]
+    return document
+
+
+def describe_round(r: Round, models: Pair) -> dict[str, Any]:
+    """Returns one round: what was drafted, what was kept, what was emitted."""
+    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    return {
+        "drafted": drafted,
+        "drafted_text": [models.tokenizer.piece(token) for token in drafted],
+        "accepted": r.accepted(0),
+        "emitted": list(r.emitted[0]),
+        "emitted_text": [models.tokenizer.piece(token) for token in r.emitted[0]],
+        "kind": r.kind(0),
+    }
+
+
+def log_probs(r: Round) -> list[float]:
+    """Returns the target's log-probability (nats, before the warp) of each emitted token."""
+    scores = r.target_logits[0].double().log_softmax(-1)
+    return [float(scores[i, token]) for i, token in enumerate(r.emitted[0])]

@@ -1,0 +1,68 @@
+"""The commands, put together, and the one place where errors become a line.
+
+What a person can cause ends in one clear line on standard error and exit status 2. Ctrl-C and a closed pipe end
+quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+
+from minispec.cli.bench import bench
+from minispec.cli.demo import demo
+from minispec.cli.generate import generate
+from minispec.cli.train import train
+
+app = typer.Typer(
+    name="minispec",
+    help="Speculative decoding, from scratch: train a draft and a target, decode, measure.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (demo, train, generate, bench):
+    app.command()(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command and exits with its status.
+
+    Args:
+        arguments: by default those of the process.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs a command and returns its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
+    try:
+        outcome: Any = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else 0
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain at exit unless it has somewhere to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except typer.Exit as ended:
+        return ended.exit_code
+    except (ValueError, OSError) as error:
+        return complain(str(error))
+    except Exception as error:
+        if hasattr(error, "format_message"):  # what click says of wrong options
+            return complain(error.format_message())
+        raise
+
+
+def complain(message: str) -> int:
+    """Prints one line to standard error and returns exit status 2."""
+    print(f"minispec: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,82 @@
+"""What several commands share: options, and how they are checked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+
+from minispec.lm.checkpoint import Pair, load_pair
+
+PairOption = Annotated[str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Processor threads; by default all cores.")]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def console(as_json: bool = False) -> Console:
+    """Returns where people's text goes: standard output, or standard error beside JSON."""
+    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Prints one JSON document to standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True) + "\n")
+
+
+def choose(value: str, options: Sequence[str], name: str) -> str:
+    """Returns the value if it is one of the options.
+
+    Raises:
+        ValueError: if it is not; the message lists them.
+    """
+    if value not in options:
+        raise ValueError(f"{name} {value!r} is unknown; choose {' or '.join(options)}")
+    return value
+
+
+def set_threads(threads: int | None) -> None:
+    """Sets how many threads torch computes with.
+
+    Raises:
+        ValueError: if the number is below 1.
+    """
+    if threads is None:
+        return
+    if threads < 1:
+        raise ValueError(f"--threads must be at least 1, not {threads}")
+    torch.set_num_threads(threads)
+
+
+def check_device(device: str) -> torch.device:
+    """Returns the device.
+
+    Raises:
+        ValueError: if it is unknown, or not on this machine.
+    """
+    kind = choose(device.split(":")[0], ("cpu", "cuda"), "--device")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda: torch finds no GPU on this machine; use --device cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"--device {device!r} is unknown; choose cpu or cuda") from error
+
+
+def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:
+    """Loads a pair after checking the options.
+
+    Raises:
+        ValueError: if an option or the pair is unusable.
+    """
+    place = check_device(device)
+    return load_pair(name, device=place, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])

@@ -1,0 +1,154 @@
+"""`minispec train`: make a pair."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from minispec.cli import options
+from minispec.evidence.bench import measure_acceptance
+from minispec.lm.checkpoint import Pair, cache_folder
+from minispec.lm.presets import PRESETS
+from minispec.lm.publish import publish, verdict
+from minispec.lm.recipes import Recipe
+from minispec.lm.train import Progress as Step
+from minispec.lm.train import train_pair
+from minispec.show.text import losses_table
+
+FAILED = 3  # the exit status of a training whose target is no better than its draft
+
+
+def train(
+    preset: Annotated[str, typer.Option("--preset", help="stories, quick or english.")] = "quick",
+    text: Annotated[Path | None, typer.Option("--text", help="Train on this UTF-8 text file instead.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Fixes text, first weights and order.")] = None,
+    scale: Annotated[float, typer.Option("--scale", help="Multiplies the number of steps.")] = 1.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not resume an earlier run.")] = False,
+    device: options.DeviceOption = "cpu",
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Train a target and a draft from scratch; a killed run is resumed."""
+    options.set_threads(threads)
+    recipe = choose_recipe(preset, text, seed, scale)
+    folder = out or cache_folder() / recipe.name
+    command = "minispec train " + " ".join(
+        ["--preset", preset]
+        + (["--text", shlex.quote(str(text))] if text else [])
+        + (["--seed", str(seed)] if seed is not None else [])
+        + (["--scale", str(scale)] if scale != 1 else [])
+    )
+    console = options.console(as_json)
+    info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
+    document = summary(info)
+    if as_json:
+        options.print_json(document)
+    else:
+        console.print(losses_table(info["models"], info["entropy_floor"]))
+        console.print(f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {folder}", soft_wrap=True)
+    if problem := verdict(info):
+        raise_failure(problem, console)
+        return FAILED
+    return 0
+
+
+def raise_failure(problem: str, console: Console) -> None:
+    """Says that the pair is not worth using."""
+    console.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)
+
+
+def choose_recipe(preset: str, text: Path | None, seed: int | None, scale: float) -> Recipe:
+    """Returns the recipe that the options describe.
+
+    Raises:
+        ValueError: if the preset is unknown or the scale is not positive.
+    """
+    recipe = PRESETS[options.choose(preset, list(PRESETS), "--preset")]
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"--scale must be above 0, not {scale}")
+    if text is not None:
+        recipe = replace(recipe, name=text.stem, corpus=str(text))
+    if seed is not None:
+        recipe = replace(recipe, seed=seed)
+    if scale != 1:
+        recipe = recipe.scaled(scale)
+    return recipe
+
+
+def train_and_publish(
+    recipe: Recipe, folder: Path, command: str, console: Console, *, device: str = "cpu", fresh: bool = False
+) -> dict[str, Any]:
+    """Trains with a progress bar, writes the pair and its loss curve, and returns `pair.json`.
+
+    Raises:
+        ValueError: if the text is too short, or something cannot be written.
+    """
+    run = cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
+    if fresh:
+        for state in run.glob("*.safetensors"):
+            state.unlink()
+    history: list[Step] = []
+    columns = [
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, refresh_per_second=2) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(step: Step) -> None:
+            if step.stage not in tasks:
+                tasks[step.stage] = bars.add_task(step.stage, total=step.steps, loss="…")
+            if not math.isnan(step.loss):
+                history.append(step)
+                bars.update(tasks[step.stage], completed=step.step, loss=f"{step.loss:.3f}")
+            else:
+                bars.update(tasks[step.stage], completed=step.step)
+
+        material, trained = train_pair(recipe, run, report, options.check_device(device))
+    info = publish(recipe, material, trained, folder, command, finish)
+    draw_curve(history, info, folder / "loss.png")
+    return info
+
+
+def finish(pair: Pair) -> dict[str, Any]:
+    """Measures acceptance on held-out prompts; part of `pair.json`."""
+    statistics = measure_acceptance(pair, pair.info["prompts"]).statistics()
+    return {"acceptance": statistics.acceptance, "acceptance_tested": statistics.tested}
+
+
+def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None:
+    """Writes the loss curve as a picture; a resumed run shows what it has done itself."""
+    from minispec.show.plots import loss_curve  # matplotlib takes half a second to import
+
+    try:
+        loss_curve(history, info["entropy_floor"]).savefig(path, dpi=110)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error}") from error
+
+
+def summary(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what `--json` prints."""
+    models = info["models"]
+    keys = ("parameters", "seconds", "steps", "validation_loss", "sha256")
+    return {
+        "pair": info["name"],
+        "target": {key: models["target"][key] for key in keys},
+        "draft": {key: models["draft"][key] for key in keys},
+        "draft_plain": {key: models["draft-plain"][key] for key in keys},
+        "entropy_floor": info["entropy_floor"],
+        "acceptance": info["acceptance"],
+        "forced_accuracy": info.get("forced_accuracy"),
+        "failed": verdict(info),
+    }

@@ -1,0 +1,1 @@
+"""Is it right, how fast is it."""

@@ -1,0 +1,43 @@
+"""Figures. Each takes data and returns a matplotlib Figure; none of them runs a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from minispec.lm.train import Progress
+
+# Okabe and Ito's colours, with a marker each, so that colour is never alone.
+STAGES = {
+    "target": ("#0072B2", "o", "target"),
+    "draft-plain": ("#E69F00", "s", "draft, cross-entropy"),
+    "draft": ("#009E73", "^", "draft, distilled"),
+}
+
+
+def loss_curve(history: Sequence[Progress], floor: float | None) -> Figure:
+    """Draws the held-out loss of each stage against its steps.
+
+    Args:
+        history: what a training reported.
+        floor: the true entropy in nats per token, or None.
+
+    Returns:
+        A figure with one line per stage that measured its held-out loss.
+    """
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for stage, (colour, marker, label) in STAGES.items():
+        points = [(p.step, p.validation) for p in history if p.stage == stage and p.validation is not None]
+        if points:
+            steps, losses = zip(*points, strict=True)
+            axes.plot(steps, losses, color=colour, marker=marker, label=label)
+    if floor is not None:
+        axes.axhline(floor, color="black", linestyle="--", label=f"entropy of the grammar, {floor:.3f}")
+    axes.set_xscale("log")
+    axes.set_xlabel("optimizer steps", fontsize=12)
+    axes.set_ylabel("held-out loss, nats per token", fontsize=12)
+    axes.legend(fontsize=11)
+    axes.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,175 @@
+"""What a terminal shows: text with its tokens told apart, and tables.
+
+Each kind of token has a colour and a glyph, never a colour alone. Terminals that cannot print the glyphs get
+plain letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from minispec.decoding.records import Round, Statistics
+from minispec.decoding.stream import TextStream
+from minispec.lm.tokenizer import Tokenizer
+
+# Okabe and Ito's colours, which people with colour-blindness can tell apart.
+COLOURS = {"draft": "#009E73", "correction": "#D55E00", "bonus": "#0072B2", "target": "#888888"}
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """One sign per kind of token.
+
+    Attributes:
+        draft: before a run of accepted tokens.
+        correction: before the target's token after a rejection.
+        bonus: before the target's token after full acceptance.
+    """
+
+    draft: str
+    correction: str
+    bonus: str
+
+
+FANCY = Glyphs("✓", "✗", "★")
+PLAIN = Glyphs("+", "x", "*")
+
+
+def glyphs_for(encoding: str | None) -> Glyphs:
+    """Returns the glyphs that an output of this encoding can print."""
+    try:
+        "✓✗★".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return FANCY
+
+
+def kinds(r: Round, row: int) -> list[str]:
+    """Returns for each emitted token of a row whether it is a `draft`, a `correction` or a `bonus`."""
+    count = len(r.emitted[row])
+    if not count:
+        return []
+    return ["draft"] * (count - 1) + [r.kind(row)]
+
+
+def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:
+    """Yields decoded text as it comes, each stretch of one kind with its glyph and colour.
+
+    Args:
+        rounds: from `speculate`, or a trace's.
+        tokenizer: the pair's.
+        glyphs: what to mark stretches with.
+        row: which row.
+
+    Yields:
+        Pieces to print one after another, without line ends of their own.
+    """
+    pieces = TextStream(tokenizer)
+    for r in rounds:
+        last = ""
+        for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
+            text = pieces.push(token)
+            if token == tokenizer.end_of_text:
+                text = " <end>"
+            if kind != last:
+                yield Text(getattr(glyphs, kind), style=f"bold {COLOURS[kind]}")
+                last = kind
+            yield Text(text, style=COLOURS[kind])
+    if rest := pieces.flush():
+        yield Text(rest)
+
+
+def legend(glyphs: Glyphs) -> Text:
+    """Returns one line that explains the marks."""
+    line = Text("  ")
+    meanings = {
+        "draft": "drafted and accepted",
+        "correction": "the target's correction after a rejection",
+        "bonus": "the target's bonus after full acceptance",
+    }
+    for kind, meaning in meanings.items():
+        line.append(f"{getattr(glyphs, kind)} {meaning}   ", style=COLOURS[kind])
+    return line
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One line of the demo's table.
+
+    Attributes:
+        label: how it was decoded.
+        tokens: emitted.
+        target_calls: prefill left out.
+        seconds: prefill included.
+        statistics: of a speculative run, or None for target-only.
+        same: whether the tokens equal target-only's; None where only the law is the same.
+    """
+
+    label: str
+    tokens: int
+    target_calls: int
+    seconds: float
+    statistics: Statistics | None = None
+    same: bool | None = None
+
+
+def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
+    """Lays out pairs of target-only and speculative runs.
+
+    Args:
+        outcomes: (target-only, speculative), decoded from the same prompt.
+        title: over the table.
+    """
+    table = Table(title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for column in ("tokens", "target calls", "tokens/call", "acceptance", "seconds", "speed-up"):
+        table.add_column(column, justify="right")
+    table.add_column("same as target-only")
+    for alone, fast in outcomes:
+        table.add_row(*cells(alone, alone))
+        table.add_row(*cells(fast, alone), end_section=True)
+    return table
+
+
+def cells(outcome: Outcome, alone: Outcome) -> list[str]:
+    """Returns one row of the demo's table."""
+    acceptance = outcome.statistics.acceptance if outcome.statistics else None
+    per_token, base = outcome.seconds / max(outcome.tokens, 1), alone.seconds / max(alone.tokens, 1)
+    same = {True: "yes", False: "no", None: "in law"}[outcome.same]
+    return [
+        outcome.label,
+        str(outcome.tokens),
+        str(outcome.target_calls),
+        f"{outcome.tokens / max(outcome.target_calls, 1):.2f}",
+        f"{acceptance:.0%}" if acceptance is not None else "",
+        f"{outcome.seconds:.3f}",
+        f"{base / per_token:.2f}x" if outcome is not alone else "1.00x",
+        same if outcome is not alone else "",
+    ]
+
+
+def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -> Table:
+    """Lays out what a training reached.
+
+    Args:
+        info: by stage, with `parameters`, `steps`, `seconds` and `validation_loss`.
+        floor: the true entropy in nats per token, where it is known.
+    """
+    table = Table(title="Training", title_justify="left")
+    for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for stage, figures in info.items():
+        table.add_row(
+            stage,
+            f"{int(figures['parameters']):,}",
+            str(int(figures["steps"])),
+            f"{figures['seconds']:.0f}",
+            f"{figures['validation_loss']:.4f}",
+        )
+    if floor is not None:
+        table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
+    return table

@@ -1,0 +1,162 @@
+"""The three lists of requirements agree: pyproject.toml, constraints.txt and environment.yml.
+
+conda itself is not run. Every check returns the faults that it finds, and is tested twice: the files of
+this repository have none, and a copy with a planted fault has one.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from rattler import MatchSpec
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ("environment.yml", "pyproject.toml", "constraints.txt")
+
+# What conda-forge calls the packages that have another name there. The others keep theirs.
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+CONDA_ONLY = {"python", "pip"}
+PLAUSIBLE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
+
+
+def requirements(pyproject, extra=None):
+    """Returns name -> specifier of the run-time dependencies, or of an extra."""
+    project = tomllib.loads(pyproject)["project"]
+    lines = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    parsed = [Requirement(line) for line in lines]
+    return {canonicalize_name(item.name): item.specifier for item in parsed}
+
+
+def conda_lines(environment):
+    return [item for item in yaml.safe_load(environment)["dependencies"] if isinstance(item, str)]
+
+
+def pins(constraints):
+    """Returns name -> requirement of every line that is not a comment."""
+    lines = [line.split("#")[0].strip() for line in constraints.splitlines()]
+    parsed = [Requirement(line) for line in lines if line]
+    return {canonicalize_name(item.name): item for item in parsed}
+
+
+def match_spec_faults(files):
+    """Every line for conda is a match spec with a plausible name, and none is there twice."""
+    faults, names = [], []
+    for line in conda_lines(files["environment.yml"]):
+        try:
+            name = MatchSpec(line, strict=True).name.normalized
+        except Exception as error:  # rattler's own kinds of error differ between its versions
+            faults.append(f"{line}: {error}")
+            continue
+        if not PLAUSIBLE_NAME.fullmatch(name) or name != line.split()[0]:
+            faults.append(f"{line}: not a plausible name")
+        if name in names:
+            faults.append(f"{line}: a second time")
+        names.append(name)
+    return faults
+
+
+def channel_faults(files):
+    """Only conda-forge: the others are gone or want a licence."""
+    channels = yaml.safe_load(files["environment.yml"]).get("channels")
+    named = [line for line in conda_lines(files["environment.yml"]) if "::" in line]
+    return ([] if channels == ["conda-forge"] else [f"channels: {channels}"]) + named
+
+
+def pip_faults(files):
+    """Pip installs this project and nothing else: conda has brought the rest."""
+    items = yaml.safe_load(files["environment.yml"])["dependencies"]
+    nested = [item for item in items if not isinstance(item, str)]
+    faults = [] if nested == [{"pip": ["--no-deps -e ."]}] else [f"the pip part: {nested}"]
+    return faults if "pip" in items else [*faults, "pip itself is not listed"]
+
+
+def agreement_faults(files):
+    """pyproject.toml's run-time dependencies and conda's are the same, with the same ranges."""
+    wanted = {
+        CONDA_NAMES.get(name, name): str(specifier)
+        for name, specifier in requirements(files["pyproject.toml"]).items()
+    }
+    wanted["python"] = tomllib.loads(files["pyproject.toml"])["project"]["requires-python"]
+    given = dict((line.split(maxsplit=1) + [""])[:2] for line in conda_lines(files["environment.yml"]))
+    faults = [f"{name}: not for conda" for name in wanted.keys() - given.keys()]
+    faults += [f"{name}: for conda only" for name in given.keys() - wanted.keys() - CONDA_ONLY]
+    shared = wanted.keys() & given.keys()
+    return faults + [
+        f"{name}: {wanted[name]} or {given[name]}?" for name in shared if wanted[name] != given[name]
+    ]
+
+
+def pin_faults(files):
+    """Everything that is installed is pinned to one version, inside its range; torch to the CPU build's."""
+    found = pins(files["constraints.txt"])
+    faults = [
+        f"{pin}: not a pin" for pin in found.values() if not re.fullmatch(r"==[^*,]+", str(pin.specifier))
+    ]
+    faults += [] if str(found.get("torch")) == "torch==2.13.0" else ["torch is not pinned to 2.13.0"]
+    for extra in (None, "test", "lint"):
+        for name, specifier in requirements(files["pyproject.toml"], extra).items():
+            version = str(found[name].specifier).removeprefix("==") if name in found else None
+            if version is None or not specifier.contains(version):
+                faults.append(f"{name}{specifier}: pinned to {version}")
+    return faults
+
+
+def address_faults(files):
+    """No list names an index or a host: where that is unreachable, an install would hang."""
+    marks = ("://", "--index", "--extra-index", "--find-links")
+    return [f"{name}: {mark}" for name in FILES for mark in marks if mark in files[name]]
+
+
+@pytest.fixture
+def files():
+    return {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
+
+
+CHECKS = [match_spec_faults, channel_faults, pip_faults, agreement_faults, pin_faults, address_faults]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_files_have_no_fault(check, files):
+    assert check(files) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "old", "new"),
+    [
+        (match_spec_faults, "environment.yml", "numpy >=", "numpy >=>"),
+        (match_spec_faults, "environment.yml", "numpy >=", "num$py >="),
+        (match_spec_faults, "environment.yml", "  - pip\n", "  - pip\n  - pip\n"),
+        (channel_faults, "environment.yml", "  - conda-forge\n", "  - pytorch\n  - conda-forge\n"),
+        (channel_faults, "environment.yml", "  - conda-forge\n", "  - conda-forge\n  - defaults\n"),
+        (channel_faults, "environment.yml", "- pytorch >=", "- pytorch::pytorch >="),
+        (pip_faults, "environment.yml", "--no-deps -e .", "-e ."),
+        (pip_faults, "environment.yml", "  - pip\n", ""),
+        (agreement_faults, "environment.yml", "pytorch", "torch"),
+        (agreement_faults, "environment.yml", "  - rich ", "  - rich-cli "),
+        (agreement_faults, "environment.yml", "  - pip\n", "  - pip\n  - pandas\n"),
+        (agreement_faults, "environment.yml", "pytorch >=2.9", "pytorch >=2.8"),
+        (agreement_faults, "environment.yml", "python >=3.11", "python >=3.10"),
+        (agreement_faults, "pyproject.toml", '    "rich>=13.8",\n', ""),
+        (pin_faults, "constraints.txt", "torch==2.13.0\n", ""),
+        (pin_faults, "constraints.txt", "torch==2.13.0\n", "torch>=2.13.0\n"),
+        (pin_faults, "constraints.txt", "torch==2.13.0\n", "torch==2.12.0\n"),
+        (pin_faults, "constraints.txt", "pytest==", "pytest-not=="),
+        (pin_faults, "pyproject.toml", "mypy>=", "mypy>=99"),
+        (address_faults, "constraints.txt", "torch==", "--extra-index-url https://example.org\ntorch=="),
+    ],
+)
+def test_a_planted_fault_is_found(check, file, old, new, files):
+    assert old in files[file]
+    assert check(files | {file: files[file].replace(old, new)}) != []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_that_does_not_parse_is_an_error(file, files):
+    broken = files | {file: "[[ not: of any format\n"}
+    with pytest.raises(Exception, match=r".+"):
+        for check in CHECKS:
+            check(broken)

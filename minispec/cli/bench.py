@@ -14,7 +14,9 @@ from minispec.evidence.bench import NEW_TOKENS, WIDTHS, run_bench
 
 def bench(
     pair: options.PairOption = "stories",
-    k: Annotated[list[int] | None, typer.Option("--k", help="Values of K to choose from; may be repeated.")] = None,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", help="Values of K to choose from; may be repeated.")
+    ] = None,
     repeats: Annotated[int, typer.Option("--repeats", help="Measurements per prompt.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts and values of K.")] = False,
     full: Annotated[bool, typer.Option("--full", help="More prompts and repetitions.")] = False,
@@ -53,12 +55,25 @@ def show(report: dict[str, Any], console: Console) -> None:
     """Prints the report as two tables."""
     machine = report["machine"]
     console.print(
-        f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, torch {machine['torch']}",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, "
+        f"torch {machine['torch']}",
         soft_wrap=True,
     )
-    for title, rows in (("Every K, on the prompts that choose it", "sweep"), ("The best K, on other prompts", "settings")):
+    for title, rows in (
+        ("Every K, on the prompts that choose it", "sweep"),
+        ("The best K, on other prompts", "settings"),
+    ):
         table = Table(title=title, title_justify="left")
-        for column in ("verifier", "K", "speed-up", "quartiles", "acceptance", "tokens/call", "tokens/s alone", "tokens/s"):
+        for column in (
+            "verifier",
+            "K",
+            "speed-up",
+            "quartiles",
+            "acceptance",
+            "tokens/call",
+            "tokens/s alone",
+            "tokens/s",
+        ):
             table.add_column(column, justify="left" if column == "verifier" else "right")
         for s in report[rows]:
             low, high = s["speedup_quartiles"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
@@ -30,6 +32,7 @@ def demo(
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")] = 100,
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Also write the output as a picture.")] = None,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -40,13 +43,31 @@ def demo(
         raise ValueError(f"--max-new-tokens must be at least 1 for the demo, not {max_new_tokens}")
     options.set_threads(threads)
     console = options.console(as_json)
+    if svg is not None:
+        console = Console(file=console.file, highlight=False, record=True, width=100)
     models = load_pair(pair)
     documents = [decode_both_ways(models, prompt, k, max_new_tokens, seed, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         documents.append(decode_both_ways(quick, None, k, max_new_tokens, seed, console))
+    if svg is not None:
+        write_picture(console, svg)
     if as_json:
         options.print_json({"pairs": documents})
+
+
+def write_picture(console: Console, path: Path) -> None:
+    """Writes what a recording console has shown as an SVG that loads nothing from elsewhere.
+
+    Raises:
+        ValueError: if the file cannot be written.
+    """
+    picture = console.export_svg(title="minispec demo")
+    picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    try:
+        path.write_text(picture, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def live_pair(console: Console) -> Pair:
@@ -74,7 +95,9 @@ def decode_both_ways(
     ids = models.tokenizer.encode(text)
     glyphs = glyphs_for(console.encoding)
     console.rule(f"Pair {models.name}")
-    console.print(f"target {models.target.parameters_count:,} parameters, draft {models.draft.parameters_count:,}")
+    console.print(
+        f"target {models.target.parameters_count:,} parameters, draft {models.draft.parameters_count:,}"
+    )
     outcomes = []
     for verifier in VERIFIERS:
         outcomes.append(show_run(models, text, ids, verifier, k, max_new_tokens, seed, console, glyphs))

@@ -24,7 +24,9 @@ RULES: dict[str, Verifier] = {"greedy": verify_greedy, "rejection": verify_rejec
 
 
 def generate(
-    prompt: Annotated[str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")
+    ] = None,
     pair: options.PairOption = "stories",
     verifier: Annotated[str, typer.Option("--verifier", help="greedy or rejection.")] = "rejection",
     k: Annotated[int, typer.Option("--k", help="Drafted tokens per round; 0 is target-only.")] = 4,
@@ -32,14 +34,25 @@ def generate(
         float | None, typer.Option("--temperature", help="By default 1, and 0 for the greedy verifier.")
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Keep the k most probable tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option("--top-p", help="Keep the smallest set of this mass.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="Keep the smallest set of this mass.")
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")] = 100,
-    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text, as at end-of-text; may be repeated.")] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option("--stop", help="End before this text, as at end-of-text; may be repeated."),
+    ] = None,
     ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after end-of-text.")] = False,
     seed: options.SeedOption = 0,
-    target_only: Annotated[bool, typer.Option("--target-only", help="Decode without a draft, as with --k 0.")] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Show text as it comes, with its tokens marked.")] = False,
-    logprobs: Annotated[bool, typer.Option("--logprobs", help="Add the target's log-probability of each token.")] = False,
+    target_only: Annotated[
+        bool, typer.Option("--target-only", help="Decode without a draft, as with --k 0.")
+    ] = False,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Show text as it comes, with its tokens marked.")
+    ] = False,
+    logprobs: Annotated[
+        bool, typer.Option("--logprobs", help="Add the target's log-probability of each token.")
+    ] = False,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
     threads: options.ThreadsOption = None,
@@ -47,7 +60,9 @@ def generate(
 ) -> None:
     """Continue a prompt, speculatively."""
     rule = RULES[options.choose(verifier, list(RULES), "--verifier")]
-    warp = Warp(temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p)
+    warp = Warp(
+        temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p
+    )
     if max_new_tokens < 0:
         raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     options.set_threads(threads)

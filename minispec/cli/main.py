@@ -1,7 +1,7 @@
 """The commands, put together, and the one place where errors become a line.
 
-What a person can cause ends in one clear line on standard error and exit status 2. Ctrl-C and a closed pipe end
-quietly.
+What a person can cause ends in one clear line on standard error and exit status 2. Ctrl-C and a closed pipe
+end quietly.
 """
 
 from __future__ import annotations

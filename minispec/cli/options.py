@@ -13,12 +13,16 @@ from rich.console import Console
 
 from minispec.lm.checkpoint import Pair, load_pair
 
-PairOption = Annotated[str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")]
+PairOption = Annotated[
+    str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Processor threads; by default all cores.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
+]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 

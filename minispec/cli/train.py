@@ -28,8 +28,13 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 
 def train(
     preset: Annotated[str, typer.Option("--preset", help="stories, quick or english.")] = "quick",
-    text: Annotated[Path | None, typer.Option("--text", help="Train on this UTF-8 text file instead.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")] = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", help="Train on this UTF-8 text file instead.")
+    ] = None,
+    tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="bpe or characters.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Fixes text, first weights and order.")] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiplies the number of steps.")] = 1.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not resume an earlier run.")] = False,
@@ -39,11 +44,12 @@ def train(
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)
-    recipe = choose_recipe(preset, text, seed, scale)
+    recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
     command = "minispec train " + " ".join(
         ["--preset", preset]
         + (["--text", shlex.quote(str(text))] if text else [])
+        + (["--tokenizer", tokenizer] if tokenizer else [])
         + (["--seed", str(seed)] if seed is not None else [])
         + (["--scale", str(scale)] if scale != 1 else [])
     )
@@ -54,7 +60,9 @@ def train(
         options.print_json(document)
     else:
         console.print(losses_table(info["models"], info["entropy_floor"]))
-        console.print(f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {folder}", soft_wrap=True)
+        console.print(
+            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {folder}", soft_wrap=True
+        )
     if problem := verdict(info):
         raise_failure(problem, console)
         return FAILED
@@ -66,7 +74,9 @@ def raise_failure(problem: str, console: Console) -> None:
     console.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)
 
 
-def choose_recipe(preset: str, text: Path | None, seed: int | None, scale: float) -> Recipe:
+def choose_recipe(
+    preset: str, text: Path | None, tokenizer: str | None, seed: int | None, scale: float
+) -> Recipe:
     """Returns the recipe that the options describe.
 
     Raises:
@@ -77,6 +87,8 @@ def choose_recipe(preset: str, text: Path | None, seed: int | None, scale: float
         raise ValueError(f"--scale must be above 0, not {scale}")
     if text is not None:
         recipe = replace(recipe, name=text.stem, corpus=str(text))
+    if tokenizer is not None:
+        recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
         recipe = replace(recipe, seed=seed)
     if scale != 1:

@@ -118,7 +118,8 @@ class ModelDrafter:
     def catch_up(self, round: Round) -> None:
         """After full acceptance, reads the last drafted token: it was guessed, but never read.
 
-        Where nothing was drafted, that is the pending token. All rows read theirs, so that their widths stay equal; for the others `commit` forgets it again.
+        Where nothing was drafted, that is the pending token. All rows read theirs, so that their widths
+        stay equal; for the others `commit` forgets it again.
         """
         cached = self.cache.row_lengths
         if any(have < want for have, want in zip(cached, round.target_cache.after, strict=True)):

@@ -191,7 +191,18 @@ def speculate(
 
         lengths = CacheLengths(before, verified, cache.row_lengths)
         done = Round(
-            index, pending, draft, probs, logits, verdict, emitted, live, tuple(rows.finish), lengths, None, {}
+            index,
+            pending,
+            draft,
+            probs,
+            logits,
+            verdict,
+            emitted,
+            live,
+            tuple(rows.finish),
+            lengths,
+            None,
+            {},
         )
         clock.lap("other")
         if active is not None:
@@ -201,9 +212,7 @@ def speculate(
         index += 1
 
 
-def record(
-    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any
-) -> Trace:
+def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
     """Runs `speculate` to its end and returns the whole trace.
 
     Args:
@@ -256,7 +265,8 @@ def _check_pairing(
         raise ValueError(f"k must be at least 0, not {k}")
     if verifier is verify_greedy and not warp.is_greedy:
         raise ValueError(
-            f"the greedy verifier needs temperature 0, not {warp.temperature}; use rejection, or temperature 0"
+            f"the greedy verifier needs temperature 0, not {warp.temperature}; "
+            f"use the rejection verifier, or temperature 0"
         )
     if k == 0:
         return
@@ -288,7 +298,9 @@ def _draft(
     draft = drafter.propose(pending, width, warp, rng)
     room = torch.tensor([max(rows.room(row) - 1, 0) for row in range(batch)])
     return Draft(
-        draft.tokens.to(pending.device), draft.probs.to(pending.device), torch.minimum(draft.lengths.cpu(), room)
+        draft.tokens.to(pending.device),
+        draft.probs.to(pending.device),
+        torch.minimum(draft.lengths.cpu(), room),
     )
 
 
@@ -297,7 +309,9 @@ def _freeze(probs: Tensor, live: tuple[bool, ...]) -> Tensor:
     if all(live):
         return probs
     alive = torch.tensor(live, device=probs.device)
-    certain = one_hot(torch.zeros(probs.shape[:2], dtype=torch.long, device=probs.device), probs.shape[2], probs.dtype)
+    certain = one_hot(
+        torch.zeros(probs.shape[:2], dtype=torch.long, device=probs.device), probs.shape[2], probs.dtype
+    )
     return torch.where(alive[:, None, None], probs, certain)
 
 

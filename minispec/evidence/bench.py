@@ -94,7 +94,9 @@ class Setting:
             "tokens_per_target_call": sum(s.emitted for s in total) / sum(s.row_rounds for s in total),
             "target_only_tokens_per_second": 1 / quartiles([t.target_only for t in self.turns])[1],
             "tokens_per_second": 1 / quartiles([t.speculative for t in self.turns])[1],
-            "seconds": {p: sum(s.seconds.get(p, 0.0) for s in total) / len(total) for p in ("prefill", *PHASES)},
+            "seconds": {
+                p: sum(s.seconds.get(p, 0.0) for s in total) / len(total) for p in ("prefill", *PHASES)
+            },
             "turns": len(total),
         }
 
@@ -217,7 +219,13 @@ def run_bench(
 
 
 def turns_of(
-    pair: Pair, prompts: Sequence[Sequence[int]], verifier: str, k: int, seed: int, new_tokens: int, repeats: int
+    pair: Pair,
+    prompts: Sequence[Sequence[int]],
+    verifier: str,
+    k: int,
+    seed: int,
+    new_tokens: int,
+    repeats: int,
 ) -> Iterator[Turn]:
     """Yields one turn per prompt and repetition."""
     for repeat in range(repeats):

@@ -1,8 +1,8 @@
 """Checkpoints: a pair of models in a folder that other tools can read.
 
 `target/`, `draft/` and, where there is one, `draft-plain/` each hold `model.safetensors` and `config.json` in
-the layout of Hugging Face's `LlamaForCausalLM`. Beside them lie `tokenizer.json` and `pair.json`, which says how
-the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
+the layout of Hugging Face's `LlamaForCausalLM`. Beside them lie `tokenizer.json` and `pair.json`, which says
+how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
 
 Everything is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
 """
@@ -165,8 +165,8 @@ def load_model(
     with torch.device("meta"):
         model = GPT(config)
     weights = {ours(name): weight for name, weight in stored.items()}
-    if config.tied:
-        weights["lm_head.weight"] = weights.get("lm_head.weight", weights.get("embed_tokens.weight"))
+    if config.tied and "embed_tokens.weight" in weights:
+        weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     wrong = mismatch(model, weights)
     if wrong:
         raise ValueError(f"{path} does not fit its config.json: {wrong}")
@@ -176,15 +176,15 @@ def load_model(
     return model.requires_grad_(False).eval()
 
 
-def mismatch(model: GPT, weights: Mapping[str, Tensor | None]) -> str | None:
+def mismatch(model: GPT, weights: Mapping[str, Tensor]) -> str | None:
     """Says in a few words how weights differ from what a model needs, or None if they fit."""
     needed = {name: tuple(p.shape) for name, p in model.state_dict().items()}
-    if missing := sorted(needed.keys() - {n for n, w in weights.items() if w is not None}):
+    if missing := sorted(needed.keys() - weights.keys()):
         return f"{len(missing)} weights are missing, such as {missing[0]}"
     if foreign := sorted(weights.keys() - needed.keys()):
         return f"{len(foreign)} weights are unknown, such as {foreign[0]}"
     for name, shape in needed.items():
-        have = tuple(weights[name].shape)  # type: ignore[union-attr]
+        have = tuple(weights[name].shape)
         if have != shape:
             return f"{name} is {list(have)} and should be {list(shape)}"
     return None

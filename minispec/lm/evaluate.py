@@ -34,8 +34,7 @@ def whole_documents(
             stands before it.
     """
     rows = [
-        [*ids, tokenizer.end_of_text][: max_length + 1]
-        for ids in tokenizer.encode_batch(documents[:most])
+        [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])
     ]
     width = max(map(len, rows))
     tokens = torch.full((len(rows), width), tokenizer.end_of_text)
@@ -97,14 +96,13 @@ def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> floa
         max_length: the context.
 
     Returns:
-        The floor, or None if the corpus has no known law.
+        The floor, or None if the corpus has no known law, or a story is longer than the context: the
+        entropy of half a story is not known.
     """
-    if not corpus.stories:
-        return None
     tokens, mask = whole_documents(tokenizer, corpus.validation, max_length)
     stories = corpus.stories[: len(tokens)]
-    if tokens.shape[1] > max_length:
-        raise ValueError(f"a story has more than {max_length} tokens; its end would not be measured")
+    if not stories or tokens.shape[1] > max_length:
+        return None
     return sum(s.opening_log_prob - s.log_prob for s in stories) / int(mask.sum())
 
 

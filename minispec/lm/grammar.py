@@ -1,7 +1,7 @@
 """The story grammar: every sentence, every choice, every probability.
 
-A story first introduces three friends. Each has a name, an animal, a place, a pronoun, a thing
-with a colour, and a seat. Nobody shares any of these but the pronoun. Then come short scenes that
+A story first introduces three friends. Each has a name, an animal, a thing, a pronoun, a place and a
+seat. Nobody shares any of these but the pronoun. Then come short scenes that
 need those facts again: "Kit the ..." must go on with Kit's own animal, not with somebody else's.
 
 That is binding. To recall which facts occur in a story, one attention layer is enough. To recall
@@ -92,7 +92,7 @@ BETWEEN = law(silence=79, sun=9, rain=6, tea=6)
 MORE = law(more=94, end=6)
 LAST = law(day=60, home=40)
 
-OPENINGS = {"Once": "Once there were three friends.", "Here": "Here is a tale of three friends."}
+COUNTS = {1: ("was", "one friend"), 2: ("were", "two friends"), 3: ("were", "three friends")}
 IDIOMS = {
     "sun": " The sun was warm and the sky was blue.",
     "rain": " The rain came down and the wind blew.",
@@ -108,6 +108,7 @@ def tell(pen: Pen, friends: int = 3) -> None:
 
     Args:
         pen: makes the choices and takes the text.
+        friends: how many there are, 1 to 3.
     """
     cast = introduce(pen, friends)
     waiting = cast
@@ -124,8 +125,10 @@ def tell(pen: Pen, friends: int = 3) -> None:
 
 
 def introduce(pen: Pen, friends: int) -> list[Friend]:
-    """Tells who the three friends are; no two share a fact, so every fact has one owner."""
-    pen.write(OPENINGS[pen.choose(FIRST)])
+    """Tells who the friends are; no two share a fact, so every fact has one owner."""
+    verb, count = COUNTS[friends]
+    opening = pen.choose(FIRST)
+    pen.write(f"Once there {verb} {count}." if opening == "Once" else f"Here is a tale of {count}.")
     cast: list[Friend] = []
     for _ in range(friends):
         cast.append(present(pen, cast))

@@ -96,7 +96,8 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
 
-    def forward(self, x: Tensor) -> Tensor:  # [..., D] -> [..., D]
+    def forward(self, x: Tensor) -> Tensor:
+        """Norms the last dimension: [..., D] -> [..., D]."""
         wide = x if x.dtype == torch.float64 else x.float()
         scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return (wide * scale).to(x.dtype) * self.weight
@@ -126,6 +127,30 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat([-second, first], dim=-1) * sin
 
 
+def attention_written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Computes causal grouped-query attention by plain matrix products, for training.
+
+    Vaswani et al. 2017, equation 1; the same function as the fused one that decoding uses.
+
+    Args:
+        q: [B, heads, n, head_dim].
+        k: [B, kv_heads, n, head_dim]; each serves heads / kv_heads query heads, neighbours of each other.
+        v: the same shape; the products are computed in its type.
+
+    Returns:
+        [B, heads, n, head_dim].
+    """
+    rows, heads, new, size = q.shape
+    groups = rows * k.shape[1]
+    with torch.autocast(q.device.type, enabled=False):
+        q = (q * size**-0.5).to(v.dtype).reshape(groups, -1, size)  # [B·kv_heads, heads/kv_heads·n, head_dim]
+        k, v = k.to(v.dtype).reshape(groups, new, size), v.reshape(groups, new, size)
+        scores = torch.bmm(q, k.transpose(1, 2)).view(groups, -1, new, new)
+        later = torch.full((new, new), float("-inf"), dtype=v.dtype, device=v.device).triu(1)
+        weights = (scores + later).softmax(-1).view(groups, -1, new)
+        return torch.bmm(weights, v).view(rows, heads, new, size)
+
+
 class Attention(nn.Module):
     """Grouped-query attention: several query heads share one head of keys and values."""
 
@@ -138,7 +163,8 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
         self.o_proj = nn.Linear(config.width, config.width, bias=False)
 
-    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:  # [B, n, D] -> [B, n, D]
+    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
+        """Lets each token look at itself and what came before: [B, n, D] -> [B, n, D]."""
         rows, new, width = x.shape
         q = self.q_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, heads, n, head_dim]
         k = self.k_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, kv_heads, n, head_dim]
@@ -146,9 +172,13 @@ class Attention(nn.Module):
         q, k = rotate(q, view.cos, view.sin), rotate(k, view.cos, view.sin)
         if view.cache is not None:
             k, v = view.cache.append(layer, k, v)
-        out = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=view.mask, is_causal=view.cache is None, enable_gqa=self.grouped
-        )
+        if q.requires_grad and view.cache is None:
+            # The fused kernel's way back takes several times as long as this on a CPU.
+            out = attention_written_out(q, k, v)
+        else:
+            out = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=view.mask, is_causal=view.cache is None, enable_gqa=self.grouped
+            )
         return self.o_proj(out.transpose(1, 2).reshape(rows, new, width))
 
 
@@ -161,7 +191,8 @@ class FeedForward(nn.Module):
         self.up_proj = nn.Linear(config.width, config.ffn, bias=False)
         self.down_proj = nn.Linear(config.ffn, config.width, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:  # [B, n, D] -> [B, n, D]
+    def forward(self, x: Tensor) -> Tensor:
+        """Works on each token by itself: [B, n, D] -> [B, n, D]."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -175,7 +206,8 @@ class Block(nn.Module):
         self.post_attention_layernorm = RMSNorm(config.width, config.norm_eps)
         self.mlp = FeedForward(config)
 
-    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:  # [B, n, D] -> [B, n, D]
+    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
+        """Adds both parts to the stream: [B, n, D] -> [B, n, D]."""
         x = x + self.self_attn(self.input_layernorm(x), view, layer)
         return x + self.mlp(self.post_attention_layernorm(x))
 

@@ -66,9 +66,14 @@ def publish(
         info |= {"models": measure(temporary, material, trained)}
         info |= finish(pair)
         if corpus_is_stories(material):
-            facts = {"target": pair.target, "draft": pair.draft}
+            facts = {
+                "target": pair.target,
+                "draft-plain": load_pair(temporary, draft="draft-plain").draft,
+                "draft": pair.draft,
+            }
             info["forced_accuracy"] = {
-                name: forced_accuracy(model, material.corpus, material.tokenizer) for name, model in facts.items()
+                name: forced_accuracy(model, material.corpus, material.tokenizer)
+                for name, model in facts.items()
             }
         write_json(temporary / "pair.json", info)
     return info
@@ -141,8 +146,8 @@ def verdict(info: Mapping[str, Any]) -> str | None:
     draft = info["models"]["draft"]["validation_loss"]
     if not target < draft:
         return (
-            f"the training failed: the target's loss {target:.4f} is not below the draft's {draft:.4f}, so there "
-            f"is nothing to speculate on; train the target for more steps"
+            f"the training failed: the target's loss {target:.4f} is not below the draft's {draft:.4f}, "
+            f"so there is nothing to speculate on; train the target for more steps"
         )
     return None
 

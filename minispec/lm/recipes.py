@@ -32,7 +32,9 @@ class Lesson:
 
     def __post_init__(self) -> None:
         if min(self.steps, self.rows, self.friends) < 1 or self.window < 2:
-            raise ValueError(f"a lesson needs steps, rows and friends of at least 1 and a window of at least 2: {self}")
+            raise ValueError(
+                f"a lesson needs steps, rows and friends of at least 1 and a window of at least 2: {self}"
+            )
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Recipe:
         draft_lessons: what the draft learns, by cross-entropy.
         distill_lessons: what the draft then learns from the target.
         stories: how many stories to draw for each kind of lesson.
+        friends: how many friends the stories have that the pair is for, and is measured on.
         learning_rate: of the matrices (Muon), at its highest.
         other_rate: of embeddings, head and norms (AdamW), at its highest.
     """
@@ -64,6 +67,7 @@ class Recipe:
     draft_lessons: Sequence[Lesson]
     distill_lessons: Sequence[Lesson]
     stories: int = 20_000
+    friends: int = 3
     learning_rate: float = 0.004
     other_rate: float = 0.004
 

@@ -123,6 +123,7 @@ def draw_story(rng: random.Random, friends: int = 3) -> Story:
 
     Args:
         rng: where the choices come from.
+        friends: how many the story has, 1 to 3.
 
     Returns:
         The story with its exact log-probability.
@@ -138,6 +139,7 @@ def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
     Args:
         count: how many.
         seed: of the draw.
+        friends: how many each story has.
 
     Yields:
         Stories.
@@ -147,7 +149,7 @@ def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
         yield draw_story(rng, friends)
 
 
-def derivations(text: str) -> list[float]:
+def derivations(text: str, friends: int = 3) -> list[float]:
     """Finds every way in which the grammar derives a text.
 
     Walks the tree of choices of the same `tell` that writes stories, depth first, and leaves a branch
@@ -155,6 +157,7 @@ def derivations(text: str) -> list[float]:
 
     Args:
         text: any text.
+        friends: how many friends the stories have that are tried.
 
     Returns:
         The log-probability (nats) of each derivation; empty where the grammar does not derive the text.
@@ -164,7 +167,7 @@ def derivations(text: str) -> list[float]:
     while True:
         reader = _Reader(text, script)
         try:
-            tell(reader)
+            tell(reader, friends)
             if reader.finished:
                 found.append(reader.log_prob)
         except _Mismatch:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -136,14 +137,14 @@ def train_pair(
 
 def gather(recipe: Recipe) -> Material:
     """Makes the corpus, the tokenizer and the windows of a recipe."""
-    corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories)
+    corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories, recipe.friends)
     sample = corpus.train[:4000] if corpus.stories else corpus.train
     tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
     windows: dict[tuple[int, int], Tensor] = {}
     for lesson in (*recipe.target_lessons, *recipe.draft_lessons, *recipe.distill_lessons):
         key = (lesson.window, lesson.friends)
         if key not in windows:
-            easier = corpus.stories and lesson.friends != 3
+            easier = corpus.stories and lesson.friends != recipe.friends
             texts = load_corpus("stories", recipe.seed, recipe.stories, lesson.friends) if easier else corpus
             windows[key] = pack(tokenizer.encode_batch(texts.train), tokenizer.end_of_text, lesson.window + 1)
     held_out = whole_documents(tokenizer, corpus.validation, recipe.target.max_length)
@@ -236,7 +237,9 @@ class Run:
         tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
-                tensors |= {f"optimizer.{number}.{index}.{key}": torch.as_tensor(v) for key, v in state.items()}
+                tensors |= {
+                    f"optimizer.{number}.{index}.{key}": torch.as_tensor(v) for key, v in state.items()
+                }
         progress = {"fingerprint": self.recipe.fingerprint(), "step": self.step, "seconds": self.seconds}
         temporary = self.path.with_name(self.path.name + ".part")
         try:
@@ -298,5 +301,5 @@ def has_fast_bf16(device: torch.device) -> bool:
     """Whether bfloat16 matrix products are faster than float32 on a device."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
-    found = getattr(torch.cpu, "get_capabilities", dict)()
+    found: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))

@@ -40,9 +40,7 @@ def pack(documents: Iterable[Sequence[int]], end_of_text: int, width: int) -> Te
             # A long document goes on in the next window; the tail of one that began inside is dropped.
             row = row[width:] if len(document) + 1 - (len(row) - width) >= width else []
     if not windows:
-        raise ValueError(
-            f"the text is too short to train on: it does not fill one window of {width} tokens"
-        )
+        raise ValueError(f"the text is too short to train on: it does not fill one window of {width} tokens")
     return torch.tensor(windows)
 
 
@@ -63,5 +61,8 @@ def batch(windows: Tensor, size: int, step: int, seed: int) -> Tensor:
     """
     count = len(windows)
     wanted = range(step * size, (step + 1) * size)
-    orders = {epoch: np.random.default_rng([seed, epoch]).permutation(count) for epoch in {w // count for w in wanted}}
+    orders = {
+        epoch: np.random.default_rng([seed, epoch]).permutation(count)
+        for epoch in {w // count for w in wanted}
+    }
     return windows[[int(orders[w // count][w % count]) for w in wanted]]

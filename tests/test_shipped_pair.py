@@ -1,4 +1,4 @@
-"""The pair that everybody has: what is recorded of it is true, and the walkthrough says what the pictures say."""
+"""The shipped pair: what is recorded of it is true, and the walkthrough says what the pictures say."""
 
 import pytest
 import torch
@@ -94,7 +94,7 @@ def test_distillation_made_the_draft_agree_more(pair):
 
 
 def test_walkthrough(pair):
-    """The draft says " sat on the mat .", the target keeps three and corrects to " floor"; a bonus comes later."""
+    """Draft " sat on the mat.", target " sat on the floor": three kept, one corrected, a bonus later."""
     prompt = pair.walkthrough
     assert prompt.endswith("The cat")
     trace = minispec.record(

@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from minispec.cli import options
+from minispec.cli.generate import read_prompt
 from minispec.cli.train import train_and_publish
 from minispec.decoding.draft import ModelDrafter
 from minispec.decoding.loop import generate, speculate
-from minispec.decoding.records import Round, Trace
+from minispec.decoding.records import Round, Trace, check_prompts
 from minispec.decoding.rng import SeededRng
 from minispec.decoding.warp import Warp
 from minispec.evidence.bench import VERIFIERS
@@ -42,9 +43,12 @@ def demo(
     if max_new_tokens < 1:
         raise ValueError(f"--max-new-tokens must be at least 1 for the demo, not {max_new_tokens}")
     options.set_threads(threads)
+    prompt = read_prompt(prompt) if prompt is not None else None
     console = options.console(as_json)
     if svg is not None:
-        console = Console(file=console.file, highlight=False, record=True, width=100)
+        console = Console(
+            file=console.file, highlight=False, markup=False, emoji=False, record=True, width=100
+        )
     models = load_pair(pair)
     documents = [decode_both_ways(models, prompt, k, max_new_tokens, seed, console)]
     if not no_train and pair != QUICK.name:
@@ -93,6 +97,7 @@ def decode_both_ways(
     """
     text = prompt if prompt is not None else models.walkthrough or first_prompt(models)
     ids = models.tokenizer.encode(text)
+    check_prompts([ids], models.target.vocab_size, min(models.target.max_length, models.draft.max_length))
     glyphs = glyphs_for(console.encoding)
     console.rule(f"Pair {models.name}")
     console.print(

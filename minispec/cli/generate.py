@@ -90,7 +90,7 @@ def generate(
     )
     if stream:
         glyphs = glyphs_for(out.encoding)
-        out.print(text, end="", markup=False, style="dim")
+        out.print(text, end="", style="dim", soft_wrap=True)
         rounds = show(rounds, models, out, glyphs)
     trace = Trace((tuple(ids),), {"k": k, "verifier": verifier}, tuple(rounds))
     seconds = perf_counter() - started
@@ -101,7 +101,7 @@ def generate(
     if as_json:
         options.print_json(document)
     elif not stream:
-        out.print(text + document["text"], markup=False, soft_wrap=True)
+        sys.stdout.write(text + document["text"] + "\n")  # as it is: nothing wrapped, no tab expanded
 
 
 def show(rounds: Iterator[Round], models: Pair, out: Any, glyphs: Any) -> Iterator[Round]:
@@ -129,7 +129,7 @@ def read_prompt(prompt: str | None) -> str:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     if prompt == "-":
         try:
-            prompt = sys.stdin.buffer.read().decode("utf-8")
+            prompt = sys.stdin.buffer.read().decode("utf-8") if sys.stdin else ""
         except UnicodeDecodeError as error:
             raise ValueError(f"the prompt is not UTF-8: byte {error.start} cannot be read") from error
     try:

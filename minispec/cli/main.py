@@ -39,9 +39,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever called us has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        if hasattr(getattr(sys, name), "reconfigure"):
+            # A terminal that cannot print a sign gets a question mark.
+            getattr(sys, name).reconfigure(errors="replace")
     try:
         outcome: Any = app(arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -58,7 +61,8 @@ def run(arguments: list[str] | None = None) -> int:
         return complain(str(error))
     except Exception as error:
         if hasattr(error, "format_message"):  # what click says of wrong options
-            return complain(error.format_message())
+            message = error.format_message()
+            return complain(message) if message else 2  # without a command the help has been printed
         raise
 
 

@@ -13,10 +13,13 @@ from rich.console import Console
 
 from minispec.lm.checkpoint import Pair, load_pair
 
+MOST_SEED = 2**32 - 1
+MOST_THREADS = 1024
+
 PairOption = Annotated[
     str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw.", min=0, max=MOST_SEED)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
@@ -29,7 +32,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch
 
 def console(as_json: bool = False) -> Console:
     """Returns where people's text goes: standard output, or standard error beside JSON."""
-    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
+    # Text comes from people and models: nothing in it is markup, and ":cat:" is five characters.
+    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def print_json(document: Any) -> None:
@@ -52,12 +56,12 @@ def set_threads(threads: int | None) -> None:
     """Sets how many threads torch computes with.
 
     Raises:
-        ValueError: if the number is below 1.
+        ValueError: if the number is below 1, or absurd.
     """
     if threads is None:
         return
-    if threads < 1:
-        raise ValueError(f"--threads must be at least 1, not {threads}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"--threads must be between 1 and {MOST_THREADS}, not {threads}")
     torch.set_num_threads(threads)
 
 

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minispec.cli import options
 from minispec.evidence.bench import measure_acceptance
-from minispec.lm.checkpoint import Pair, cache_folder
+from minispec.lm.checkpoint import Pair, cache_folder, check_place
+from minispec.lm.corpus import NAMES
 from minispec.lm.presets import PRESETS
 from minispec.lm.publish import publish, verdict
 from minispec.lm.recipes import Recipe
@@ -23,6 +24,7 @@ from minispec.lm.train import Progress as Step
 from minispec.lm.train import train_pair
 from minispec.show.text import losses_table
 
+MOST_SCALE = 1000
 FAILED = 3  # the exit status of a training whose target is no better than its draft
 
 
@@ -35,7 +37,10 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Fixes text, first weights and order.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Fixes text, first weights and order.", min=0, max=options.MOST_SEED),
+    ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiplies the number of steps.")] = 1.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not resume an earlier run.")] = False,
     device: options.DeviceOption = "cpu",
@@ -46,6 +51,7 @@ def train(
     options.set_threads(threads)
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
+    check_place(folder)  # now, not after the training
     command = "minispec train " + " ".join(
         ["--preset", preset]
         + (["--text", shlex.quote(str(text))] if text else [])
@@ -83,10 +89,11 @@ def choose_recipe(
         ValueError: if the preset is unknown or the scale is not positive.
     """
     recipe = PRESETS[options.choose(preset, list(PRESETS), "--preset")]
-    if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"--scale must be above 0, not {scale}")
+    if not 0 < scale <= MOST_SCALE:
+        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
     if text is not None:
-        recipe = replace(recipe, name=text.stem, corpus=str(text))
+        corpus = str(text) if str(text) not in NAMES else f"./{text}"  # a file, not the corpus of that name
+        recipe = replace(recipe, name=text.stem, corpus=corpus)
     if tokenizer is not None:
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
@@ -125,6 +132,9 @@ def train_and_publish(
             if not math.isnan(step.loss):
                 history.append(step)
                 bars.update(tasks[step.stage], completed=step.step, loss=f"{step.loss:.3f}")
+                if step.validation is not None and not console.is_terminal:  # a log has no bars
+                    place = f"{step.stage} {step.step}/{step.steps}"
+                    console.print(f"{place}: held-out loss {step.validation:.4f}")
             else:
                 bars.update(tasks[step.stage], completed=step.step)
 

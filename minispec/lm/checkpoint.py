@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ FIELDS = {
     "tie_word_embeddings": "tied",
     "rope_theta": "rope_theta",
     "rms_norm_eps": "norm_eps",
+}
+TYPES = {"tie_word_embeddings": bool, "rope_theta": float, "rms_norm_eps": float}  # the others: int
+KINDS = {bool: "true or false", float: "a number above 0", int: "an integer"}
+# What a checkpoint may say only if it says this: our model has nothing else.
+PLAIN = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_scaling": None,
+    "rope_parameters": None,
 }
 
 
@@ -102,7 +113,8 @@ def find_pair(name: str | Path) -> Path:
 def known_pairs() -> set[str]:
     """Returns the names of all pairs that can be loaded without a path."""
     roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]
-    return {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
+    names = {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
+    return {name for name in names if not name.startswith(".")}  # what a crash has left half-written
 
 
 def load_pair(
@@ -139,7 +151,24 @@ def load_pair(
         raise ValueError(
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the models {target.vocab_size}"
         )
-    return Pair(target, small, tokenizer, folder, read_json(folder / "pair.json"))
+    info = read_json(folder / "pair.json")
+    check_info(info, folder, target.vocab_size)
+    return Pair(target, small, tokenizer, folder, info)
+
+
+def check_info(info: Mapping[str, Any], folder: Path, vocab_size: int) -> None:
+    """Refuses a `pair.json` whose prompts cannot be decoded.
+
+    Raises:
+        ValueError: if the prompts are no lists of ids of the vocabulary, or the walkthrough is no text.
+    """
+    prompts, walkthrough = info.get("prompts", []), info.get("walkthrough")
+    if not (isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)):
+        raise ValueError(f"{folder}/pair.json: prompts should be a list of lists of token ids")
+    if not all(type(token) is int and 0 <= token < vocab_size for prompt in prompts for token in prompt):
+        raise ValueError(f"{folder}/pair.json: prompts should hold token ids from 0 to {vocab_size - 1}")
+    if not isinstance(walkthrough, str | None):
+        raise ValueError(f"{folder}/pair.json: walkthrough should be a text")
 
 
 def load_model(
@@ -162,6 +191,10 @@ def load_model(
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
+    if config.layers > len(stored):  # else a wrong number here would build layers for ever
+        raise ValueError(
+            f"{path} does not fit its config.json: {len(stored)} weights for {config.layers} layers"
+        )
     with torch.device("meta"):
         model = GPT(config)
     weights = {ours(name): weight for name, weight in stored.items()}
@@ -218,8 +251,10 @@ def replacing(folder: Path) -> Iterator[Path]:
         An empty folder beside it, to fill.
 
     Raises:
-        ValueError: if the disk is full or the place cannot be written; what was there is left whole.
+        ValueError: if the disk is full, the place cannot be written, or something other than a pair is
+            there; what was there is left whole.
     """
+    check_place(folder)
     temporary: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -229,13 +264,32 @@ def replacing(folder: Path) -> Iterator[Path]:
         old = temporary.with_name(temporary.name + "-old")
         if folder.exists():
             folder.rename(old)
-        temporary.rename(folder)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"cannot write {folder}: {error}; what was there before is unchanged") from error
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_place(folder: Path) -> None:
+    """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
+
+    Raises:
+        ValueError: if there is a file, or a folder that is neither empty nor a pair.
+    """
+    try:
+        taken = folder.exists() and not (folder / "pair.json").is_file() and any(folder.iterdir())
+    except OSError as error:
+        raise ValueError(f"cannot write a pair to {folder}: {error.strerror or error}") from error
+    if taken:
+        raise ValueError(f"cannot write a pair to {folder}: it holds other files; choose a new folder")
 
 
 def weights_hash(model: GPT) -> str:
@@ -269,16 +323,26 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
     """
     if data.get("model_type") != "llama":
         raise ValueError(f"{folder}/config.json describes {data.get('model_type')!r}; minispec reads 'llama'")
-    plain = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "rope_scaling": None}
-    for name, value in plain.items():
+    for name, value in PLAIN.items():
         if data.get(name, value) != value:
             raise ValueError(f"{folder}/config.json has {name} {data[name]!r}; minispec reads {value!r} only")
     if missing := [name for name in FIELDS if name not in data]:
         raise ValueError(f"{folder}/config.json lacks {missing[0]}")
+    for name in FIELDS:
+        kind, value = TYPES.get(name, int), data[name]
+        fits = type(value) in (int, float) and 0 < value < inf if kind is float else type(value) is kind
+        if not fits:
+            raise ValueError(f"{folder}/config.json has {name} {value!r}; it should be {KINDS[kind]}")
     try:
-        return GPTConfig(**{ours_: data[theirs_] for theirs_, ours_ in FIELDS.items()})
-    except (TypeError, ValueError) as error:
+        config = GPTConfig(**{ours_: data[theirs_] for theirs_, ours_ in FIELDS.items()})
+    except ValueError as error:
         raise ValueError(f"{folder}/config.json: {error}") from error
+    if data.get("head_dim") not in (None, config.head_dim):
+        raise ValueError(
+            f"{folder}/config.json has head_dim {data['head_dim']!r}; minispec reads hidden_size / "
+            f"num_attention_heads only, {config.head_dim}"
+        )
+    return config
 
 
 def theirs(name: str) -> str:
@@ -299,7 +363,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"{path} should hold a JSON object")

@@ -81,15 +81,15 @@ SEATS = law(mat=40, floor=20, bed=14, rug=11, chair=9, step=6)
 HOMES = law(lived=75, stayed=25)
 FIRST = law(Once=70, Here=30)
 WHO = {3: law(first=50, second=30, third=20), 2: law(first=60, second=40), 1: law(first=100)}
-SCENES = law(goes=34, takes=28, sits=38)
+SCENES = law(goes=27, takes=24, sits=27, rests=10, loses=12)
 MOVES = law(went=60, ran=25, walked=15)
+SEEN = law(yes=25, no=75)
 SIGHTS = law(star=28, duck=20, bee=15, ship=12, tree=10, snail=8, rose=7)
-SEEN = law(yes=30, no=70)
-AFTER = law(nothing=34, loses=27, rests=27, feels=12)
+AFTER = law(nothing=78, feels=22)
 DEGREES = law(very=55, so=30, quite=15)
 MOODS = law(happy=42, sad=22, tired=18, glad=11, hungry=7)
-BETWEEN = law(silence=79, sun=9, rain=6, tea=6)
-MORE = law(more=94, end=6)
+BETWEEN = law(silence=82, sun=8, rain=5, tea=5)
+MORE = law(more=96, end=4)
 LAST = law(day=60, home=40)
 
 COUNTS = {1: ("was", "one friend"), 2: ("were", "two friends"), 3: ("were", "three friends")}
@@ -100,7 +100,7 @@ IDIOMS = {
     "day": " And that was the end of the day.",
     "home": " Then they all went home for tea.",
 }
-MOST_SCENES = 6
+MOST_SCENES = 7
 
 
 def tell(pen: Pen, friends: int = 3) -> None:
@@ -160,44 +160,29 @@ def cast_one(pen: Pen, waiting: list[Friend]) -> Friend:
 
 
 def play(pen: Pen, friend: Friend) -> None:
-    """Plays one scene: a friend does something, then perhaps something more."""
+    """Plays one scene: one sentence that needs the friend's facts, and perhaps a mood."""
     kind = pen.choose(SCENES)
-    if kind == "sits":
-        pen.write(f" The {friend.animal} sat on the")
-        pen.recall(f" {friend.seat}", "seat")
-        pen.write(".")
-        follow(pen, friend, AFTER.without({"rests"}))
-        return
-    if kind == "takes":
-        pen.write(f" {friend.name} took the")
-        pen.recall(f" {friend.thing}", "thing")
-        pen.write(" to the")
-        pen.recall(f" {friend.place}", "place")
+    if kind in ("sits", "loses"):
+        pen.write(f" The {friend.animal}")
     else:
         pen.write(f" {friend.name} the")
         pen.recall(f" {friend.animal}", "animal")
+    if kind == "goes":
         pen.write(f" {pen.choose(MOVES)} to the")
         pen.recall(f" {friend.place}", "place")
         if pen.choose(SEEN) == "yes":
             pen.write(f" and saw a {pen.choose(SIGHTS)}")
-    pen.write(".")
-    follow(pen, friend, AFTER.without({"loses"}) if kind == "takes" else AFTER)
-
-
-def follow(pen: Pen, friend: Friend, options: Law) -> None:
-    """Goes on about the same friend, by pronoun, with something that the scene has not told yet."""
-    kind = pen.choose(options)
-    if kind == "nothing":
-        return
-    pen.recall(f" {friend.pronoun.capitalize()}", "pronoun")
-    if kind == "loses":
-        pen.write(" lost the")
+    elif kind in ("takes", "loses"):
+        pen.write(" took the" if kind == "takes" else " lost the")
         pen.recall(f" {friend.thing}", "thing")
-        pen.write(".")
-    elif kind == "rests":
-        pen.write(" lay down on the")
-        pen.recall(f" {friend.seat}", "seat")
-        pen.write(".")
+        if kind == "takes":
+            pen.write(" to the")
+            pen.recall(f" {friend.place}", "place")
     else:
+        pen.write(" sat on the" if kind == "sits" else " lay down on the")
+        pen.recall(f" {friend.seat}", "seat")
+    pen.write(".")
+    if pen.choose(AFTER) == "feels":
+        pen.recall(f" {friend.pronoun.capitalize()}", "pronoun")
         degree = pen.choose(DEGREES)
         pen.write(f" was {degree} {pen.choose(MOODS)}.")

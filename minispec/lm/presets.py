@@ -15,15 +15,15 @@ STORIES = Recipe(
     target=gpt(layers=12, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
     draft=gpt(layers=1, width=96, heads=4, kv_heads=2, ffn=256, vocab_size=512),
     target_lessons=(
-        Lesson(steps=200, rows=32, window=64, friends=1),
-        Lesson(steps=1800, rows=16, window=128, friends=2),
-        Lesson(steps=3500, rows=8, window=256, friends=3),
+        Lesson(steps=150, rows=32, window=64, friends=1),
+        Lesson(steps=1300, rows=16, window=128, friends=2),
+        Lesson(steps=3000, rows=8, window=256, friends=3),
     ),
     draft_lessons=(
-        Lesson(steps=300, rows=32, window=64, friends=1),
-        Lesson(steps=2000, rows=8, window=256, friends=3),
+        Lesson(steps=200, rows=32, window=64, friends=1),
+        Lesson(steps=1500, rows=8, window=256, friends=3),
     ),
-    distill_lessons=(Lesson(steps=1500, rows=8, window=256, friends=3),),
+    distill_lessons=(Lesson(steps=1200, rows=8, window=256, friends=3),),
     stories=50_000,
 )
 

@@ -112,9 +112,9 @@ def describe(
 
 
 def prompts(material: Material) -> list[list[int]]:
-    """Returns the beginnings of held-out documents, 32 tokens each, to measure on."""
+    """Returns the beginnings of held-out documents to measure on, 32 tokens each where any is so long."""
     rows = material.tokenizer.encode_batch(material.corpus.validation)
-    return [row[:PROMPT_TOKENS] for row in rows if len(row) >= PROMPT_TOKENS][:PROMPTS]
+    return ([row[:PROMPT_TOKENS] for row in rows if len(row) >= PROMPT_TOKENS] or rows)[:PROMPTS]
 
 
 def measure(folder: Path, material: Material, trained: Mapping[str, Trained]) -> dict[str, Any]:

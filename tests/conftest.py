@@ -1,0 +1,26 @@
+"""What all tests share: Hypothesis profiles, and a home folder of their own.
+
+`MINISPEC_HYPOTHESIS=wide` draws far more instances, and other ones each time.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import `tiny`
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("wide", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("MINISPEC_HYPOTHESIS", "ci"))
+
+
+@pytest.fixture
+def minispec_home(tmp_path, monkeypatch):
+    """An empty folder in which minispec keeps what it trains."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("MINISPEC_HOME", str(home))
+    return home

@@ -1,0 +1,89 @@
+"""Tiny pairs for tests: the smallest models that still do everything, made in a fraction of a second."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minispec.lm.checkpoint import save_model, write_json
+from minispec.lm.model import GPT, GPTConfig
+from minispec.lm.recipes import Lesson, Recipe
+from minispec.lm.stories import draw_stories
+from minispec.lm.tokenizer import Tokenizer, train_tokenizer
+
+STAGES = ("target", "draft-plain", "draft")
+
+
+@cache
+def tiny_tokenizer() -> Tokenizer:
+    """Returns a byte-pair tokenizer of 300 ids; words are pieces, so that any text gives several tokens."""
+    return train_tokenizer((story.text for story in draw_stories(60, seed=1)), "bpe", 300)
+
+
+def tiny_config(layers: int = 2, max_length: int = 96, **changes: Any) -> GPTConfig:
+    """Returns sizes that a forward takes well under a millisecond with."""
+    sizes = {"vocab_size": 300, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24} | changes
+    return GPTConfig(layers=layers, max_length=max_length, **sizes)
+
+
+def random_models(max_length: int = 96, vocab_size: int = 300, tied: bool = False) -> tuple[GPT, GPT]:
+    """Returns a target of two layers and a draft that has the first of them, so that it is often right."""
+    torch.manual_seed(5)
+    config = tiny_config(2, max_length, vocab_size=vocab_size, tied=tied)
+    target, draft = GPT(config), GPT(replace(config, layers=1))
+    with torch.no_grad():
+        for name, weight in target.named_parameters():
+            if weight.dim() == 2:
+                weight.normal_(std=0.25 if ".1." in name else 0.5)
+    draft.load_state_dict({name: target.state_dict()[name] for name in draft.state_dict()})
+    return target.eval(), draft.eval()
+
+
+def build_pair(
+    folder: Path, target: GPT | None = None, draft: GPT | None = None, max_length: int = 96, **info: Any
+) -> Path:
+    """Writes a pair of random models as `publish` would lay it out, and returns its folder."""
+    tokenizer = tiny_tokenizer()
+    big, small = random_models(max_length, tokenizer.vocab_size)
+    models = {"target": target or big, "draft-plain": draft or small, "draft": draft or small}
+    for stage, model in models.items():
+        (folder / stage).mkdir(parents=True)
+        save_model(model, folder / stage)
+    tokenizer.save(folder / "tokenizer.json")
+    write_json(folder / "pair.json", {"name": "tiny", "prompts": tiny_prompts(), "walkthrough": None} | info)
+    return folder
+
+
+def tiny_prompts(count: int = 8) -> list[list[int]]:
+    """Returns beginnings of stories, 32 tokens each."""
+    texts = [story.text for story in draw_stories(count, seed=2)]
+    return [ids[:32] for ids in tiny_tokenizer().encode_batch(texts)]
+
+
+def tiny_recipe(**changes: Any) -> Recipe:
+    """Returns a recipe of a few steps a stage."""
+    lesson = (Lesson(steps=7, rows=2, window=48),)
+    recipe = Recipe(
+        name="tiny",
+        corpus="stories",
+        seed=0,
+        tokenizer="bpe",
+        target=tiny_config(2, 256),
+        draft=tiny_config(1, 256),
+        target_lessons=lesson,
+        draft_lessons=lesson,
+        distill_lessons=lesson,
+        stories=40,
+    )
+    return replace(recipe, **changes)
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    """Changes fields of a JSON file; a field set to ... is removed."""
+    data = json.loads(path.read_text(encoding="utf-8")) | changes
+    write_json(path, {name: value for name, value in data.items() if value is not ...})

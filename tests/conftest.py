@@ -12,7 +12,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import `tiny`
 
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("wide", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("MINISPEC_HYPOTHESIS", "ci"))
 

@@ -1,13 +1,15 @@
-"""Tiny models whose laws can be computed by hand, and sources of chance that a test controls.
+"""Tiny models whose laws can be computed by hand, chance that a test controls, and a witness of the loop.
 
-`TableModel` looks up its logits by the last two tokens. The tiny GPTs have weights large enough for their laws
-to differ from uniform and from each other. `ScriptedRng` and `branches` walk through every outcome of chance.
+`TableModel` looks up its logits by the last two tokens. The tiny GPTs have weights large enough for their
+laws to differ from uniform and from each other. `ScriptedRng` and `branches` walk through every outcome of
+chance. `watched` runs `speculate` and recomputes after each round, from the emitted tokens alone, what the
+round and both caches should hold.
 """
 
 import torch
 import torch.nn.functional as F
 
-from minispec import GPT, GPTConfig, Draft, KVCache, SeededRng
+from minispec import GPT, Draft, GPTConfig, KVCache, SeededRng
 
 
 class TableModel:
@@ -75,7 +77,15 @@ def counter(vocab_size=16, max_length=40):
 
 def config(**changes):
     """Returns the sizes of a tiny GPT, some of them changed."""
-    sizes = {"vocab_size": 11, "layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "max_length": 40}
+    sizes = {
+        "vocab_size": 11,
+        "layers": 2,
+        "width": 16,
+        "heads": 4,
+        "kv_heads": 2,
+        "ffn": 24,
+        "max_length": 40,
+    }
     return GPTConfig(**sizes | changes)
 
 
@@ -133,7 +143,10 @@ class ScriptedRng:
         decided = torch.ones(probs.shape[0], dtype=torch.bool) if live is None else live
         laws = (probs.double() / probs.double().sum(-1, keepdim=True)).tolist()
         return torch.tensor(
-            [self._take(list(enumerate(law))) if on else 0 for law, on in zip(laws, decided.tolist(), strict=True)]
+            [
+                self._take(list(enumerate(law))) if on else 0
+                for law, on in zip(laws, decided.tolist(), strict=True)
+            ]
         )
 
     def _take(self, choices):
@@ -224,3 +237,164 @@ def greedy(target, prompt, max_new_tokens, eos=()):
         if tokens[-1] in eos:
             return tokens, "eos"
     return tokens, "context" if len(prompt) + len(tokens) >= target.max_length else "cap"
+
+
+class Spied:
+    """A model that passes everything on, keeps the caches that it makes, and counts its forwards."""
+
+    def __init__(self, model):
+        self.model, self.caches, self.calls = model, [], 0
+        self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
+
+    def new_cache(self, rows):
+        self.caches.append(self.model.new_cache(rows))
+        return self.caches[-1]
+
+    def hidden(self, tokens, cache=None):
+        self.calls += 1
+        return self.model.hidden(tokens, cache)
+
+    def __call__(self, tokens, cache=None):
+        return self.head(self.hidden(tokens, cache))
+
+
+def same(a, b):
+    """Asserts that two tensors are equal up to float64's rounding."""
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
+@torch.inference_mode()
+def holds_all_but_the_pending_token(model, cache, committed):
+    """Asserts that a cache holds what a fresh one holds that has read each row's tokens but the last."""
+    assert cache.row_lengths == tuple(len(row) - 1 for row in committed)
+    for row, (*read, _pending) in enumerate(committed):
+        if read:
+            fresh = model.new_cache(1)
+            model.hidden(torch.tensor([read]), fresh)
+            same(cache._keys[:, row, :, : len(read)], fresh._keys[:, 0, :, : len(read)])
+            same(cache._values[:, row, :, : len(read)], fresh._values[:, 0, :, : len(read)])
+
+
+class Witness:
+    """Follows a run from outside, and asserts of each round what the contracts say.
+
+    Attributes:
+        committed: per row, the prompt and all that was emitted.
+        finish: per row, why it ended, or None.
+    """
+
+    def __init__(self, target, drafter, prompts, k, cap, warp, eos):
+        self.target, self.k, self.warp, self.eos = Spied(target), k, warp, eos
+        self.drafter = drafter if k and isinstance(drafter, ModelDrafter) else None
+        both = [target.max_length] + ([self.drafter.max_length] if self.drafter else [])
+        self.context = min(both)
+        self.committed = [list(prompt) for prompt in prompts]
+        self.ends = [min(len(prompt) + cap, self.context) for prompt in prompts]
+        self.finish = [None] * len(prompts)
+        self.end_full_rows()
+
+    def end_full_rows(self):
+        for row, text in enumerate(self.committed):
+            if self.finish[row] is None and len(text) == self.ends[row]:
+                self.finish[row] = "context" if len(text) == self.context else "cap"
+
+    def see(self, r):
+        """Checks a round and takes its tokens over."""
+        self.check_widths(r)
+        self.check_laws(r)
+        for row, emitted in enumerate(r.emitted):
+            self.check_row(r, row)
+            self.committed[row] += emitted
+            if self.finish[row] is None and emitted[-1] in self.eos:
+                self.finish[row] = "eos"
+        self.end_full_rows()
+        assert r.finish == tuple(self.finish)
+        self.check_caches(r)
+
+    def check_widths(self, r):
+        """A round drafts no more than the largest live row has room for, and shapes fit."""
+        rooms = [end - len(text) for end, text in zip(self.ends, self.committed, strict=True)]
+        most = max(room for room, why in zip(rooms, self.finish, strict=True) if why is None)
+        before = tuple(len(text) - 1 for text in self.committed)
+        shape = (len(before), r.draft.k + 1, self.target.vocab_size)
+        assert r.live == tuple(why is None for why in self.finish)
+        assert r.pending.tolist() == [text[-1] for text in self.committed]
+        assert r.draft.k <= min(self.k, most - 1)
+        assert r.target_probs.shape == r.target_logits.shape == shape
+        assert r.target_cache.before == before
+        assert r.target_cache.verified == tuple(min(n + 1 + r.draft.k, self.target.max_length) for n in before)
+        for row, room in enumerate(rooms):
+            if r.live[row]:
+                assert r.accepted(row) <= r.drafted(row) <= room - 1
+        if self.drafter:
+            assert r.draft.k == min(self.k, most - 1)
+            assert r.draft_cache.before == before
+        else:
+            assert r.draft_cache is None
+
+    @torch.inference_mode()
+    def check_laws(self, r):
+        """Both models' laws are those of forwards without a cache over all that came before."""
+        for row, text in enumerate(self.committed):
+            n = r.drafted(row)
+            whole = torch.tensor([[*text, *r.draft.tokens[row, :n].tolist()]])
+            if r.live[row]:
+                logits = self.target.model(whole)[0, len(text) - 1 :]
+                same(r.target_logits[row, : n + 1], logits)
+                same(r.target_probs[row, : n + 1], self.warp(logits))
+            if r.live[row] and n and self.drafter:
+                warp = self.drafter.warp or self.warp
+                same(r.draft.probs[row, :n], warp(self.drafter.model(whole))[0, len(text) - 1 : -1])
+
+    def check_row(self, r, row):
+        """A row emits the accepted prefix and one token, or what an end-of-sequence has left of them."""
+        emitted = list(r.emitted[row])
+        whole = [*r.draft.tokens[row, : r.accepted(row)].tolist(), int(r.verdict.token[row])]
+        if self.finish[row] is not None:
+            assert emitted == []
+            return
+        assert emitted and emitted == whole[: len(emitted)]
+        assert len(emitted) == len(whole) or emitted[-1] in self.eos
+        assert not any(token in self.eos for token in emitted[:-1])
+
+    def check_caches(self, r):
+        """The invariant: each cache holds exactly all committed tokens but the pending one, row by row."""
+        lengths = tuple(len(text) - 1 for text in self.committed)
+        assert r.target_cache.after == lengths
+        (cache,) = self.target.caches
+        holds_all_but_the_pending_token(self.target.model, cache, self.committed)
+        if self.drafter:
+            assert r.draft_cache.after == lengths
+            holds_all_but_the_pending_token(self.drafter.model, self.drafter.cache, self.committed)
+
+
+def watched(target, drafter, prompts, k=3, max_new_tokens=24, warp=None, eos=(), rng=None, verifier=None):
+    """Yields the rounds of `speculate`, each checked by a `Witness`; the defaults sample with seed 0."""
+    warp = warp or Warp()
+    witness = Witness(target, drafter, prompts, k, max_new_tokens, warp, eos)
+    rounds = speculate(
+        witness.target,
+        drafter,
+        prompts,
+        k=k,
+        verifier=verifier or verify_rejection,
+        max_new_tokens=max_new_tokens,
+        warp=warp,
+        rng=rng or SeededRng(0),
+        eos=list(eos),
+    )
+    for index, r in enumerate(rounds):
+        assert r.index == index
+        witness.see(r)
+        yield r
+
+
+def outcome(rounds, rows=1):
+    """Returns each row's tokens, and why each ended; None where there was no round."""
+    rounds = list(rounds)
+    tokens = [[token for r in rounds for token in r.emitted[row]] for row in range(rows)]
+    return tokens, list(rounds[-1].finish) if rounds else [None] * rows
+
+
+PROMPTS = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1]]
+PAIRS = {"table": table_pair(), "gpt": gpt_pair()}

@@ -123,22 +123,27 @@ def train_and_publish(
         TextColumn("loss {task.fields[loss]}"),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=console, refresh_per_second=2) as bars:
-        tasks: dict[str, Any] = {}
+    bars = Progress(*columns, console=console, refresh_per_second=2)
+    tasks: dict[str, Any] = {}
 
-        def report(step: Step) -> None:
-            if step.stage not in tasks:
-                tasks[step.stage] = bars.add_task(step.stage, total=step.steps, loss="…")
-            if not math.isnan(step.loss):
-                history.append(step)
-                bars.update(tasks[step.stage], completed=step.step, loss=f"{step.loss:.3f}")
-                if step.validation is not None and not console.is_terminal:  # a log has no bars
-                    place = f"{step.stage} {step.step}/{step.steps}"
-                    console.print(f"{place}: held-out loss {step.validation:.4f}")
-            else:
-                bars.update(tasks[step.stage], completed=step.step)
+    def report(step: Step) -> None:
+        if step.stage not in tasks:
+            bars.start()  # not sooner: an unusable text gives one line and no bars
+            tasks[step.stage] = bars.add_task(step.stage, total=step.steps, loss="…")
+        if not math.isnan(step.loss):
+            history.append(step)
+            bars.update(tasks[step.stage], completed=step.step, loss=f"{step.loss:.3f}")
+            if step.validation is not None and not console.is_terminal:  # a log has no bars
+                place = f"{step.stage} {step.step}/{step.steps}"
+                console.print(f"{place}: held-out loss {step.validation:.4f}")
+        else:
+            bars.update(tasks[step.stage], completed=step.step)
 
+    try:
         material, trained = train_pair(recipe, run, report, options.check_device(device))
+    finally:
+        if tasks:
+            bars.stop()
     info = publish(recipe, material, trained, folder, command, finish)
     draw_curve(history, info, folder / "loss.png")
     return info

@@ -81,7 +81,8 @@ class ModelDrafter:
     def start(self, prompts: Sequence[Sequence[int]]) -> None:
         """Reads all prompts but their last tokens into a new cache."""
         self._cache = prefill(self.model, prompts, self.device)
-        self._live = torch.ones(len(prompts), dtype=torch.bool, device=self.device)
+        # A prompt that fills the context has no next token; such a row is done before it begins.
+        self._live = torch.tensor([len(p) < self.max_length for p in prompts], device=self.device)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row, each from the law that it then reports.

@@ -16,8 +16,8 @@ STORIES = Recipe(
     draft=gpt(layers=1, width=96, heads=4, kv_heads=2, ffn=256, vocab_size=512),
     target_lessons=(
         Lesson(steps=150, rows=32, window=64, friends=1),
-        Lesson(steps=1300, rows=16, window=128, friends=2),
-        Lesson(steps=3000, rows=8, window=256, friends=3),
+        Lesson(steps=1500, rows=16, window=128, friends=2),
+        Lesson(steps=5000, rows=8, window=256, friends=3),
     ),
     draft_lessons=(
         Lesson(steps=200, rows=32, window=64, friends=1),
@@ -25,6 +25,7 @@ STORIES = Recipe(
     ),
     distill_lessons=(Lesson(steps=1200, rows=8, window=256, friends=3),),
     stories=50_000,
+    learning_rate=0.003,
 )
 
 # Trained live in the demo: stories with two friends, which a small target learns to tell apart in a minute.

@@ -90,5 +90,5 @@ class Recipe:
 
 
 def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size: int) -> GPTConfig:
-    """Returns the sizes of a GPT with a context of 256 tokens."""
-    return GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256)
+    """Returns the sizes of a GPT with a context of 256 tokens and one matrix for embedding and head."""
+    return GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256, tied=True)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from scipy import stats
+from tiny import CountingRng, ScriptedRng, branches
 
 from minispec import SeededRng
-from tiny import CountingRng, ScriptedRng, branches
 
 ALARM = 1e-6  # chance that a right generator fails one of the tests below, over all seeds; the seed is fixed
 

@@ -40,7 +40,9 @@ def reference(logits, temperature, top_k, top_p):
 
 # Few different values, so that ties are common; minus infinity is a token that a model rules out.
 LOGITS = st.lists(
-    st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-30, 30), st.just(-INF)), min_size=1, max_size=8
+    st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-30, 30), st.just(-INF)),
+    min_size=1,
+    max_size=8,
 ).filter(lambda row: max(row) > -INF)
 TEMPERATURES = st.one_of(st.just(0.0), st.just(1.0), st.floats(0.05, 20))
 

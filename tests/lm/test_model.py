@@ -12,7 +12,9 @@ from minispec.lm.model import rotary_tables, rotate
 MODELS = {
     "table": lambda: tiny.table(max_length=24),
     "grouped-query GPT": lambda: tiny.gpt(tiny.config(max_length=24), seed=1),
-    "multi-head tied GPT": lambda: tiny.gpt(tiny.config(max_length=24, kv_heads=4, layers=1, tied=True), seed=2),
+    "multi-head tied GPT": lambda: tiny.gpt(
+        tiny.config(max_length=24, kv_heads=4, layers=1, tied=True), seed=2
+    ),
     "one-head GPT": lambda: tiny.gpt(tiny.config(max_length=24, heads=1, kv_heads=1), seed=3),
 }
 
@@ -187,7 +189,9 @@ def test_turned_queries_and_keys_see_only_their_distance():
     q, k = torch.randn(2, 1, 1, 1, 4, generator=generator, dtype=torch.float64)
 
     def score(m, n):
-        return float((rotate(q, cos[m : m + 1], sin[m : m + 1]) * rotate(k, cos[n : n + 1], sin[n : n + 1])).sum())
+        return float(
+            (rotate(q, cos[m : m + 1], sin[m : m + 1]) * rotate(k, cos[n : n + 1], sin[n : n + 1])).sum()
+        )
 
     assert score(30, 27) == pytest.approx(score(3, 0), abs=1e-12)
     assert abs(score(30, 26) - score(3, 0)) > 1e-2

@@ -1,0 +1,158 @@
+"""Text as it comes: no half characters, nothing lost, and an end at a stop text."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from minispec import stream, train_tokenizer
+from minispec.decoding.stop import StopText, until
+from minispec.decoding.stream import REPLACEMENT, TextStream
+
+TEXT = "héllo wörld 😀 naïve 日本語!"
+CHARACTERS = train_tokenizer([TEXT], "characters")
+BPE = train_tokenizer([TEXT, "the cat sat on the mat 😀😀 " * 9], "bpe", 300)
+TOKENIZERS = pytest.mark.parametrize("tokenizer", [CHARACTERS, BPE], ids=["characters", "bpe"])
+
+
+def pieces(tokenizer, tokens):
+    """Returns what each token brought, and what was left at the end."""
+    text = TextStream(tokenizer)
+    return [text.push(token) for token in tokens], text.flush()
+
+
+def in_rounds(tokens, sizes):
+    """Returns rounds, as far as a stream reads them: so many tokens each, the rest in the last."""
+    rounds, start = [], 0
+    for size in [*sizes, len(tokens) - sum(sizes)]:
+        rounds.append(SimpleNamespace(emitted=((), tuple(tokens[start : start + size]))))
+        start += size
+    return rounds
+
+
+def byte_ids(tokenizer):
+    """Returns the id of each byte: printable Latin-1 bytes stand for themselves, the others come from 256 on."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    symbols = {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    return [tokenizer.library.token_to_id(symbols[byte]) for byte in range(256)]
+
+
+@TOKENIZERS
+def test_no_piece_holds_half_a_character(tokenizer):
+    """Tokens that end inside a character are held back until its last byte, and nothing is lost."""
+    got, rest = pieces(tokenizer, tokenizer.encode(TEXT))
+    assert "".join(got) == TEXT
+    assert rest == ""
+    assert not any(REPLACEMENT in piece for piece in got)
+
+
+def test_a_character_comes_with_its_last_byte():
+    """Of four byte tokens the first three bring nothing, the fourth the whole character."""
+    assert pieces(CHARACTERS, CHARACTERS.encode("a😀é")) == (["a", "", "", "", "😀", "", "é"], "")
+
+
+def test_flush_gives_what_is_incomplete():
+    """A text that ends inside a character ends with the replacement character, once, and then is empty."""
+    text = TextStream(CHARACTERS)
+    assert [text.push(token) for token in CHARACTERS.encode("a😀")[:3]] == ["a", "", ""]
+    assert text.flush() == REPLACEMENT
+    assert text.flush() == ""
+
+
+@given(st.text(max_size=20))
+@example("\ufffd😀")
+def test_the_pieces_of_any_text_join_to_it(text):
+    """Whatever a person may type comes out as it went in, replacement characters included."""
+    for tokenizer in (CHARACTERS, BPE):
+        got, rest = pieces(tokenizer, tokenizer.encode(text))
+        assert "".join(got) + rest == text
+
+
+@given(
+    st.lists(st.sampled_from([0xFF, 0xC3, 0xA9, 0xE6, 0x97, 0xA5, 0xF0, 0x9F, 0x98, 0x80, 0x61]), max_size=12)
+)
+@example([0xFF, 0xF0, 0x9F, 0x98, 0x80])
+@example([0xF0, 0x9F, 0xF0, 0x9F, 0x98, 0x80])
+@example([0xEF, 0xBF, 0xBD, 0xF0, 0x9F, 0x98, 0x80])
+def test_the_pieces_of_any_bytes_join_to_their_decoding(data):
+    """A model may say bytes that are no UTF-8; the pieces are still those of the whole text."""
+    tokens = [byte_ids(CHARACTERS)[byte] for byte in data]
+    got, rest = pieces(CHARACTERS, tokens)
+    assert "".join(got) + rest == CHARACTERS.decode(tokens) == bytes(data).decode("utf-8", "replace")
+
+
+@TOKENIZERS
+def test_an_end_of_text_token_brings_no_text(tokenizer):
+    """The end-of-text token is not printed, alone or behind an incomplete character."""
+    tokens = [*tokenizer.encode("ab"), tokenizer.end_of_text]
+    got, rest = pieces(tokenizer, tokens)
+    assert "".join(got) + rest == "ab"
+
+
+@TOKENIZERS
+def test_rounds_stream_as_text(tokenizer):
+    """Rounds that end inside characters give pieces that are whole, none empty, and join to the text."""
+    rounds = in_rounds(tokenizer.encode("🦊" + TEXT), [3, 1, 2, 0, 4, 1])
+    got = list(stream(rounds, tokenizer, 1))
+    assert "".join(got) == "🦊" + TEXT
+    assert "" not in got
+    assert not any(REPLACEMENT in piece for piece in got)
+
+
+def test_a_stream_that_breaks_off_ends_with_what_there_is():
+    """Half a character at the very end is shown as such, not swallowed."""
+    tokens = CHARACTERS.encode("aé")[:2]
+    assert list(stream(in_rounds(tokens, [1]), CHARACTERS, 1)) == ["a", REPLACEMENT]
+
+
+# Stop texts.
+
+
+def test_a_stop_text_is_found_across_tokens():
+    """It counts what the text says, whatever tokens spell it, and remembers."""
+    stopper = StopText(CHARACTERS, ["lo w"])
+    for letters, found in (("hel", False), ("lo", False), (" ", False), ("wor", True), ("x", True)):
+        stopper.push(CHARACTERS.encode(letters))
+        assert stopper.found is found
+
+
+def test_a_text_is_cut_before_the_first_stop():
+    """Of several stops the one that comes first in the text counts."""
+    stopper = StopText(CHARACTERS, ["!", " w", "zzz"])
+    assert stopper.cut("hello world!") == "hello"
+    assert stopper.cut("hi!") == "hi"
+    assert stopper.cut("nothing") == "nothing"
+
+
+def test_no_stops_stop_nothing():
+    """Without stop texts nothing is found and nothing is cut."""
+    stopper = StopText(CHARACTERS, [])
+    stopper.push(CHARACTERS.encode("hello"))
+    assert not stopper.found
+    assert stopper.cut("hello") == "hello"
+
+
+def test_an_empty_stop_text_is_refused():
+    """It would stand everywhere."""
+    with pytest.raises(ValueError, match="a stop text must not be empty"):
+        StopText(CHARACTERS, ["a", ""])
+
+
+def test_rounds_end_with_the_one_that_holds_the_stop():
+    """`until` hands on all rounds up to that one, whole, and asks for no more."""
+    rounds = in_rounds(CHARACTERS.encode("one. two. three."), [3, 3, 3])
+    asked = []
+
+    def source():
+        for r in rounds:
+            asked.append(r)
+            yield r
+
+    stopper = StopText(CHARACTERS, [". "])
+    got = list(until(source(), stopper, 1))
+    assert got == asked == rounds[:2]
+    assert stopper.found
+    text = CHARACTERS.decode([token for r in got for token in r.emitted[1]])
+    assert (text, stopper.cut(text)) == ("one. t", "one")

@@ -1,0 +1,143 @@
+"""The tokenizer: any text comes back, and the words of the stories are whole."""
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from minispec.lm.stories import draw_stories
+from minispec.lm.tokenizer import END_OF_TEXT, load_tokenizer, train_tokenizer
+
+STORIES = [story.text for story in draw_stories(4000, seed=7)]
+TOKENIZERS = {"bpe": train_tokenizer(STORIES), "characters": train_tokenizer([], "characters")}
+
+
+@pytest.fixture(params=TOKENIZERS)
+def tokenizer(request):
+    return TOKENIZERS[request.param]
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@given(text=st.text())
+@example(text=END_OF_TEXT)
+@example(text=f"a{END_OF_TEXT}b {END_OF_TEXT} ")
+@example(text="  double  spaces\r\n\ttab\0 nul")
+@example(text="e\u0301 \u00e9 👩‍👩‍👧 \ufffd \ufeff \U0010ffff")
+def test_any_text_comes_back(kind, text):
+    """Encoding and decoding any text gives that text, and never the end-of-text token."""
+    tokenizer = TOKENIZERS[kind]
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.end_of_text not in ids
+    assert all(0 <= i < tokenizer.vocab_size for i in ids)
+
+
+@given(text=st.text())
+def test_a_character_tokenizer_has_one_id_per_byte(text):
+    """`characters` merges nothing: as many ids as the text has bytes in UTF-8."""
+    assert len(TOKENIZERS["characters"].encode(text)) == len(text.encode())
+
+
+def test_every_word_of_the_stories_is_one_token():
+    """Each word with its space, and the full stop, is a single token of a vocabulary of at most 512."""
+    tokenizer = TOKENIZERS["bpe"]
+    words = {word for text in STORIES for word in re.findall(r" ?\w+|[^\w ]", text)}
+    assert len(words) > 80
+    assert {word: n for word in words if (n := len(tokenizer.encode(word))) != 1} == {}
+    assert tokenizer.vocab_size <= 512
+
+
+def test_a_story_is_its_words():
+    """In a story the tokens are exactly its words and full stops, so that pictures show words."""
+    tokenizer = TOKENIZERS["bpe"]
+    for text in STORIES[:100]:
+        assert [tokenizer.piece(i) for i in tokenizer.encode(text)] == re.findall(r" ?\w+|[^\w ]", text)
+
+
+def test_end_of_text_is_no_text(tokenizer):
+    """The end-of-text id decodes to nothing, and pictures show a sign for it."""
+    ids = tokenizer.encode("cat")
+    assert tokenizer.decode([*ids, tokenizer.end_of_text]) == "cat"
+    assert tokenizer.piece(tokenizer.end_of_text) == "⏹"
+    assert 0 <= tokenizer.end_of_text < tokenizer.vocab_size
+
+
+def test_half_a_character_decodes_to_the_replacement(tokenizer):
+    """Ids that stop inside a character do not fail."""
+    ids = TOKENIZERS["characters"].encode("é")
+    assert len(ids) == 2 and TOKENIZERS["characters"].decode(ids[:1]) == "\ufffd"
+    assert tokenizer.decode([]) == ""
+
+
+def test_offsets_say_which_characters_a_token_covers(tokenizer):
+    """Offsets count characters of the text, also behind letters of several bytes."""
+    text = "Zoë saw a cat."
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    assert offsets[0][0] == 0 and offsets[-1] == (len(text) - 1, len(text))
+    covered = {place for start, end in offsets for place in range(start, end)}
+    assert covered == set(range(len(text)))
+
+
+def test_a_batch_is_its_texts(tokenizer):
+    """Texts encoded together give the ids of each alone, unpadded."""
+    texts = ["The cat", "", "sat on the mat."]
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+
+
+def test_training_is_the_same_each_time():
+    """The same texts give the same tokenizer; a run that is resumed depends on it."""
+    first, second = (train_tokenizer(STORIES[:300], "bpe", 320).library.to_str() for _ in range(2))
+    assert first == second
+
+
+def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
+    """A tokenizer read from its file encodes alike, and still takes typed end-of-text for text."""
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = load_tokenizer(tmp_path / "tokenizer.json")
+    text = f"The cat sat, naïvely. {END_OF_TEXT}"
+    assert again.encode(text) == tokenizer.encode(text) and again.end_of_text not in again.encode(text)
+    assert (again.vocab_size, again.end_of_text) == (tokenizer.vocab_size, tokenizer.end_of_text)
+
+
+def damaged(kind):
+    """Returns the bytes of a file that is no tokenizer of ours."""
+    whole = TOKENIZERS["bpe"].library.to_str()
+    return {
+        "empty": b"",
+        "no JSON": b"hello",
+        "not UTF-8": b"\xff\xfe\x00",
+        "truncated": whole[: len(whole) // 2].encode(),
+        "other JSON": b'{"model": 1}',
+        "a list": b"[]",
+        "without end-of-text": whole.replace(END_OF_TEXT, "</s>").encode(),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["empty", "no JSON", "not UTF-8", "truncated", "other JSON", "a list", "without end-of-text"]
+)
+def test_a_damaged_file_is_refused(kind, tmp_path):
+    """A file that is no tokenizer with an end-of-text token is refused by its name."""
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(damaged(kind))
+    with pytest.raises(ValueError, match="is not a tokenizer file") as caught:
+        load_tokenizer(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    """So is one that is not there, or is a folder."""
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(ValueError, match="is not a tokenizer file"):
+            load_tokenizer(path)
+
+
+def test_unusable_settings_are_refused():
+    """An unknown kind, and a vocabulary with no room for all bytes and end-of-text."""
+    with pytest.raises(ValueError, match="'words' is unknown; choose bpe or characters"):
+        train_tokenizer(["a"], "words")
+    with pytest.raises(ValueError, match="at least 257, not 256"):
+        train_tokenizer(["a"], "bpe", 256)
+    assert train_tokenizer(["a"], "bpe", 257).vocab_size == 257

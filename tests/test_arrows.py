@@ -79,7 +79,7 @@ def chance_faults(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             owner = ast.unparse(node.value)
-            if (node.attr in DRAWS and owner != "rng") or f"{owner}.{node.attr}" in {
+            if (node.attr in DRAWS and not owner.endswith("rng")) or f"{owner}.{node.attr}" in {
                 "torch.random",
                 "np.random",
             }:

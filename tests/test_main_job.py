@@ -40,7 +40,7 @@ def test_quick_training_reports_both_sizes(home):
 
 @pytest.mark.slow
 def test_demo_runs_the_whole_job(home):
-    """`demo` decodes with the shipped pair and with the one just trained; greedy says what the target says."""
+    """`demo` decodes with the shipped pair and the one just trained; greedy is target-only."""
     done = minispec(home, "demo", "--json")
     assert done.returncode == 0, done.stderr
     pairs = json.loads(done.stdout)["pairs"]
@@ -58,7 +58,17 @@ def test_demo_runs_the_whole_job(home):
 def test_generate_lists_its_rounds(home):
     """`generate --json` says of every round what was drafted, kept and emitted."""
     done = minispec(
-        home, "generate", "--prompt", "The cat", "--k", "4", "--verifier", "rejection", "--seed", "1", "--json"
+        home,
+        "generate",
+        "--prompt",
+        "The cat",
+        "--k",
+        "4",
+        "--verifier",
+        "rejection",
+        "--seed",
+        "1",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -9,7 +9,17 @@ round and both caches should hold.
 import torch
 import torch.nn.functional as F
 
-from minispec import GPT, Draft, GPTConfig, KVCache, SeededRng
+from minispec import (
+    GPT,
+    Draft,
+    GPTConfig,
+    KVCache,
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    speculate,
+    verify_rejection,
+)
 
 
 class TableModel:
@@ -45,8 +55,8 @@ class TableModel:
                 raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
             seen, positions = tokens, torch.arange(new).expand(rows, new)
         else:
-            positions, _ = cache.begin(new)
-            positions = positions.expand(rows, new)
+            positions = (cache.lengths[:, None] + torch.arange(new)).clamp(max=cache.capacity - 1)
+            cache.begin(new)
             ids = tokens.double()[:, None, :, None]
             seen = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
             cache.commit()
@@ -322,7 +332,9 @@ class Witness:
         assert r.draft.k <= min(self.k, most - 1)
         assert r.target_probs.shape == r.target_logits.shape == shape
         assert r.target_cache.before == before
-        assert r.target_cache.verified == tuple(min(n + 1 + r.draft.k, self.target.max_length) for n in before)
+        assert r.target_cache.verified == tuple(
+            min(n + 1 + r.draft.k, self.target.max_length) for n in before
+        )
         for row, room in enumerate(rooms):
             if r.live[row]:
                 assert r.accepted(row) <= r.drafted(row) <= room - 1

@@ -45,6 +45,8 @@ class KVCache:
         self._lengths = [0] * rows
         self._new = 0
         self._slots: tuple[Tensor, Tensor, Tensor] | None = None
+        # Added to attention scores: row i is what the token at place i may see, itself and all before it.
+        self._bias = torch.full((capacity, capacity), float("-inf"), dtype=dtype, device=device).triu(1)
 
     @property
     def lengths(self) -> Tensor:
@@ -66,7 +68,7 @@ class KVCache:
         """Memory taken, in bytes."""
         return 2 * self._keys.numel() * self._keys.element_size()
 
-    def begin(self, new: int) -> tuple[Tensor, Tensor | None]:
+    def begin(self, new: int) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append `new` tokens to every row.
 
         A row that is nearly full may be padded past its end, if another row has the room: what lies
@@ -76,9 +78,9 @@ class KVCache:
             new: n, the width of the block that comes.
 
         Returns:
-            positions: [n] for level rows, else [B, n]; past the end they stay at the last slot.
-            mask: which slots each new token may see, [n, end] for level rows, else [B, 1, n, end];
-                None where a single token sees all of its level rows.
+            positions: a slice for level rows, else [B, n]; past the end they stay at the last slot.
+            mask: 0 where a new token may look and −∞ where not, [n, end] for level rows, else
+                [B, 1, n, end]; None where a single token sees all there is.
 
         Raises:
             ValueError: if no row has room for n more.
@@ -88,21 +90,17 @@ class KVCache:
                 f"the context is full: {min(self._lengths)} tokens and {new} more exceed {self.capacity}"
             )
         self._new = new
-        device = self._keys.device
         if self.is_level:
-            start = self._lengths[0]
+            start, end = self._lengths[0], self._lengths[0] + new
             self._slots = None
-            positions = torch.arange(start, start + new, device=device)
-            if new == 1:
-                return positions, None
-            return positions, torch.arange(start + new, device=device) <= positions[:, None]
-        lengths = torch.tensor(self._lengths, device=device)
-        positions = lengths[:, None] + torch.arange(new, device=device)
+            return slice(start, end), None if new == 1 else self._bias[start:end, :end]
+        device = self._keys.device
+        positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
+        positions = positions.clamp(max=self.capacity - 1)
         end = min(max(self._lengths) + new, self.capacity)
-        mask = torch.arange(end, device=device) <= positions[:, None, :, None]
-        return positions.clamp(max=self.capacity - 1), mask
+        return positions, self._bias[positions][:, None, :, :end]
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes one layer's new keys and values behind each row's old ones.

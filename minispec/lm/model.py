@@ -323,7 +323,7 @@ class GPT(nn.Module):
             return View(cos[:new], sin[:new], None, None)
         positions, mask = cache.begin(new)
         cos, sin = cos[positions], sin[positions]
-        if positions.dim() == 2:  # ragged rows: one angle per row and token, the same for all heads
+        if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
             cos, sin = cos[:, None], sin[:, None]
         return View(cos, sin, mask, cache)
 

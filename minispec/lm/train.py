@@ -244,7 +244,8 @@ class Run:
         temporary = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            whole = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+            # A tied head and its embedding share memory; in the file each stands by itself.
+            whole = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
             save_file(whole, temporary, metadata={"progress": json.dumps(progress)})
             os.replace(temporary, self.path)
         except (OSError, SafetensorError) as error:

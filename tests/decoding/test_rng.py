@@ -18,6 +18,7 @@ def draws(rng):
     """A few decisions of both kinds."""
     return [
         *rng.bernoulli(probs(0.5, 0.1, 0.9)).tolist(),
+        *rng.bernoulli(torch.tensor([0, 0.5, 1] * 10)).tolist(),
         *rng.categorical(probs([0.2, 0.3, 0.5], [0.6, 0.4, 0])).tolist(),
         *rng.bernoulli(torch.full((40,), 0.5)).tolist(),
     ]
@@ -73,7 +74,7 @@ def test_the_ends_of_the_uniform_law_are_safe(uniform, dtype):
 
 
 def test_what_is_masked_or_certain_draws_nothing():
-    """Certain and masked decisions leave the stream where it was: the next draw is the same as without them."""
+    """Certain and masked decisions leave the stream where it was: the next draw is as without them."""
     plain, busy = SeededRng(3), SeededRng(3)
     sure = probs([0, 1, 0], [0, 0, 1])
     assert busy.bernoulli(probs(0, 1)).tolist() == [False, True]

@@ -32,7 +32,7 @@ def in_rounds(tokens, sizes):
 
 
 def byte_ids(tokenizer):
-    """Returns the id of each byte: printable Latin-1 bytes stand for themselves, the others come from 256 on."""
+    """Returns the id of each byte: printable Latin-1 stands for itself, the others come from 256 on."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     symbols = {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}

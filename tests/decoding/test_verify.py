@@ -120,7 +120,7 @@ def close(a, b, tolerance=EXACT):
     return float((a - b).abs().max()) <= tolerance
 
 
-# Few different weights, so that zeros and ties are common, and steps of 10^12, so that laws are nearly certain.
+# Few different weights: zeros and ties are common; one of 10^12, so that some laws are nearly certain.
 WEIGHTS = st.sampled_from([0, 0, 1, 1, 2, 5, 1000, 10**12])
 
 
@@ -348,7 +348,7 @@ def test_greedy_prefers_the_lowest_of_equal_ids():
 
 @given(batches())
 def test_rejection_at_temperature_zero_is_greedy(batch):
-    """With one-hot target laws both rules say the same of any draft, and rejection leaves nothing to chance."""
+    """With one-hot target laws both rules say the same of any draft, and nothing is left to chance."""
     draft, p = batch
     p = Warp(0)(p)
     rng = CountingRng(0, 3)

@@ -71,9 +71,9 @@ def test_rows_do_not_see_each_other(rows, temperature, top_k):
 def test_top_p_counts_what_top_k_has_left():
     """Top-k comes first: the share that top-p looks at is that of the k kept tokens."""
     logits = tensor([0.4, 0.3, 0.2, 0.1]).log()
-    # Of all four, 0.4 + 0.3 = 0.7 reaches 0.65. Of the two that are left, 0.4 is 4/7 of the mass and falls short.
-    # With k = 3, 0.4 + 0.3 is 7/9 and reaches 0.75; of all four it would not.
-    torch.testing.assert_close(Warp(top_k=2, top_p=0.65)(logits), tensor([4 / 7, 3 / 7, 0, 0]))
+    # With k = 2, 0.4 is 4/7 of what is left: it reaches 0.5, which of all four it would not.
+    # With k = 3, 0.4 + 0.3 is 7/9 and reaches 0.75, which of all four it would not.
+    torch.testing.assert_close(Warp(top_k=2, top_p=0.5)(logits), tensor([1.0, 0, 0, 0]))
     torch.testing.assert_close(Warp(top_k=3, top_p=0.75)(logits), tensor([4 / 7, 3 / 7, 0, 0]))
     torch.testing.assert_close(Warp(top_p=0.75)(logits), tensor([4 / 9, 3 / 9, 2 / 9, 0]))
 

@@ -119,7 +119,7 @@ def test_no_floor_where_none_is_known():
 
 
 def test_models_that_do_not_know_the_law_are_above_the_floor(corpus):
-    """A uniform model loses log V, one that knows how often tokens come loses less; both are above the floor."""
+    """A uniform model loses log V; one that knows how often tokens come loses less, but above the floor."""
     tokenizer = train_tokenizer(corpus.train)
     tokens, mask = whole_documents(tokenizer, corpus.validation, 256)
     counts = Counter(i for ids in tokenizer.encode_batch(corpus.train) for i in [*ids, tokenizer.end_of_text])

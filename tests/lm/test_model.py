@@ -76,7 +76,7 @@ def test_rolling_back_and_reading_other_tokens_leaves_no_trace(model):
 
 
 def test_a_later_token_does_not_change_earlier_logits(model):
-    """Attention is causal: changing token i leaves the logits before i as they were, and moves some behind."""
+    """Attention is causal: changing token i leaves logits before it as they were, and moves some behind."""
     block = tokens(model, 2, 12)
     changed = block.clone()
     changed[:, 8] = (changed[:, 8] + 1) % model.vocab_size
@@ -108,7 +108,7 @@ def test_a_cache_has_room_for_the_whole_context(model):
 # The GPT.
 
 
-# Logits are up to about 5. Rounding in float32 is 6e-8 of that, in bfloat16 4e-3, times some tens of roundings.
+# Logits are up to about 5. A rounding is 6e-8 of that in float32, 4e-3 in bfloat16; there are some tens.
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5), (torch.bfloat16, 0.3)]
 )
@@ -165,6 +165,27 @@ def test_the_forward_is_what_the_formulas_say(kv_heads):
     block = tokens(model, 1, 9)
     with torch.inference_mode():
         torch.testing.assert_close(model(block)[0], by_the_formulas(model, block[0]), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_training_and_decoding_compute_the_same(kv_heads):
+    """A forward with gradients gives the logits of one without, and its slope is that of differences."""
+    model = tiny.gpt(tiny.config(kv_heads=kv_heads), seed=4)
+    block = tokens(model, 2, 9)
+    with torch.inference_mode():
+        decoded = model(block)
+    trained = model(block)
+    assert trained.requires_grad
+    torch.testing.assert_close(trained.detach(), decoded, rtol=0, atol=1e-12)
+    weight, step = model.layers[0].self_attn.k_proj.weight, 1e-5
+    (slope,) = torch.autograd.grad(trained.logsumexp(-1).sum(), weight)
+    values = []
+    for sign in (1, -1):
+        with torch.inference_mode():
+            weight[0, 0] += sign * step
+            values.append(float(model(block).logsumexp(-1).sum()))
+            weight[0, 0] -= sign * step
+    assert float(slope[0, 0]) == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5)
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from pairs import STAGES, tiny_config, tiny_recipe
 
-from minispec.lm import train
+from minispec.lm import corpus, train
 from minispec.lm.checkpoint import weights_hash
 from minispec.lm.evaluate import mean_loss
 from minispec.lm.model import GPT
@@ -32,11 +32,11 @@ import os, signal, sys, time
 from pathlib import Path
 import torch
 from test_train import RECIPE
-from minispec.lm import train
+from minispec.lm import corpus, train
 from minispec.lm.checkpoint import weights_hash
 
 torch.set_num_threads(1)
-train.SAVE_EVERY, train.TELL_EVERY = 3, 1
+train.SAVE_EVERY, train.TELL_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
 folder, moment, stage, step = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 rename = os.replace
 
@@ -61,7 +61,9 @@ for place in (folder, folder / "undisturbed") if moment == "never" else (folder,
 
 @pytest.fixture(scope="module")
 def material():
-    return train.gather(RECIPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "VALIDATION_STORIES", 4)
+        return train.gather(RECIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -207,12 +209,13 @@ def test_a_full_disk_costs_nothing(material, tmp_path, monkeypatch):
 
 
 def test_training_lowers_the_loss(material, tmp_path):
-    """Sixty steps of a tiny model halve its distance to the entropy of the single tokens, or better."""
+    """Sixty steps take a tiny model more than a nat below where it starts, near log V."""
     recipe = replace(RECIPE, target_lessons=(Lesson(60, 8, 48),), draft_lessons=(Lesson(60, 8, 48),))
     _, seen = run(tmp_path, recipe)
     for stage in ("target", "draft-plain"):
         losses = [p.validation for p in seen if p.stage == stage and p.validation is not None]
-        assert losses[0] > 5.0 and losses[-1] < 3.5
+        assert losses[0] == pytest.approx(math.log(300), abs=0.4)
+        assert losses[-1] < losses[0] - 1
 
 
 def test_reports_say_what_happened(material, tmp_path):
@@ -236,9 +239,8 @@ def test_the_last_validation_is_the_models(material, tmp_path):
         assert last.validation == pytest.approx(mean_loss(done[stage].model, *material.held_out), abs=0.05)
 
 
-@torch.no_grad()
 def test_distillation_starts_at_the_draft_and_measures_its_divergence(material, tmp_path):
-    """The first loss of the stage `draft` is KL(target || draft before it), summed by hand over the first batch."""
+    """The first loss of the stage `draft` is KL(target || draft), summed by hand over the first batch."""
     seen = []
     _, done = train.train_pair(RECIPE, tmp_path, seen.append)
     lesson = RECIPE.distill_lessons[0]
@@ -249,7 +251,6 @@ def test_distillation_starts_at_the_draft_and_measures_its_divergence(material, 
     assert first.loss == pytest.approx(by_hand, rel=0.02)
 
 
-@torch.no_grad()
 def test_distillation_brings_the_draft_to_the_target(material, tmp_path):
     """Learning from the target lowers the divergence from it and leaves the target as it was."""
     recipe = replace(RECIPE, target_lessons=(Lesson(40, 8, 48),), distill_lessons=(Lesson(40, 8, 48),))

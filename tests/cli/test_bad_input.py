@@ -1,0 +1,182 @@
+"""What a person can get wrong at the command line ends in one clear line and exit status 2."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from pairs import build_pair, random_models
+
+from minispec.cli.main import run
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
+
+
+def complaint(capsys, *arguments):
+    """Runs a command that must fail, and returns its one line."""
+    status = run([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert status == 2, err
+    assert out == ""
+    assert err.startswith("minispec: ") and err.count("\n") == 1, err
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--prompt", ""], "prompt is empty"),
+        ([], "no prompt"),
+        (["--prompt", "The cat " * 200], "context holds 96"),
+        (["--prompt", "\udcff"], "not UTF-8"),
+        (["--prompt", "a", "--k", "-1"], "k must be at least 0"),
+        (["--prompt", "a", "--temperature", "-1"], "temperature"),
+        (["--prompt", "a", "--temperature", "nan"], "temperature"),
+        (["--prompt", "a", "--top-p", "0"], "top-p"),
+        (["--prompt", "a", "--top-p", "1.5"], "top-p"),
+        (["--prompt", "a", "--top-k", "0"], "top-k"),
+        (["--prompt", "a", "--verifier", "best"], "greedy or rejection"),
+        (["--prompt", "a", "--verifier", "greedy", "--temperature", "1"], "temperature 0"),
+        (["--prompt", "a", "--max-new-tokens", "-3"], "max-new-tokens"),
+        (["--prompt", "a", "--threads", "0"], "threads"),
+        (["--prompt", "a", "--dtype", "int3"], "dtype"),
+        (["--prompt", "a", "--device", "abacus"], "device"),
+        (["--prompt", "a", "--stop", ""], "stop"),
+        (["--prompt", "a", "--wings"], "--wings"),
+        (["--prompt", "a", "--k", "many"], "many"),
+    ],
+)
+def test_generate_says_what_is_wrong(capsys, pair, arguments, words):
+    """Each wrong option of `generate` is named, with what would be right."""
+    assert words in complaint(capsys, "generate", "--pair", pair, *arguments)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_no_gpu(capsys, pair):
+    """Asking for a GPU where there is none is a clear line."""
+    assert "no GPU" in complaint(capsys, "generate", "--pair", pair, "--prompt", "a", "--device", "cuda")
+
+
+def test_unknown_pair_lists_the_known(capsys, minispec_home):
+    """An unknown pair's complaint says which pairs there are."""
+    build_pair(minispec_home / "mine")
+    assert "mine" in complaint(capsys, "generate", "--pair", "yours", "--prompt", "a")
+
+
+def test_truncated_weights(capsys, tmp_path):
+    """A checkpoint that was cut off half-way is refused by name."""
+    folder = build_pair(tmp_path / "cut")
+    weights = folder / "target" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert "model.safetensors" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a")
+
+
+def test_different_vocabularies(capsys, tmp_path):
+    """A draft with another vocabulary is refused."""
+    _, small = random_models(vocab_size=290)
+    folder = build_pair(tmp_path / "mixed", draft=small)
+    assert "one vocabulary" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a")
+
+
+def test_weights_with_nan(capsys, tmp_path):
+    """Logits that are not finite end the run with a line, not with a text."""
+    target, _ = random_models()
+    target.norm.weight.data[0] = float("nan")
+    folder = build_pair(tmp_path / "ill", target=target)
+    assert "not finite" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"", "is empty"),
+        (b"\xff\xfe\xff", "not UTF-8"),
+        (b"too short", "too short"),
+    ],
+)
+def test_texts_that_cannot_be_trained_on(capsys, minispec_home, tmp_path, content, words):
+    """A text file that is missing, empty, not UTF-8 or too short is refused before any training."""
+    path = tmp_path / "text.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert words in complaint(capsys, "train", "--text", path, "--out", tmp_path / "pair")
+    assert not (tmp_path / "pair").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--preset", "huge"], "quick or stories or english"),
+        (["train", "--scale", "0"], "--scale"),
+        (["train", "--scale", "nan"], "--scale"),
+        (["bench", "--k", "0"], "--k"),
+        (["bench", "--repeats", "0"], "--repeats"),
+        (["demo", "--k", "0"], "--k"),
+        (["dance"], "dance"),
+    ],
+)
+def test_other_commands(capsys, minispec_home, arguments, words):
+    """The other commands refuse wrong options as clearly."""
+    assert words in complaint(capsys, *arguments)
+
+
+def test_bytes_that_are_not_utf8(pair):
+    """Bytes that are not UTF-8 are refused, as an argument and as input."""
+    command = [sys.executable, "-m", "minispec", "generate", "--pair", str(pair), "--prompt"]
+    for argument, given in ((b"\xff", b""), (b"-", b"\xff\xfe")):
+        done = subprocess.run([*command, argument], input=given, capture_output=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith(b"minispec: ") and done.stderr.count(b"\n") == 1, done.stderr
+        assert b"UTF-8" in done.stderr
+
+
+def test_a_place_that_cannot_be_written(capsys, minispec_home, tmp_path):
+    """A file where a folder should be: nothing is trained away, the file stays as it was."""
+    text = tmp_path / "text.txt"
+    text.write_text("One two three four five.\n\n" * 40 + "Six seven.\n\n" * 400, encoding="utf-8")
+    blocked = tmp_path / "file"
+    blocked.write_text("mine", encoding="utf-8")
+    arguments = ["train", "--text", text, "--scale", "0.002", "--out", blocked / "pair"]
+    assert "cannot write" in complaint_after_bars(capsys, *arguments)
+    assert blocked.read_text(encoding="utf-8") == "mine"
+
+
+def complaint_after_bars(capsys, *arguments):
+    """Like `complaint`, for a command that has shown progress on standard output before."""
+    status = run([str(a) for a in arguments])
+    _, err = capsys.readouterr()
+    assert status == 2 and err.count("\n") == 1, err
+    return err
+
+
+def test_help_of_every_command(capsys):
+    """Every command explains itself."""
+    for command in ("demo", "train", "generate", "bench"):
+        assert run([command, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_closed_pipe_and_ctrl_c_end_quietly(pair, tmp_path):
+    """A reader that goes away, or Ctrl-C, leaves no traceback."""
+    import signal
+    import time
+
+    command = f"{sys.executable} -m minispec generate --pair {pair} --prompt a --stream | head -c 5"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "minispec", "generate", "--pair", str(pair), "--prompt", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(6)  # by then it waits for its prompt
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 130 and b"Traceback" not in err, err

@@ -1,0 +1,143 @@
+"""`minispec generate`: its document says what happened, and its switches do what they say."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from pairs import build_pair
+
+from minispec import load_pair
+from minispec.cli.main import run
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
+
+
+@pytest.fixture
+def generate(pair, capsys):
+    def call(*arguments):
+        assert run(["generate", "--pair", str(pair), "--prompt", "The cat", "--json", *arguments]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_document_adds_up(generate):
+    """Rounds, tokens, calls and acceptance of the document agree with each other."""
+    report = generate("--k", "4", "--seed", "1", "--max-new-tokens", "40", "--ignore-eos")
+    rounds = report["rounds"]
+    assert [t for r in rounds for t in r["emitted"]] == report["tokens"]
+    assert report["target_calls"] == len(rounds) and report["finish"] == "cap"
+    assert report["tokens_per_target_call"] == len(report["tokens"]) / len(rounds)
+    accepted = sum(r["accepted"] for r in rounds)
+    tested = sum(min(r["accepted"] + 1, len(r["drafted"])) for r in rounds)
+    assert report["acceptance"] == accepted / tested
+    assert {r["kind"] for r in rounds} <= {"correction", "bonus", "draft"}
+    assert report["seconds"] > 0
+
+
+def test_same_seed_same_text(generate):
+    """A seed fixes the text, another one changes it."""
+    one, same, other = (generate("--seed", seed)["tokens"] for seed in ("1", "1", "2"))
+    assert one == same != other
+
+
+def test_target_only_is_k_zero(generate):
+    """Without a draft every call gives one token."""
+    alone = generate("--target-only", "--seed", "3")
+    assert alone["tokens"] == generate("--k", "0", "--seed", "3")["tokens"]
+    assert alone["target_calls"] == len(alone["tokens"]) and alone["acceptance"] is None
+
+
+def test_greedy_is_target_only(generate):
+    """The greedy verifier says what the target alone says."""
+    fast = generate("--verifier", "greedy", "--dtype", "float64")
+    alone = generate("--target-only", "--temperature", "0", "--dtype", "float64")
+    assert fast["tokens"] == alone["tokens"]
+
+
+def test_stop_cuts_the_text(generate):
+    """The text ends before the first stop; the run ends with it."""
+    text = generate("--seed", "1", "--ignore-eos")["text"]
+    stop = text[10:12]
+    report = generate("--seed", "1", "--ignore-eos", "--stop", stop)
+    assert report["text"] == text[: text.index(stop)] and report["finish"] == "eos"
+    assert len(report["tokens"]) <= 100
+
+
+def test_logprobs(generate):
+    """One log-probability a token, none above 0."""
+    report = generate("--logprobs")
+    assert len(report["logprobs"]) == len(report["tokens"]) and max(report["logprobs"]) <= 0
+
+
+def test_nothing_to_do(generate):
+    """A cap of 0 gives an empty text, not an error."""
+    report = generate("--max-new-tokens", "0")
+    assert report["tokens"] == [] and report["rounds"] == [] and report["text"] == ""
+
+
+def test_prompt_comes_back_as_text(pair, capsys):
+    """Without --json the prompt and its continuation are printed, and nothing else."""
+    arguments = [
+        "generate",
+        "--pair",
+        str(pair),
+        "--prompt",
+        "The cat",
+        "--max-new-tokens",
+        "5",
+        "--seed",
+        "1",
+    ]
+    assert run(arguments) == 0
+    plain = capsys.readouterr().out
+    assert run([*arguments, "--json"]) == 0
+    assert plain == "The cat" + json.loads(capsys.readouterr().out)["text"] + "\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "ascii"])
+def test_stream_and_demo_survive_any_terminal(pair, encoding):
+    """Marked text comes out in every encoding: glyphs where it can print them, letters elsewhere."""
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for command in (
+        ["generate", "--prompt", "The cat", "--stream"],
+        ["demo", "--no-train", "--prompt", "The cat"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "minispec", *command, "--pair", str(pair)],
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        text = done.stdout.decode(encoding)
+        assert ("✓" in text) == (encoding == "utf-8")
+        assert "accepted" in text
+
+
+def test_demo_prints_both_verifiers(pair, capsys):
+    """The demo's document has both verifiers, and greedy equals target-only."""
+    assert run(["demo", "--pair", str(pair), "--no-train", "--prompt", "The cat", "--json"]) == 0
+    out, err = capsys.readouterr()
+    (report,) = json.loads(out)["pairs"]
+    assert [r["verifier"] for r in report["runs"]] == ["greedy", "rejection"]
+    assert report["runs"][0]["same_as_target_only"] is True
+    assert "speed-up" in err
+
+
+def test_demo_writes_its_picture(pair, tmp_path, capsys):
+    """`--svg` writes a picture that loads nothing from elsewhere."""
+    path = tmp_path / "demo.svg"
+    assert run(["demo", "--pair", str(pair), "--no-train", "--prompt", "The cat", "--svg", str(path)]) == 0
+    picture = path.read_text(encoding="utf-8")
+    assert picture.startswith("<svg") and "@font-face" not in picture and "url(http" not in picture
+
+
+def test_a_pair_is_its_folder(pair):
+    """The folder that the command line takes is the one that `load_pair` takes."""
+    assert load_pair(pair).name == "tiny"

@@ -1,0 +1,209 @@
+"""Where rows end: end-of-sequence, the cap, the context. Never a token too many, and then never one more."""
+
+import pytest
+import tiny
+from tiny import PAIRS, PROMPTS, Spied, outcome, watched
+
+from minispec import (
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    generate,
+    record,
+    speculate,
+    verify_greedy,
+    verify_rejection,
+)
+
+RULES = pytest.mark.parametrize("rule", [verify_greedy, verify_rejection])
+
+
+def parroted(text, rule=verify_rejection, k=4, **settings):
+    """Returns the rounds of a target that counts from 0, with a drafter that expects `text`."""
+    drafter = tiny.Parrot([[0, *text]], 16)
+    return list(watched(tiny.counter(), drafter, [[0]], k, verifier=rule, warp=Warp(0), **settings))
+
+
+# End of sequence.
+
+
+@RULES
+@pytest.mark.parametrize(
+    ("text", "eos", "accepted", "emitted", "kind"),
+    [
+        ([1, 2, 3, 4], (2,), 4, (1, 2), "draft"),  # inside the accepted draft
+        ([1, 2, 3, 4], (4,), 4, (1, 2, 3, 4), "draft"),  # its last token: the bonus goes too
+        ([1, 2, 3, 4], (5,), 4, (1, 2, 3, 4, 5), "bonus"),
+        ([1, 2, 9, 4], (3,), 2, (1, 2, 3), "correction"),
+        ([9, 2, 3, 4], (1,), 0, (1,), "correction"),
+        ([1, 2, 3, 4], (3, 2, 11), 4, (1, 2), "draft"),  # the first of several
+        ([1, 2, 9, 4], (4, 3), 2, (1, 2, 3), "correction"),
+    ],
+)
+def test_end_of_sequence_ends_the_row_where_it_stands(text, eos, accepted, emitted, kind, rule):
+    """Inside the draft, as a correction, as a bonus: the row ends there and nothing behind it is emitted."""
+    (r,) = parroted(text, rule, eos=eos)
+    assert (r.accepted(0), r.emitted[0], r.kind(0), r.finish[0]) == (accepted, emitted, kind, "eos")
+
+
+@RULES
+def test_an_end_of_sequence_that_is_rejected_ends_nothing(rule):
+    """A drafted end that the target does not say is corrected like any other token."""
+    first, *rest = parroted([1, 9, 3], rule, eos=(9,), max_new_tokens=8)
+    assert (first.accepted(0), first.emitted[0], first.kind(0)) == (1, (1, 2), "correction")
+    assert first.finish[0] is None
+    assert outcome([first, *rest]) == ([[1, 2, 3, 4, 5, 6, 7, 8]], ["cap"])
+
+
+def test_an_end_of_sequence_in_the_prompt_ends_nothing():
+    """Only what is emitted can end a row."""
+    settings = {"warp": Warp(0), "max_new_tokens": 2, "eos": (3, 4)}
+    assert outcome(watched(tiny.counter(), None, [[3, 4]], k=0, **settings)) == ([[5, 6]], ["cap"])
+
+
+def test_id_zero_can_be_the_end_of_sequence():
+    """An end-of-sequence id of 0, given as an integer, is an end."""
+    settings = {"max_new_tokens": 9, "warp": Warp(0), "rng": SeededRng(0), "eos": 0}
+    assert list(generate(tiny.counter(4), [[1]], **settings)) == [(2,), (3,), (0,)]
+    rounds = speculate(tiny.counter(4), None, [[1]], k=0, verifier=verify_greedy, **settings)
+    assert outcome(rounds) == ([[2, 3, 0]], ["eos"])
+
+
+@pytest.mark.parametrize(("cap", "finish"), [(5, "eos"), (4, "cap")])
+def test_an_end_of_sequence_that_just_fits_is_an_end(cap, finish):
+    """The last token that the cap allows may be the end of the sequence; one earlier the cap hides it."""
+    rounds = parroted([1, 2, 3, 4, 5], eos=(5,), max_new_tokens=cap)
+    assert outcome(rounds) == ([[1, 2, 3, 4, 5][:cap]], [finish])
+
+
+# The cap.
+
+
+@RULES
+@pytest.mark.parametrize("cap", range(21))
+@pytest.mark.parametrize("k", [1, 4, 16])
+def test_never_a_token_too_many(k, cap, rule):
+    """A perfect drafter fills the cap exactly, and drafts no token that could not be used."""
+    text = [i % 16 for i in range(1, 40)]
+    rounds = parroted(text, rule, k, max_new_tokens=cap)
+    assert outcome(rounds)[0] == [text[:cap]]
+    assert [r.drafted(0) for r in rounds] == [min(k, cap - done - 1) for done in range(0, cap, k + 1)]
+
+
+def test_the_cap_falls_in_the_middle_of_a_block():
+    """In one batch a row one token short of its cap drafts nothing while another still drafts four."""
+    drafter = tiny.Parrot([[0, 1, 2, 3, 4, 5, 6], [7, 9, 9, 9, 9, 9, 9]], 16)
+    rounds = list(watched(tiny.counter(), drafter, [[0], [7]], k=4, warp=Warp(0), max_new_tokens=6))
+    first, second, *rest = rounds
+    assert first.emitted == ((1, 2, 3, 4, 5), (8,))
+    assert second.draft.lengths.tolist() == [0, 4]
+    assert second.emitted == ((6,), (9, 10))  # the parrot's 9 is right by chance
+    assert second.finish == ("cap", None)
+    assert rest and all(r.emitted[0] == () and not r.live[0] for r in rest)
+    assert outcome(rounds, 2) == ([[1, 2, 3, 4, 5, 6], [8, 9, 10, 11, 12, 13]], ["cap", "cap"])
+
+
+# The context.
+
+
+def test_a_round_drafts_no_more_than_the_largest_live_row_has_room_for():
+    """Rooms of 2 and 8 in one context: seven tokens are drafted, of which the short row uses one."""
+    target, draft = tiny.table_pair(max_length=12)
+    rounds = list(watched(target, ModelDrafter(draft), [[0] * 10, [1] * 4], k=16))
+    assert rounds[0].draft.k == 7
+    assert rounds[0].draft.lengths.tolist() == [1, 7]
+    tokens, finish = outcome(rounds, 2)
+    assert ([len(row) for row in tokens], finish) == ([2, 8], ["context", "context"])
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 16])
+def test_contexts_are_filled_to_the_last_slot(k):
+    """A GPT's rows end when prompt and continuation fill the context, with the tokens of the target alone."""
+    target, draft = tiny.gpt_pair(max_length=14)
+    tokens, finish = outcome(watched(target, ModelDrafter(draft), PROMPTS, k, warp=Warp(0)), 3)
+    assert tokens == [tiny.greedy(target, prompt, 99)[0] for prompt in PROMPTS]
+    assert finish == ["context"] * 3
+    assert [len(p) + len(t) for p, t in zip(PROMPTS, tokens, strict=True)] == [14] * 3
+
+
+@pytest.mark.parametrize(("k", "length"), [(3, 8), (0, 12)])
+def test_the_shorter_context_of_the_two_counts(k, length):
+    """Where the draft model's context is shorter, the text ends there; without drafting it does not."""
+    target, draft = tiny.table_pair(max_length=12)
+    draft.max_length = 8
+    tokens, finish = outcome(watched(target, ModelDrafter(draft), [[1, 2]], k))
+    assert (len(tokens[0]), finish) == (length - 2, ["context"])
+
+
+NO_ROOM = pytest.mark.parametrize(
+    ("prompt", "cap", "why"), [([1] * 8, 5, "context"), ([1, 2], 0, "cap"), ([1] * 8, 0, "context")]
+)
+
+
+def recorded(target, prompt, cap):
+    settings = {"max_new_tokens": cap, "warp": Warp(), "rng": SeededRng(0)}
+    return record(target, ModelDrafter(target), [prompt], k=3, verifier=verify_rejection, **settings)
+
+
+@NO_ROOM
+def test_a_row_without_room_makes_no_round(prompt, cap, why):
+    """A prompt that fills the context, or a cap of 0: no round, no forward, no token."""
+    spied = Spied(tiny.table(max_length=8))
+    settings = {"max_new_tokens": cap, "warp": Warp(), "rng": SeededRng(0)}
+    assert list(generate(spied, [prompt], **settings)) == []
+    trace = recorded(spied, prompt, cap)
+    assert (trace.rounds, trace.tokens(), trace.statistics().acceptance) == ((), [], None)
+    assert spied.calls == 0
+
+
+@NO_ROOM
+def test_a_trace_without_rounds_says_why_it_ended(prompt, cap, why):
+    """A trace knows the finish of a row that had no room from the start."""
+    assert recorded(tiny.table(max_length=8), prompt, cap).finish() == why
+
+
+# Rows that are done.
+
+
+@pytest.mark.parametrize("length", [8, 11])
+def test_a_full_row_waits_beside_one_that_goes_on(length):
+    """In a batch, a prompt that fills the context is done from the start, and draws nothing.
+
+    The draft model's context may be longer: it is the shared one that is full.
+    """
+    target, draft = tiny.table_pair(max_length=8)
+    draft.max_length = length
+    rng = tiny.CountingRng(0, 2)
+    rounds = list(watched(target, ModelDrafter(draft), [[1] * 8, [2]], k=2, max_new_tokens=4, rng=rng))
+    assert outcome(rounds, 2)[1] == ["context", "cap"]
+    assert rng.draws[0] == 0
+    steps = generate(target, [[1] * 8, [2]], max_new_tokens=4, warp=Warp(), rng=SeededRng(0))
+    assert [step[0] for step in steps] == [None] * 4
+
+
+@pytest.mark.parametrize(("name", "seed"), [("table", 2), ("table", 5), ("gpt", 6), ("gpt", 7)])
+def test_rows_that_are_done_stay_frozen_and_draw_nothing(name, seed):
+    """After its end a row emits nothing, its caches keep their lengths, and chance is not asked about it."""
+    target, draft = PAIRS[name]
+    rng = tiny.CountingRng(seed, 3)
+    waited, done, draws, lengths = 0, [False] * 3, [0] * 3, [0] * 3
+    for r in watched(target, ModelDrafter(draft), PROMPTS, eos=(0, 1), rng=rng):
+        for row in range(3):
+            if done[row]:
+                waited += 1
+                assert r.emitted[row] == () and not r.live[row]
+                assert rng.draws[row] == draws[row]
+                assert r.target_cache.after[row] == r.draft_cache.after[row] == lengths[row]
+        done, draws, lengths = [why is not None for why in r.finish], list(rng.draws), r.target_cache.after
+    assert waited >= 4  # it did happen
+    assert min(draws) > 0
+
+
+def test_the_oracle_draws_nothing_for_rows_that_are_done():
+    """`generate` asks chance once per token that it yields."""
+    rng = tiny.CountingRng(5, 3)
+    settings = {"max_new_tokens": 24, "warp": Warp(), "rng": rng, "eos": [0, 1]}
+    steps = list(generate(PAIRS["table"][0], PROMPTS, **settings))
+    lengths = [sum(step[row] is not None for step in steps) for row in range(3)]
+    assert rng.draws == lengths
+    assert len(set(lengths)) > 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from minispec.cli.main import run
 from minispec.lm.checkpoint import save_model, write_json
 from minispec.lm.model import GPT, GPTConfig
 from minispec.lm.recipes import Lesson, Recipe
@@ -73,7 +74,7 @@ def tiny_recipe(**changes: Any) -> Recipe:
         corpus="stories",
         seed=0,
         tokenizer="bpe",
-        target=tiny_config(2, 256),
+        target=tiny_config(2, 256, tied=True),
         draft=tiny_config(1, 256),
         target_lessons=lesson,
         draft_lessons=lesson,
@@ -87,3 +88,10 @@ def edit_json(path: Path, **changes: Any) -> None:
     """Changes fields of a JSON file; a field set to ... is removed."""
     data = json.loads(path.read_text(encoding="utf-8")) | changes
     write_json(path, {name: value for name, value in data.items() if value is not ...})
+
+
+def call(capsys: Any, *arguments: Any) -> tuple[int, str, str]:
+    """Runs a command in this process; returns its exit status, standard output and standard error."""
+    capsys.readouterr()
+    status = run([str(argument) for argument in arguments])
+    return status, *capsys.readouterr()

@@ -17,7 +17,7 @@ from minispec.cli import options
 from minispec.evidence.bench import measure_acceptance
 from minispec.lm.checkpoint import Pair, cache_folder, check_place
 from minispec.lm.corpus import NAMES
-from minispec.lm.presets import PRESETS
+from minispec.lm.presets import PRESETS, WALKTHROUGHS
 from minispec.lm.publish import publish, verdict
 from minispec.lm.recipes import Recipe
 from minispec.lm.train import Progress as Step
@@ -150,9 +150,13 @@ def train_and_publish(
 
 
 def finish(pair: Pair) -> dict[str, Any]:
-    """Measures acceptance on held-out prompts; part of `pair.json`."""
+    """Measures acceptance on held-out prompts and adds the pair's own prompt; part of `pair.json`."""
     statistics = measure_acceptance(pair, pair.info["prompts"]).statistics()
-    return {"acceptance": statistics.acceptance, "acceptance_tested": statistics.tested}
+    return {
+        "acceptance": statistics.acceptance,
+        "acceptance_tested": statistics.tested,
+        "walkthrough": WALKTHROUGHS.get(pair.name),
+    }
 
 
 def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None:

@@ -1,8 +1,8 @@
 """The story grammar: every sentence, every choice, every probability.
 
-A story first introduces three friends. Each has a name, an animal, a thing, a pronoun, a place and a
-seat. Nobody shares any of these but the pronoun. Then come short scenes that
-need those facts again: "Kit the ..." must go on with Kit's own animal, not with somebody else's.
+A story first introduces two or three friends (the shipped pair reads of two). Each has a name, an animal,
+a thing, a pronoun, a place and a seat. Nobody shares any of these but the pronoun. Then come short scenes
+that need those facts again: "Kit the ..." must go on with Kit's own animal, not with somebody else's.
 
 That is binding. To recall which facts occur in a story, one attention layer is enough. To recall
 whose they are takes two: one to mark each fact with its owner, one to look the owner up. The one-layer

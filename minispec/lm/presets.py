@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from minispec.lm.recipes import Lesson, Recipe, gpt
 
-# The pair that is shipped. Six layers of 256 make the target some eight times as dear to call as its one-layer
+# The pair that is shipped. Six layers of 256 make the target several times as dear to call as its one-layer
 # draft. Deeper and narrower, 12 of 128, costs the same to call but learned much later who owns what; so did
-# models with fewer heads.
+# models with fewer heads, and stories with three friends.
 STORIES = Recipe(
     name="stories",
     corpus="stories",
     seed=0,
     tokenizer="bpe",
     target=gpt(layers=6, width=256, heads=8, kv_heads=4, ffn=704, vocab_size=512),
-    draft=gpt(layers=1, width=96, heads=4, kv_heads=2, ffn=256, vocab_size=512),
+    draft=gpt(layers=1, width=32, heads=2, kv_heads=1, ffn=64, vocab_size=512),
     target_lessons=(
         Lesson(steps=150, rows=32, window=64, friends=1),
-        Lesson(steps=900, rows=16, window=128, friends=2),
-        Lesson(steps=1800, rows=16, window=160, friends=3),
-        Lesson(steps=800, rows=8, window=256, friends=3),
+        Lesson(steps=1400, rows=16, window=128, friends=2),
+        Lesson(steps=900, rows=8, window=256, friends=2),
     ),
     draft_lessons=(
         Lesson(steps=200, rows=32, window=64, friends=1),
-        Lesson(steps=1200, rows=8, window=256, friends=3),
+        Lesson(steps=900, rows=8, window=256, friends=2),
     ),
-    distill_lessons=(Lesson(steps=800, rows=8, window=256, friends=3),),
-    stories=40_000,
+    distill_lessons=(Lesson(steps=600, rows=8, window=256, friends=2),),
+    stories=30_000,
+    friends=2,
     learning_rate=0.003,
 )
 
@@ -58,5 +58,11 @@ ENGLISH = Recipe(
     draft_lessons=(Lesson(steps=700, rows=8, window=256),),
     distill_lessons=(Lesson(steps=400, rows=8, window=256),),
 )
+
+# A short story that says where the cat slept, and ends where one must remember it.
+WALKTHROUGHS = {
+    "stories": "Once there were two friends. Max the cat had a hat. He lived by the river and slept on the floor. "
+    "Rue the frog had a ball. She lived by the farm and slept on the mat. The cat",
+}
 
 PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}

@@ -1,0 +1,160 @@
+"""Kinds of tokens on a trace made by hand: each token has its sign, its colour, and its text."""
+
+import pytest
+import torch
+from rich.console import Console
+
+from minispec.decoding.records import CacheLengths, Draft, Round, Verdict
+from minispec.lm.tokenizer import train_tokenizer
+from minispec.show.text import (
+    COLOURS,
+    FANCY,
+    PLAIN,
+    Glyphs,
+    Outcome,
+    kinds,
+    legend,
+    losses_table,
+    marked,
+    outcome_table,
+)
+
+TOKENIZER = train_tokenizer([], "characters")
+SIGNS = Glyphs("{draft}", "{correction}", "{bonus}")
+
+
+def ids(text):
+    return TOKENIZER.encode(text)
+
+
+def a_round(drafted, accepted, emitted):
+    """Returns a round of one row that drafted, kept and emitted these tokens."""
+    draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), torch.zeros(1, len(drafted), 257))
+    return Round(
+        index=0,
+        pending=torch.tensor([0]),
+        draft=draft,
+        target_probs=torch.zeros(1, len(drafted) + 1, 257),
+        target_logits=torch.zeros(1, len(drafted) + 1, 257),
+        verdict=Verdict(torch.tensor([accepted]), torch.tensor([emitted[-1] if emitted else 0])),
+        emitted=(tuple(emitted),),
+        live=(bool(emitted),),
+        finish=(None,),
+        target_cache=CacheLengths((0,), (0,), (0,)),
+        draft_cache=None,
+        seconds={},
+    )
+
+
+CORRECTED = a_round(ids("abcd"), 2, ids("abX"))
+REFUSED = a_round(ids("abcd"), 0, ids("X"))
+PRAISED = a_round(ids("abc"), 3, ids("abcY"))
+CUT = a_round(ids("abcd"), 3, ids("ab"))
+ALONE = a_round([], 0, ids("Z"))
+DONE = a_round(ids("ab"), 1, [])
+DRAFT, CORRECTION, BONUS = "draft", "correction", "bonus"
+
+
+@pytest.mark.parametrize(
+    ("played", "expected"),
+    [
+        (CORRECTED, [DRAFT, DRAFT, CORRECTION]),
+        (REFUSED, [CORRECTION]),
+        (PRAISED, [DRAFT, DRAFT, DRAFT, BONUS]),
+        (CUT, [DRAFT, DRAFT]),
+        (ALONE, [BONUS]),
+        (DONE, []),
+    ],
+)
+def test_each_token_has_a_kind(played, expected):
+    """All emitted tokens but the last were drafted; the last is what the verdict made it."""
+    assert kinds(played, 0) == expected
+
+
+def test_stretches_begin_with_their_sign():
+    """A sign stands where the kind changes and where a round begins, and nowhere else."""
+    shown = "".join(
+        piece.plain for piece in marked([CORRECTED, PRAISED, CUT, DONE, REFUSED], TOKENIZER, SIGNS)
+    )
+    assert shown == "{draft}ab{correction}X{draft}abc{bonus}Y{draft}ab{correction}X"
+
+
+def test_each_kind_has_its_colour():
+    """A token is in the colour of its kind, its sign as well and bold; no two kinds share a colour."""
+    styles = [(piece.plain, piece.style) for piece in marked([CORRECTED, PRAISED], TOKENIZER, FANCY)]
+    assert styles[:5] == [
+        ("✓", f"bold {COLOURS[DRAFT]}"),
+        ("a", COLOURS[DRAFT]),
+        ("b", COLOURS[DRAFT]),
+        ("✗", f"bold {COLOURS[CORRECTION]}"),
+        ("X", COLOURS[CORRECTION]),
+    ]
+    assert styles[-2:] == [("★", f"bold {COLOURS[BONUS]}"), ("Y", COLOURS[BONUS])]
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_a_character_of_several_tokens_comes_whole():
+    """Bytes of one character are held back until it is complete; what never is comes at the end."""
+    cat = ids("🐱")
+    assert len(cat) == 4
+    whole = [a_round(cat[:2], 2, cat[:3]), a_round([], 0, cat[3:])]
+    pieces = [piece.plain for piece in marked(whole, TOKENIZER, SIGNS)]
+    assert pieces == ["{draft}", "", "", "{bonus}", "", "{bonus}", "🐱"]
+    cut = [piece.plain for piece in marked([a_round([], 0, cat[:1])], TOKENIZER, SIGNS)]
+    assert cut[-1] == "\ufffd"
+
+
+def test_the_end_is_shown():
+    """End-of-text has no text; it is shown as a word."""
+    end = TOKENIZER.end_of_text
+    shown = "".join(p.plain for p in marked([a_round([], 0, [end])], TOKENIZER, PLAIN))
+    assert shown == "* <end>"
+
+
+@pytest.mark.parametrize("glyphs", [FANCY, PLAIN])
+def test_the_legend_explains_every_sign(glyphs):
+    """Each sign stands in the legend, in order, with its meaning."""
+    line = legend(glyphs).plain
+    assert line.index(f"{glyphs.draft} drafted and accepted") < line.index(
+        f"{glyphs.correction} the target's"
+    )
+    assert f"{glyphs.bonus} the target's bonus" in line
+
+
+def test_plain_signs_can_be_printed_anywhere():
+    """The plain signs are ASCII, different from each other, one character each."""
+    signs = (PLAIN.draft, PLAIN.correction, PLAIN.bonus)
+    assert "".join(signs).isascii() and len(set(signs)) == 3 and {len(sign) for sign in signs} == {1}
+
+
+def printed(table):
+    """Returns a table as a wide terminal without colours shows it."""
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_the_table_sets_each_run_beside_target_only():
+    """A row for the target alone and one for the run, with the speed-up per token and whether texts agree."""
+    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False)
+    lines = printed(outcome_table([(alone, fast)], "A run")).splitlines()
+    assert lines[0].strip() == "A run"
+    rows = [
+        line.split("│")[1:-1]
+        for line in lines
+        if "target-only " in line and "100" in line or "greedy" in line
+    ]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert cells[0] == ["target-only", "100", "100", "1.00", "", "2.000", "1.00x", ""]
+    assert cells[1] == ["greedy", "100", "25", "4.00", "", "1.000", "2.00x", "no"]
+
+
+def test_the_table_of_losses_ends_in_the_floor():
+    """Every model with its size, steps, seconds and loss; the floor last, where there is one."""
+    figures = {"parameters": 1234567, "steps": 70, "seconds": 8.4, "validation_loss": 0.51239}
+    shown = printed(losses_table({"target": figures}, 0.4))
+    assert all(
+        word in shown for word in ("1,234,567", "70", "8", "0.5124", "entropy of the grammar", "0.4000")
+    )
+    assert "entropy" not in printed(losses_table({"target": figures}, None))

@@ -1,4 +1,4 @@
-"""How `minispec generate` ends: at the cap, the context's end, end-of-text, a stop text, and what it counts."""
+"""How `minispec generate` ends: at the cap, the context's end, end-of-text, a stop text."""
 
 import json
 
@@ -94,7 +94,7 @@ def test_end_of_text_ends_a_text(generate, silent_pair):
 
 
 def test_the_first_of_several_stop_texts_cuts(generate):
-    """Of several stops the one that comes first cuts, speculatively as alone; one that never comes does not."""
+    """Of several stops the first to come cuts, speculatively as alone; one that never comes does not."""
     options = ("--verifier", "greedy")
     whole = generate(*options)["text"]
     early, late = whole[9:12], whole[20:23]

@@ -92,7 +92,8 @@ def generate(
         glyphs = glyphs_for(out.encoding)
         out.print(text, end="", style="dim", soft_wrap=True)
         rounds = show(rounds, models, out, glyphs)
-    trace = Trace((tuple(ids),), {"k": k, "verifier": verifier}, tuple(rounds))
+    config = {"k": k, "verifier": verifier, "max_new_tokens": max_new_tokens, "context": context(models, k)}
+    trace = Trace((tuple(ids),), config, tuple(rounds))
     seconds = perf_counter() - started
     if stream:
         out.print()
@@ -117,6 +118,11 @@ def show(rounds: Iterator[Round], models: Pair, out: Any, glyphs: Any) -> Iterat
         out.print(piece, end="", soft_wrap=True)
         out.file.flush()
     yield from seen
+
+
+def context(models: Pair, k: int) -> int:
+    """Returns how many tokens fit: what both models can hold, or the target alone without a draft."""
+    return min(models.target.max_length, models.draft.max_length if k else models.target.max_length)
 
 
 def read_prompt(prompt: str | None) -> str:

@@ -55,7 +55,6 @@ class ModelDrafter:
         self.warp = warp
         self.device = device_of(model)
         self._cache: KVCache | None = None
-        self._live = torch.ones(0, dtype=torch.bool)
 
     @property
     def vocab_size(self) -> int:
@@ -81,8 +80,6 @@ class ModelDrafter:
     def start(self, prompts: Sequence[Sequence[int]]) -> None:
         """Reads all prompts but their last tokens into a new cache."""
         self._cache = prefill(self.model, prompts, self.device)
-        # A prompt that fills the context has no next token; such a row is done before it begins.
-        self._live = torch.tensor([len(p) < self.max_length for p in prompts], device=self.device)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row, each from the law that it then reports.
@@ -91,7 +88,7 @@ class ModelDrafter:
             pending: [B], the last committed tokens.
             k: how many to guess.
             warp: the target's warp, used unless the drafter has its own.
-            rng: draws the tokens. Rows that are done draw nothing.
+            rng: draws the tokens; the loop hands in one that draws for live rows only.
 
         Returns:
             tokens [B, k] and laws [B, k, V].
@@ -101,7 +98,7 @@ class ModelDrafter:
         for _ in range(k):
             logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
             law = warp(logits)
-            token = rng.categorical(law, live=self._live)
+            token = rng.categorical(law)
             tokens.append(token)
             laws.append(law)
         return Draft(torch.stack(tokens, 1), torch.stack(laws, 1))
@@ -114,7 +111,6 @@ class ModelDrafter:
         """
         self.catch_up(round)
         self.cache.truncate(round.target_cache.after)
-        self._live = torch.tensor([finish is None for finish in round.finish], device=self.device)
 
     def catch_up(self, round: Round) -> None:
         """After full acceptance, reads the last drafted token: it was guessed, but never read.

@@ -17,7 +17,7 @@ from torch import Tensor
 from minispec.decoding.draft import Drafter
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import CacheLengths, Draft, Finish, Round, Trace, check_prompts
-from minispec.decoding.rng import Rng
+from minispec.decoding.rng import LiveRng, Rng
 from minispec.decoding.rollback import rollback
 from minispec.decoding.verify import Verifier, verify_greedy
 from minispec.decoding.warp import Warp, one_hot
@@ -229,6 +229,7 @@ def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **s
         "temperature": settings["warp"].temperature,
         "top_k": settings["warp"].top_k,
         "top_p": settings["warp"].top_p,
+        "context": _shared_context(target, drafter, settings["k"]),
     }
     return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
 
@@ -295,6 +296,8 @@ def _draft(
     if drafter is None or width <= 0:
         empty = Draft.empty(batch, vocab_size)
         return Draft(empty.tokens.to(pending.device), empty.probs.to(pending.device))
+    if not all(rows.live):
+        rng = LiveRng(rng, torch.tensor(rows.live, device=pending.device))
     draft = drafter.propose(pending, width, warp, rng)
     room = torch.tensor([max(rows.room(row) - 1, 0) for row in range(batch)])
     return Draft(

@@ -172,7 +172,11 @@ class Trace:
 
     def finish(self, row: int = 0) -> Finish | None:
         """Why the row ended, or None if it had not."""
-        return self.rounds[-1].finish[row] if self.rounds else None
+        if self.rounds:
+            return self.rounds[-1].finish[row]
+        # Without a round there was no room from the start.
+        full = len(self.prompts[row]) >= self.config.get("context", float("inf"))
+        return "context" if full else "cap" if self.config.get("max_new_tokens") == 0 else None
 
     def statistics(self) -> Statistics:
         """Counts over all rows and rounds."""

@@ -59,6 +59,44 @@ class Rng(Protocol):
         """
 
 
+class LiveRng:
+    """Another generator, for some of the rows only: the others draw nothing, whoever asks."""
+
+    def __init__(self, rng: Rng, live: Tensor) -> None:
+        """Opens `rng` to the rows that are live.
+
+        Args:
+            rng: draws.
+            live: [B] bool.
+        """
+        self._rng = rng
+        self._live = live
+
+    def bernoulli(
+        self,
+        probs: Tensor,
+        *,
+        rows: Tensor | None = None,
+        positions: Tensor | None = None,
+        live: Tensor | None = None,
+    ) -> Tensor:
+        """Decides for live rows (see `Rng`)."""
+        both = self._live if live is None else live & self._live
+        return self._rng.bernoulli(probs, rows=rows, positions=positions, live=both)
+
+    def categorical(
+        self,
+        probs: Tensor,
+        *,
+        rows: Tensor | None = None,
+        positions: Tensor | None = None,
+        live: Tensor | None = None,
+    ) -> Tensor:
+        """Picks for live rows (see `Rng`)."""
+        both = self._live if live is None else live & self._live
+        return self._rng.categorical(probs, rows=rows, positions=positions, live=both)
+
+
 class SeededRng:
     """Draws from a generator with a seed: the one for everyday use.
 

@@ -6,41 +6,32 @@ token is held back until the rest has come.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 
 from minispec.decoding.records import Round
 from minispec.lm.tokenizer import Tokenizer
 
-REPLACEMENT = "\ufffd"
-
 
 class TextStream:
     """Turns tokens into text piece by piece.
 
-    The pieces, joined, are the text of all tokens; only an incomplete character at the very end is left out
-    until `flush`.
+    The pieces, joined, are the text of all tokens. Bytes that are no UTF-8 become U+FFFD; those that may yet
+    become a character are held back until the next token, or `flush`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Starts an empty stream."""
         self._tokenizer = tokenizer
-        self._held: list[int] = []
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: int) -> str:
-        """Takes a token; returns the text that is complete now, or "" while a character is not."""
-        self._held.append(token)
-        text = self._tokenizer.decode(self._held)
-        # A character has at most four bytes. What four tokens cannot complete is no UTF-8 at all.
-        if text.endswith(REPLACEMENT) and len(self._held) < 4:
-            return ""
-        self._held.clear()
-        return text
+        """Takes a token; returns the text that is complete now, perhaps none."""
+        return self._decoder.decode(self._tokenizer.bytes_of(token))
 
     def flush(self) -> str:
         """Returns what is held back, incomplete as it is."""
-        text = self._tokenizer.decode(self._held)
-        self._held.clear()
-        return text
+        return self._decoder.decode(b"", final=True)
 
 
 def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Iterator[str]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+ROUNDING = 1e-9  # a set that reaches top-p up to this has reached it
+
 
 @dataclass(frozen=True)
 class Warp:
@@ -58,12 +60,15 @@ class Warp:
         """
         wide = logits if logits.dtype == torch.float64 else logits.float()
         top = wide.amax(-1, keepdim=True)
-        if not math.isfinite(float(top.sum())):
+        if not bool(top.isfinite().all()):
             raise ValueError("the model's logits are not finite (NaN or infinity): its weights are damaged")
         if self.is_greedy:
             return one_hot(lowest_argmax(wide, top), wide.shape[-1], wide.dtype)
         # The maximum goes first: dividing by a small temperature must not overflow.
-        probs = torch.softmax((wide - top) / self.temperature, dim=-1)
+        lowered = wide - top
+        if self.temperature < torch.finfo(wide.dtype).tiny:  # too small for float32: it would count as 0
+            lowered = lowered.double()
+        probs = torch.softmax(lowered / self.temperature, dim=-1).to(wide.dtype)
         if self.top_k is None and self.top_p is None:
             return probs
         return self._cut(probs)
@@ -74,10 +79,12 @@ class Warp:
         if self.top_k is not None:
             ranked = ranked.clone()
             ranked[..., self.top_k :] = 0
-        if self.top_p is not None:
-            share = ranked / ranked.sum(-1, keepdim=True)
+        if self.top_p is not None and self.top_p < 1:
+            share = ranked.double() / ranked.double().sum(-1, keepdim=True)
             before = share.cumsum(-1) - share  # mass of everything ranked higher
-            ranked = ranked * (before < self.top_p)
+            enough = before >= self.top_p - ROUNDING
+            enough[..., 0] = False  # the most probable token always stays
+            ranked = ranked.masked_fill(enough, 0)
         kept = torch.zeros_like(probs).scatter(-1, order, ranked)
         return kept / kept.sum(-1, keepdim=True)
 

@@ -284,6 +284,9 @@ def check_place(folder: Path) -> None:
     Raises:
         ValueError: if there is a file, or a folder that is neither empty nor a pair.
     """
+    above = next((place for place in folder.absolute().parents if place.exists()), None)
+    if above is not None and not above.is_dir():
+        raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
     try:
         taken = folder.exists() and not (folder / "pair.json").is_file() and any(folder.iterdir())
     except OSError as error:

@@ -40,6 +40,7 @@ class Tokenizer:
         self.library.encode_special_tokens = True
         self.end_of_text: int = end
         self.vocab_size: int = library.get_vocab_size()
+        self._byte_of = byte_signs()
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text, without an end-of-text token."""
@@ -60,6 +61,12 @@ class Tokenizer:
         text: str = self.library.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def bytes_of(self, token: int) -> bytes:
+        """Returns the bytes that a token stands for; none for end-of-text."""
+        if token == self.end_of_text:
+            return b""
+        return bytes(self._byte_of[sign] for sign in self.library.id_to_token(token) or "")
+
     def piece(self, token: int) -> str:
         """Returns one token as text, for pictures; end-of-text is shown as ⏹."""
         return "⏹" if token == self.end_of_text else self.decode([token])
@@ -67,6 +74,18 @@ class Tokenizer:
     def save(self, path: Path) -> None:
         """Writes the tokenizer in the `tokenizers` library's JSON format."""
         path.write_text(self.library.to_str(pretty=False), encoding="utf-8")
+
+
+def byte_signs() -> dict[str, int]:
+    """Returns which byte each sign of a byte-level vocabulary stands for.
+
+    Printable bytes stand for themselves. The others, in order, are written as the characters from 256 on, so
+    that no token holds a blank or a control character.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    signs = {chr(byte): byte for byte in printable}
+    return signs | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -127,7 +127,7 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
     table = Table(title=title, title_justify="left")
     table.add_column("", no_wrap=True)
     for column in ("tokens", "target calls", "tokens/call", "acceptance", "seconds", "speed-up"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=column == "speed-up")
     table.add_column("same as target-only")
     for alone, fast in outcomes:
         table.add_row(*cells(alone, alone))

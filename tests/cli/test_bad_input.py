@@ -48,7 +48,7 @@ def complaint(capsys, *arguments):
         (["--prompt", "a", "--device", "abacus"], "device"),
         (["--prompt", "a", "--stop", ""], "stop"),
         (["--prompt", "a", "--wings"], "--wings"),
-        (["--prompt", "a", "--k", "many"], "many"),
+        (["--prompt", "a", "--k", "many"], "integer"),
     ],
 )
 def test_generate_says_what_is_wrong(capsys, pair, arguments, words):

@@ -75,7 +75,7 @@ def test_other_ways_to_be_greedy(generate):
 
 
 @pytest.mark.parametrize(
-    ("cap", "finish", "count"), [(0, None, 0), (1, "cap", 1), (5, "cap", 5), (500, "context", None)]
+    ("cap", "finish", "count"), [(0, "cap", 0), (1, "cap", 1), (5, "cap", 5), (500, "context", None)]
 )
 def test_the_cap_and_the_context_end_a_text(generate, cap, finish, count):
     """Never a token more than asked for, and never more than the context of 96 holds."""

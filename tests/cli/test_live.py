@@ -15,7 +15,7 @@ from minispec.lm.recipes import Lesson
 GOOD = tiny_recipe(
     name="quick",
     friends=1,
-    target=tiny_config(2, 256),
+    target=tiny_config(2, 256, vocab_size=512),
     draft=tiny_config(1, 256, width=8, ffn=8),
     target_lessons=(Lesson(60, 8, 48, 1),),
     draft_lessons=(Lesson(2, 8, 48, 1),),

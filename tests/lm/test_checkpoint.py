@@ -320,7 +320,7 @@ FOREIGN = [
     ({"num_hidden_layers": 10**12}, "weights for 1000000000000 layers"),
     ({"hidden_size": ...}, "lacks hidden_size"),
     ({"rope_theta": ...}, "lacks rope_theta"),
-    ({"hidden_size": 32}, "should be"),
+    ({"hidden_size": 32}, "has head_dim 4"),
     ({"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
     ({"vocab_size": "300"}, "has vocab_size '300'; it should be an integer"),
     ({"intermediate_size": True}, "has intermediate_size True; it should be an integer"),

@@ -25,13 +25,13 @@ def test_marks_spell_the_text(tmp_path):
         warp=minispec.Warp(1.0),
         rng=minispec.SeededRng(0),
     )
-    pieces = [piece.plain for piece in marked(trace.rounds, pair.tokenizer, PLAIN)]
+    pieces = [piece.plain for piece in marked(trace.rounds, pair.tokenizer, FANCY)]
     signs = []
     for r in trace.rounds:
         for kind in dict.fromkeys(kinds(r, 0)):
-            signs.append(getattr(PLAIN, kind))
-    assert [p for p in pieces if p in ("+", "x", "*")][: len(signs)] == signs
-    assert "*" in signs and "x" in signs
+            signs.append(getattr(FANCY, kind))
+    assert [p for p in pieces if p in ("✓", "✗", "★")] == signs
+    assert "★" in signs and "✗" in signs
     assert sum(len(kinds(r, 0)) for r in trace.rounds) == 60
 
 

@@ -130,7 +130,10 @@ def train_pair(
         if stage == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             teacher = done["target"].model
-        run = Run(recipe, stage, model, teacher, tuple(lessons), folder / f"{stage}.safetensors")
+        path = folder / f"{stage}.safetensors"
+        # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
+        fingerprint = f"{recipe.fingerprint()}-{material.corpus.sha256[:16]}"
+        run = Run(recipe, stage, model, teacher, tuple(lessons), path, fingerprint)
         done[stage] = run.finish(material, report)
     return material, done
 
@@ -162,6 +165,7 @@ class Run:
         teacher: GPT | None,
         lessons: tuple[Lesson, ...],
         path: Path,
+        fingerprint: str,
     ) -> None:
         """Prepares the stage and takes up what an earlier run has left in `path`."""
         self.recipe = recipe
@@ -170,6 +174,7 @@ class Run:
         self.teacher = teacher.eval() if teacher is not None else None
         self.lessons = lessons
         self.path = path
+        self.fingerprint = fingerprint
         self.optimizers = make_optimizers(model, recipe)
         self.step = 0
         self.seconds = 0.0
@@ -240,7 +245,7 @@ class Run:
                 tensors |= {
                     f"optimizer.{number}.{index}.{key}": torch.as_tensor(v) for key, v in state.items()
                 }
-        progress = {"fingerprint": self.recipe.fingerprint(), "step": self.step, "seconds": self.seconds}
+        progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
         temporary = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -259,7 +264,7 @@ class Run:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, ValueError):
             return  # nothing usable is there: begin at the beginning
-        if progress.get("fingerprint") != self.recipe.fingerprint():
+        if progress.get("fingerprint") != self.fingerprint:
             return
         self.model.load_state_dict(
             {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}

@@ -171,8 +171,11 @@ def test_closed_pipe_and_ctrl_c_end_quietly(pair, tmp_path):
     command = f"{sys.executable} -m minispec generate --pair {pair} --prompt a --stream | head -c 5"
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
     assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr
+    # A parent that runs in the background may have set Ctrl-C to be ignored; a terminal has not.
+    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = f"{listen}from minispec.cli import main; main(sys.argv[1:])"
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "minispec", "generate", "--pair", str(pair), "--prompt", "-"],
+        [sys.executable, "-c", start, "generate", "--pair", str(pair), "--prompt", "-"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

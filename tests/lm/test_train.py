@@ -343,7 +343,6 @@ def test_an_impossible_lesson_is_refused(wrong):
         Lesson(**{"steps": 1, "rows": 1, "window": 8} | wrong)
 
 
-@pytest.mark.xfail(strict=True, reason="the fingerprint of a state names the text file, not what is in it")
 def test_a_changed_text_is_not_resumed(tmp_path):
     """After the text file has changed, the old weights are not taken for those of the new text."""
     book = tmp_path / "book.txt"

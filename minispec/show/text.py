@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -124,9 +125,10 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
         outcomes: (target-only, speculative), decoded from the same prompt.
         title: over the table.
     """
-    table = Table(title=title, title_justify="left")
+    # No vertical lines, so that it fits a terminal of 80 columns.
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for column in ("tokens", "target calls", "tokens/call", "acceptance", "seconds", "speed-up"):
+    for column in ("tokens", "target calls", "tokens per call", "acceptance", "seconds", "speed-up"):
         table.add_column(column, justify="right", no_wrap=column == "speed-up")
     table.add_column("same as target-only")
     for alone, fast in outcomes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from minispec.lm.recipes import Lesson, Recipe, gpt
 
 # The pair that is shipped. Six layers of 256 make the target several times as dear to call as its one-layer
-# draft. In single runs, not a controlled comparison, 12 layers of 128, fewer key heads, and stories with three
-# friends all took longer to learn who owns what, or did not get there.
+# draft. In single runs, not a controlled comparison, 12 layers of 128, fewer key heads, and stories with
+# three friends all took longer to learn who owns what, or did not get there.
 STORIES = Recipe(
     name="stories",
     corpus="stories",

@@ -78,7 +78,7 @@ def live_pair(console: Console) -> Pair:
     """Returns the `quick` pair, trained now if it is not in the cache."""
     console.rule("A pair trained here")
     if QUICK.name not in known_pairs():
-        console.print("Training a target and a draft on characters. It takes a minute or two, once.")
+        console.print("Training a small target and its draft. It takes a minute or two, once.")
         train_and_publish(QUICK, cache_folder() / QUICK.name, "minispec train --preset quick", console)
     models = load_pair(QUICK.name)
     console.print(losses_table(models.info["models"], models.info["entropy_floor"]))

@@ -51,7 +51,7 @@ TEMPERATURES = st.one_of(st.just(0.0), st.just(1.0), st.floats(0.05, 20))
 def test_the_law_is_the_references(logits, temperature, top_k, top_p):
     """Any settings at once, ties included, give the law that sorted lists in plain Python give."""
     expected, margin = reference(logits, temperature, top_k, top_p)
-    assume(margin > 1e-9)  # within rounding of the edge of the set either answer will do
+    assume(margin > 1e-8)  # within rounding of the edge of the set either answer will do
     got = Warp(temperature, top_k, top_p)(tensor(logits))
     torch.testing.assert_close(got, tensor(expected), rtol=1e-9, atol=1e-12)
 

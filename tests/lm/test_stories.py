@@ -284,6 +284,8 @@ def test_a_story_longer_than_the_context_never_comes(stories):
         going = Counter({size: chance * (1 - ends) for size, chance in going.items()})
     law = add(law, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.LAST).items()))
     assert math.fsum(law.values()) == pytest.approx(1)
-    drawn = [size(story.text) for story in stories]  # the law is that of real stories: within two tokens
-    assert sum(drawn) / len(drawn) == pytest.approx(sum(n * p for n, p in law.items()), abs=2)
+    # The law is that of real stories: their mean is within 6 standard errors.
+    mean = math.fsum(n * p for n, p in law.items())
+    error = math.sqrt(math.fsum((n - mean) ** 2 * p for n, p in law.items()) / len(stories))
+    assert sum(size(story.text) for story in stories) / len(stories) == pytest.approx(mean, abs=6 * error)
     assert math.fsum(chance for size, chance in law.items() if size + 1 > 256) < 1e-9

@@ -54,7 +54,7 @@ ENGLISH = Recipe(
     tokenizer="bpe",
     target=gpt(layers=10, width=192, heads=6, kv_heads=3, ffn=512, vocab_size=1024),
     draft=gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=1024),
-    target_lessons=(Lesson(steps=700, rows=8, window=256),),
+    target_lessons=(Lesson(steps=620, rows=8, window=256),),
     draft_lessons=(Lesson(steps=700, rows=8, window=256),),
     distill_lessons=(Lesson(steps=400, rows=8, window=256),),
 )

@@ -7,12 +7,15 @@ caches roll back. The output has exactly the target's law. Start with `minispec.
 from minispec.decoding.draft import Drafter, ModelDrafter
 from minispec.decoding.loop import generate, record, speculate
 from minispec.decoding.records import CacheLengths, Draft, Round, Statistics, Trace, Verdict
-from minispec.decoding.rng import Rng, SeededRng
+from minispec.decoding.rng import KeyedRng, Rng, SeededRng
 from minispec.decoding.stream import stream
-from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
+from minispec.evidence.check import Report, check_verifier
+from minispec.evidence.enumeration import EnumeratingRng
 from minispec.lm.cache import KVCache
 from minispec.lm.checkpoint import Pair, load_model, load_pair
+from minispec.lm.fixed_width import FixedWidth
 from minispec.lm.model import GPT, GPTConfig, LanguageModel
 from minispec.lm.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
@@ -23,11 +26,15 @@ __all__ = [
     "CacheLengths",
     "Draft",
     "Drafter",
+    "EnumeratingRng",
+    "FixedWidth",
     "GPTConfig",
     "KVCache",
+    "KeyedRng",
     "LanguageModel",
     "ModelDrafter",
     "Pair",
+    "Report",
     "Rng",
     "Round",
     "SeededRng",
@@ -37,6 +44,7 @@ __all__ = [
     "Verdict",
     "Verifier",
     "Warp",
+    "check_verifier",
     "generate",
     "load_model",
     "load_pair",
@@ -45,6 +53,7 @@ __all__ = [
     "speculate",
     "stream",
     "train_tokenizer",
+    "verify_coupled",
     "verify_greedy",
     "verify_rejection",
 ]

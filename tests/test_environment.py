@@ -97,7 +97,7 @@ def pin_faults(files):
         f"{pin}: not a pin" for pin in found.values() if not re.fullmatch(r"==[^*,]+", str(pin.specifier))
     ]
     faults += [] if str(found.get("torch")) == "torch==2.13.0" else ["torch is not pinned to 2.13.0"]
-    for extra in (None, "test", "lint"):
+    for extra in (None, "test", "lint", "peers"):
         for name, specifier in requirements(files["pyproject.toml"], extra).items():
             version = str(found[name].specifier).removeprefix("==") if name in found else None
             if version is None or not specifier.contains(version):

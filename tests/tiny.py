@@ -13,55 +13,13 @@ from minispec import (
     GPT,
     Draft,
     GPTConfig,
-    KVCache,
     ModelDrafter,
     SeededRng,
     Warp,
     speculate,
     verify_rejection,
 )
-
-
-class TableModel:
-    """A language model whose next token depends on the last two, by a table.
-
-    It remembers token ids as values of a `KVCache` with a head of size 1. The hidden state is one-hot at the
-    context, so the head's matrix is the table. A context of one token counts as if id V stood before it.
-    """
-
-    def __init__(self, table, max_length=40):
-        """Takes a table [(V+1)·V, V] of logits: row previous·V + current."""
-        self.table = table
-        self.vocab_size = table.shape[1]
-        self.max_length = max_length
-        assert table.shape[0] == (self.vocab_size + 1) * self.vocab_size
-
-    def new_cache(self, rows):
-        return KVCache(1, rows, 1, self.max_length, 1, torch.float64)
-
-    def hidden(self, tokens, cache=None):
-        return F.one_hot(self._contexts(tokens, cache), self.table.shape[0]).to(self.table)
-
-    def head(self, hidden):
-        return hidden @ self.table
-
-    def __call__(self, tokens, cache=None):
-        return self.head(self.hidden(tokens, cache))
-
-    def _contexts(self, tokens, cache):  # [B, n] -> [B, n]
-        rows, new = tokens.shape
-        if cache is None:
-            if new > self.max_length:
-                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
-            seen, positions = tokens, torch.arange(new).expand(rows, new)
-        else:
-            positions = (cache.lengths[:, None] + torch.arange(new)).clamp(max=cache.capacity - 1)
-            cache.begin(new)
-            ids = tokens.double()[:, None, :, None]
-            seen = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
-            cache.commit()
-        previous = seen.gather(1, (positions - 1).clamp(min=0))
-        return torch.where(positions > 0, previous, self.vocab_size) * self.vocab_size + tokens
+from minispec.evidence.models import TableModel
 
 
 def table(vocab_size=5, seed=0, scale=1.5, max_length=40):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -13,14 +13,18 @@ from minispec.cli import options
 from minispec.decoding.draft import ModelDrafter
 from minispec.decoding.loop import speculate
 from minispec.decoding.records import Round, Trace
-from minispec.decoding.rng import SeededRng
+from minispec.decoding.rng import KeyedRng, Rng, SeededRng
 from minispec.decoding.stop import StopText, until
-from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
 from minispec.lm.checkpoint import Pair
 from minispec.show.text import glyphs_for, legend, marked
 
-RULES: dict[str, Verifier] = {"greedy": verify_greedy, "rejection": verify_rejection}
+RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
+    "greedy": (verify_greedy, SeededRng),
+    "rejection": (verify_rejection, SeededRng),
+    "coupled": (verify_coupled, KeyedRng),  # draft and target share the noise of each position
+}
 
 
 def generate(
@@ -28,7 +32,7 @@ def generate(
         str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")
     ] = None,
     pair: options.PairOption = "stories",
-    verifier: Annotated[str, typer.Option("--verifier", help="greedy or rejection.")] = "rejection",
+    verifier: Annotated[str, typer.Option("--verifier", help="greedy, rejection or coupled.")] = "rejection",
     k: Annotated[int, typer.Option("--k", help="Drafted tokens per round; 0 is target-only.")] = 4,
     temperature: Annotated[
         float | None, typer.Option("--temperature", help="By default 1, and 0 for the greedy verifier.")
@@ -59,7 +63,7 @@ def generate(
     as_json: options.JsonOption = False,
 ) -> None:
     """Continue a prompt, speculatively."""
-    rule = RULES[options.choose(verifier, list(RULES), "--verifier")]
+    rule, source = RULES[options.choose(verifier, list(RULES), "--verifier")]
     warp = Warp(
         temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p
     )
@@ -83,7 +87,7 @@ def generate(
             verifier=rule,
             max_new_tokens=max_new_tokens,
             warp=warp,
-            rng=SeededRng(seed),
+            rng=source(seed),
             eos=None if ignore_eos else models.tokenizer.end_of_text,
         ),
         stopper,

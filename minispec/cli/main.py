@@ -15,7 +15,9 @@ import typer
 from minispec.cli.bench import bench
 from minispec.cli.demo import demo
 from minispec.cli.generate import generate
+from minispec.cli.prove import prove_command
 from minispec.cli.train import train
+from minispec.cli.zoo import zoo_command
 
 app = typer.Typer(
     name="minispec",
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 for command in (demo, train, generate, bench):
     app.command()(command)
+app.command("prove")(prove_command)
+app.command("zoo")(zoo_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -35,7 +35,10 @@ class Drafter(Protocol):
         """Begins a run: forgets the last one and reads the prompts."""
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Proposes up to k tokens a row, to follow the pending tokens [B]."""
+        """Proposes up to k tokens a row, to follow the pending tokens [B].
+
+        Draws from `rng` name positions 0 … k−1. Where a row's room ends, `rng` gives 0, and the loop cuts.
+        """
 
     def commit(self, round: Round) -> None:
         """Learns what came of its draft, and forgets what was rejected."""
@@ -88,17 +91,17 @@ class ModelDrafter:
             pending: [B], the last committed tokens.
             k: how many to guess.
             warp: the target's warp, used unless the drafter has its own.
-            rng: draws the tokens; the loop hands in one that draws for live rows only.
+            rng: draws the tokens; the loop hands in one that draws only where a row has room.
 
         Returns:
             tokens [B, k] and laws [B, k, V].
         """
         warp = self.warp or warp
         token, tokens, laws = pending, [], []
-        for _ in range(k):
+        for place in range(k):
             logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
             law = warp(logits)
-            token = rng.categorical(law)
+            token = rng.categorical(law, positions=place)
             tokens.append(token)
             laws.append(law)
         return Draft(torch.stack(tokens, 1), torch.stack(laws, 1))

@@ -17,10 +17,10 @@ from torch import Tensor
 from minispec.decoding.draft import Drafter
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import CacheLengths, Draft, Finish, Round, Trace, check_prompts
-from minispec.decoding.rng import LiveRng, Rng
+from minispec.decoding.rng import BlockRng, Rng
 from minispec.decoding.rollback import rollback
 from minispec.decoding.verify import Verifier, verify_greedy
-from minispec.decoding.warp import Warp, one_hot
+from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel
 
 Prompts = Sequence[Sequence[int]]
@@ -53,6 +53,11 @@ class Rows:
     def pending(self) -> Tensor:
         """The last committed token of each row: [B]."""
         return torch.tensor([row[-1] for row in self.committed])
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many tokens each row has."""
+        return [len(row) for row in self.committed]
 
     def room(self, row: int) -> int:
         """How many more tokens a row may get; 0 if it is done."""
@@ -111,7 +116,8 @@ def generate(
     while any(rows.live):
         live = torch.tensor(rows.live, device=device)
         logits = target(rows.pending[:, None].to(device), cache)[:, -1]  # [B, V]
-        token = rng.categorical(warp(logits), live=live).tolist()
+        place = torch.tensor(rows.lengths, device=device)
+        token = rng.categorical(warp(logits), positions=place, live=live).tolist()
         kept = [rows.commit(row, token[row : row + 1]) for row in range(len(prompts))]
         if cache is not None and not all(rows.live):
             rollback(cache, rows.committed)  # rows that are done stay frozen
@@ -168,19 +174,24 @@ def speculate(
     index = 0
     while any(rows.live):
         live, pending = rows.live, rows.pending.to(device)
+        start, room = rows.lengths, [rows.room(row) for row in range(len(prompts))]
         before, draft_before = cache.row_lengths, _lengths(active)
         clock.lap("other")
 
-        width = min(k, max(rows.room(row) for row in range(len(prompts))) - 1)
-        draft = _draft(active, pending, width, warp, rng, rows, target.vocab_size)
+        # The last token that fits is never drafted: it comes from the target.
+        draftable = [max(n - 1, 0) for n in room]
+        width = min(k, max(draftable))
+        draft = _draft(
+            active, pending, width, warp, BlockRng(rng, start, draftable, device), draftable, target
+        )
         draft_verified = _lengths(active)
         clock.lap("draft")
 
         block = torch.cat([pending[:, None], draft.tokens], dim=1)  # [B, K+1]
         logits = target(block, cache)  # [B, K+1, V]
         verified = cache.row_lengths
-        probs = _freeze(warp(logits), live)
-        verdict = verifier(draft, probs, rng)
+        probs = warp(logits)
+        verdict = verifier(draft, probs, BlockRng(rng, start, room, device))
         clock.lap("verify")
 
         emitted = _commit(rows, draft, verdict.accepted.tolist(), verdict.token.tolist())
@@ -289,33 +300,22 @@ def _shared_context(target: LanguageModel, drafter: Drafter | None, k: int) -> i
 
 
 def _draft(
-    drafter: Drafter | None, pending: Tensor, width: int, warp: Warp, rng: Rng, rows: Rows, vocab_size: int
+    drafter: Drafter | None,
+    pending: Tensor,
+    width: int,
+    warp: Warp,
+    rng: Rng,
+    room: list[int],
+    target: LanguageModel,
 ) -> Draft:
-    """Asks for a draft, and shortens it where a row has less room: its last token is never drafted."""
-    batch = len(rows.committed)
+    """Asks for a draft of a width, and shortens it where a row has less room."""
+    device = pending.device
     if drafter is None or width <= 0:
-        empty = Draft.empty(batch, vocab_size)
-        return Draft(empty.tokens.to(pending.device), empty.probs.to(pending.device))
-    if not all(rows.live):
-        rng = LiveRng(rng, torch.tensor(rows.live, device=pending.device))
+        empty = Draft.empty(len(room), target.vocab_size)
+        return Draft(empty.tokens.to(device), empty.probs.to(device))
     draft = drafter.propose(pending, width, warp, rng)
-    room = torch.tensor([max(rows.room(row) - 1, 0) for row in range(batch)])
-    return Draft(
-        draft.tokens.to(pending.device),
-        draft.probs.to(pending.device),
-        torch.minimum(draft.lengths.cpu(), room),
-    )
-
-
-def _freeze(probs: Tensor, live: tuple[bool, ...]) -> Tensor:
-    """Gives rows that are done a one-hot law: what is certain draws nothing."""
-    if all(live):
-        return probs
-    alive = torch.tensor(live, device=probs.device)
-    certain = one_hot(
-        torch.zeros(probs.shape[:2], dtype=torch.long, device=probs.device), probs.shape[2], probs.dtype
-    )
-    return torch.where(alive[:, None, None], probs, certain)
+    lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(room))
+    return Draft(draft.tokens.to(device), draft.probs.to(device), lengths)
 
 
 def _commit(rows: Rows, draft: Draft, accepted: list[int], token: list[int]) -> tuple[tuple[int, ...], ...]:

@@ -9,6 +9,7 @@ happens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -23,7 +24,7 @@ class Rng(Protocol):
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
         """Decides yes or no.
@@ -31,7 +32,8 @@ class Rng(Protocol):
         Args:
             probs: [B], the chance of yes.
             rows: [B], which row of the batch each is; by default 0 … B−1.
-            positions: [B], the place in the text that each decision is about, for generators that care.
+            positions: [B], or one number for all: the place in the text that each decision is about. Who
+                decides within a round counts from the round's first new token, and the loop adds the rest.
             live: [B] bool; the others are not decided, and False.
 
         Returns:
@@ -43,7 +45,7 @@ class Rng(Protocol):
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
         """Picks one id a row.
@@ -59,42 +61,67 @@ class Rng(Protocol):
         """
 
 
-class LiveRng:
-    """Another generator, for some of the rows only: the others draw nothing, whoever asks."""
+class BlockRng:
+    """The door as it stands open within one round: each row up to its room, at its place in the text.
 
-    def __init__(self, rng: Rng, live: Tensor) -> None:
-        """Opens `rng` to the rows that are live.
+    Drafters and verifiers count positions from the round's first new token. This one adds where that is, and
+    closes rows whose room ends before. So what a row decides depends on its own text alone, and not on how
+    far its neighbours have come; rows that are done decide nothing, whoever asks.
+    """
+
+    def __init__(self, rng: Rng, start: Sequence[int], room: Sequence[int], device: torch.device) -> None:
+        """Opens `rng` for a round.
 
         Args:
             rng: draws.
-            live: [B] bool.
+            start: [B], how many tokens each row has.
+            room: [B], how many more may be decided in it; 0 for a row that is done.
+            device: where positions are wanted.
         """
         self._rng = rng
-        self._live = live
+        self._start = torch.tensor(start, device=device)
+        self._room = torch.tensor(room, device=device)
+        self._least_room = min(room)
 
     def bernoulli(
         self,
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Decides for live rows (see `Rng`)."""
-        both = self._live if live is None else live & self._live
-        return self._rng.bernoulli(probs, rows=rows, positions=positions, live=both)
+        """Decides for open rows (see `Rng`)."""
+        places, live = self._place(rows, positions, live)
+        return self._rng.bernoulli(probs, rows=rows, positions=places, live=live)
 
     def categorical(
         self,
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks for live rows (see `Rng`)."""
-        both = self._live if live is None else live & self._live
-        return self._rng.categorical(probs, rows=rows, positions=positions, live=both)
+        """Picks for open rows (see `Rng`)."""
+        places, live = self._place(rows, positions, live)
+        return self._rng.categorical(probs, rows=rows, positions=places, live=live)
+
+    def _place(
+        self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Returns absolute positions, and which rows are open at them."""
+        start, room = (self._start, self._room) if rows is None else (self._start[rows], self._room[rows])
+        places = None if positions is None else start + positions
+        if positions is None or isinstance(positions, Tensor):
+            beyond = 0 if positions is None else positions
+            everywhere = False
+        else:
+            beyond, everywhere = positions, positions < self._least_room  # known without asking a GPU
+        if everywhere:
+            return places, live
+        inside = beyond < room
+        return places, inside if live is None else live & inside
 
 
 class SeededRng:
@@ -107,7 +134,7 @@ class SeededRng:
         """Starts a stream of its own; torch's global generator is neither read nor moved.
 
         Args:
-            seed: any integer of up to 64 bits.
+            seed: 0 to 2³² − 1; torch's generator reads no more bits than these.
         """
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -116,7 +143,7 @@ class SeededRng:
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
         """Says yes with the given chances (see `Rng`)."""
@@ -133,7 +160,7 @@ class SeededRng:
         probs: Tensor,
         *,
         rows: Tensor | None = None,
-        positions: Tensor | None = None,
+        positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
         """Picks ids by inverting the cumulative sum (see `Rng`)."""
@@ -160,3 +187,82 @@ class SeededRng:
             drawn = torch.rand(count, generator=self._generator, dtype=torch.float64)
             uniform[wanted] = drawn.to(wanted.device)
         return uniform
+
+
+class KeyedRng:
+    """Noise that is a pure function of seed, row, position and id: the same for whoever asks.
+
+    `categorical` picks the largest log-probability plus Gumbel noise, which has exactly the law that was
+    asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly pick the
+    same token (Daliri, Musco, Suresh 2024), and a target finds the same token with or without a draft.
+
+    There is no coin here. A verifier that rejects by a coin and draws again at the same place would meet the
+    noise that its draft was drawn with; that is why `bernoulli` refuses.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Fixes the noise.
+
+        Args:
+            seed: any integer of up to 63 bits.
+        """
+        self._seed = seed
+
+    def bernoulli(
+        self,
+        probs: Tensor,
+        *,
+        rows: Tensor | None = None,
+        positions: Tensor | int | None = None,
+        live: Tensor | None = None,
+    ) -> Tensor:
+        """Says yes where that is certain, no where it is impossible.
+
+        Raises:
+            ValueError: if a decision is open.
+        """
+        is_open = (probs > 0) & (probs < 1)
+        if bool((is_open if live is None else is_open & live).any()):
+            raise ValueError(
+                "shared noise has no coin: it would repeat the noise of the draft; "
+                "use verify_coupled, or another source of chance"
+            )
+        yes = probs >= 1
+        return yes if live is None else yes & live
+
+    def categorical(
+        self,
+        probs: Tensor,
+        *,
+        rows: Tensor | None = None,
+        positions: Tensor | int | None = None,
+        live: Tensor | None = None,
+    ) -> Tensor:
+        """Picks ids by noise (see `Rng`).
+
+        Raises:
+            ValueError: if no positions are given.
+        """
+        if positions is None:
+            raise ValueError("keyed noise needs positions: say which place in the text is decided")
+        batch, size = probs.shape
+        device = probs.device
+        each = torch.arange(batch, device=device) if rows is None else rows.to(device)
+        place = torch.as_tensor(positions, device=device).expand(batch)
+        key = scramble(scramble(scramble(torch.tensor(self._seed % 2**63, device=device)) + each) + place)
+        bits = scramble(key[:, None] + scramble(torch.arange(size, device=device)))  # [B, V]
+        uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52  # inside (0, 1)
+        # The largest log p + Gumbel is the smallest exponential / p; where p is 0 that is infinite.
+        picked = (-uniform.log() / probs.double()).argmin(-1)
+        return picked if live is None else picked * live
+
+
+def scramble(values: Tensor) -> Tensor:
+    """Mixes 64-bit integers so that neighbours come out unrelated: int64 -> int64, any shape.
+
+    The finalizer of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around, and the shifts are logical.
+    """
+    z = values + -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * -4658895280553007687
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * -7723592293110705685
+    return z ^ ((z >> 31) & (2**33 - 1))

@@ -1,9 +1,15 @@
 """Near ties: the only excuse for a greedy text that differs.
 
 Greedy speculative decoding says what the target alone would say, token for token, in exact arithmetic. In
-float32 a forward over n positions and n forwards over one may differ in the last bits, so two logits that
-are almost equal may change places. Such a flip is allowed only with a certificate: the measured logits of
-the two tokens, closer than a stated gap.
+float32 and in bfloat16 a forward over n positions and n forwards over one differ in the last bits, so two
+logits that are almost equal may change places. Such a flip is allowed only with a certificate: the logits of
+the two tokens, and how far one and many forwards were measured to lie apart at that very place.
+
+How large may the gap of a flip be? Let every way of computing the logits stay within d of the uncached
+forward. One way puts token a on top and another token b, so the uncached gap between a and b is at most 2d.
+bfloat16 keeps 8 bits of a number, so there d differs much from place to place, and we take what was measured
+at the place. In float32 d is some millionths, and a fixed limit is simpler. In float64 there is no excuse but
+an exact tie.
 """
 
 from __future__ import annotations
@@ -13,10 +19,13 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.decoding.prefill import device_of
+from minispec.decoding.prefill import device_of, prefill
 from minispec.lm.model import LanguageModel
 
-GAP = 1e-4  # logits closer than this may change places in float32
+FLOAT32_LIMIT = 1e-4
+# For types of 16 bits, whatever was measured. bfloat16 numbers from 8 to 16, where the logits that win mostly
+# are, lie 1/16 apart: the cap is eight such steps.
+NARROW_CAP = 0.5
 
 
 @dataclass(frozen=True)
@@ -28,17 +37,39 @@ class Flip:
         tokens: what the one and the other say there; None where a text has ended.
         logits: the target's logits of both, from an uncached forward in the model's own type.
         gap: how far these are apart.
+        difference: the most that any logit of that place changes when the text is read by one-token steps
+            with a cache instead: what one against many forwards amounts to there.
+        limit: the largest gap that rounding explains.
     """
 
     position: int
     tokens: tuple[int | None, int | None]
     logits: tuple[float, float]
     gap: float
+    difference: float
+    limit: float
 
     @property
     def is_near_tie(self) -> bool:
         """Whether rounding alone explains the flip."""
-        return self.gap < GAP
+        return self.gap <= self.limit
+
+
+def limit_of(dtype: torch.dtype, difference: float) -> float:
+    """Returns the largest gap of two logits that may change places.
+
+    Args:
+        dtype: the type of the logits.
+        difference: measured at the place, one-token steps against one forward.
+
+    Returns:
+        0 for float64, 1e-4 for float32; twice the difference, but never more than 0.5, for narrower types.
+    """
+    if dtype == torch.float64:
+        return 0.0
+    if dtype == torch.float32:
+        return FLOAT32_LIMIT
+    return min(2 * difference, NARROW_CAP)
 
 
 @torch.inference_mode()
@@ -62,8 +93,50 @@ def first_flip(
     if shared is None:
         short = min(len(one), len(other))
         ends = (one[short] if len(one) > short else None, other[short] if len(other) > short else None)
-        return Flip(short, ends, (float("nan"), float("nan")), float("inf"))
-    text = torch.tensor([[*prompt, *one[:shared]]], device=device_of(target))
-    scores = target(text)[0, -1].double()
-    a, b = float(scores[one[shared]]), float(scores[other[shared]])
-    return Flip(shared, (one[shared], other[shared]), (a, b), abs(a - b))
+        nan = float("nan")
+        return Flip(short, ends, (nan, nan), float("inf"), nan, 0.0)
+    many, steps = logits_both_ways(target, prompt, one[:shared])
+    a, b = float(many[one[shared]]), float(many[other[shared]])
+    difference = float((many.double() - steps.double()).abs().max())
+    return Flip(
+        shared, (one[shared], other[shared]), (a, b), abs(a - b), difference, limit_of(many.dtype, difference)
+    )
+
+
+def flips(
+    target: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    ones: Sequence[Sequence[int]],
+    others: Sequence[Sequence[int]],
+) -> list[Flip]:
+    """Returns the flips of all rows whose texts differ.
+
+    Args:
+        target: as in `first_flip`.
+        prompts: token ids, one sequence per row.
+        ones: the first texts, one per row.
+        others: the second texts.
+    """
+    found = (first_flip(target, *row) for row in zip(prompts, ones, others, strict=True))
+    return [flip for flip in found if flip is not None]
+
+
+def logits_both_ways(
+    target: LanguageModel, prompt: Sequence[int], more: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the logits behind a text: by one forward, and as `generate` computes them.
+
+    Args:
+        target: the model.
+        prompt: token ids, read at once both times.
+        more: the new tokens so far, read one by one the second time.
+
+    Returns:
+        [V] and [V], in the model's own type.
+    """
+    device = device_of(target)
+    many = target(torch.tensor([[*prompt, *more]], device=device))[0, -1]
+    cache = prefill(target, [prompt], device)
+    for token in [prompt[-1], *more]:
+        steps = target(torch.tensor([[token]], device=device), cache)[0, -1]
+    return many, steps

@@ -44,6 +44,7 @@ class KVCache:
         # Plain integers: the loop reads them after every forward, and asking a GPU would make it wait.
         self._lengths = [0] * rows
         self._new = 0
+        self._end = 0
         self._slots: tuple[Tensor, Tensor, Tensor] | None = None
         # Added to attention scores: row i is what the token at place i may see, itself and all before it.
         self._bias = torch.full((capacity, capacity), float("-inf"), dtype=dtype, device=device).triu(1)
@@ -85,22 +86,25 @@ class KVCache:
         Raises:
             ValueError: if no row has room for n more.
         """
-        if min(self._lengths) + new > self.capacity:
-            raise ValueError(
-                f"the context is full: {min(self._lengths)} tokens and {new} more exceed {self.capacity}"
-            )
+        self.check_room(new)
         self._new = new
+        self._end = end = min(max(self._lengths) + new, self.capacity)
         if self.is_level:
-            start, end = self._lengths[0], self._lengths[0] + new
-            self._slots = None
+            start, self._slots = self._lengths[0], None
             return slice(start, end), None if new == 1 else self._bias[start:end, :end]
         device = self._keys.device
         positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
         positions = positions.clamp(max=self.capacity - 1)
-        end = min(max(self._lengths) + new, self.capacity)
         return positions, self._bias[positions][:, None, :, :end]
+
+    def check_room(self, new: int) -> None:
+        """Raises ValueError if not even the shortest row has room for n more tokens."""
+        if min(self._lengths) + new > self.capacity:
+            raise ValueError(
+                f"the context is full: {min(self._lengths)} tokens and {new} more exceed {self.capacity}"
+            )
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes one layer's new keys and values behind each row's old ones.
@@ -114,13 +118,13 @@ class KVCache:
             All keys and all values so far, [B, kv_heads, end, head_dim] each. For ragged rows,
             slots behind a row's own end hold leftovers: the mask of `begin` hides them.
         """
+        end = self._end
         if self._slots is None:
-            start, end = self._lengths[0], self._lengths[0] + self._new
+            start = self._lengths[0]
             self._keys[layer, :, :, start:end] = keys
             self._values[layer, :, :, start:end] = values
         else:
             row, column, slot = self._slots
-            end = min(max(self._lengths) + self._new, self.capacity)
             self._keys[layer, row, :, slot] = keys[row, :, column]
             self._values[layer, row, :, slot] = values[row, :, column]
         return self._keys[layer, :, :, :end], self._values[layer, :, :, :end]

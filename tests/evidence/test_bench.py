@@ -8,7 +8,6 @@ from pairs import build_pair
 from minispec import load_pair
 from minispec.decoding.records import Statistics
 from minispec.evidence.bench import Setting, Turn, quartiles, run_bench
-from minispec.evidence.ties import first_flip
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +50,3 @@ def test_a_pair_without_prompts(tmp_path):
     bare = load_pair(build_pair(tmp_path / "bare", prompts=[]))
     with pytest.raises(ValueError, match="no prompts"):
         run_bench(bare, widths=(1,))
-
-
-def test_first_flip_measures_the_gap(pair):
-    """Equal texts have no flip; a wrong token has one, at its place, with the gap of its logits."""
-    import torch
-
-    prompt = [5, 6, 7]
-    with torch.inference_mode():
-        scores = pair.target(torch.tensor([[*prompt, 9]]))[0, -1].double()
-    flip = first_flip(pair.target, prompt, [9, 10, 11], [9, 12, 13])
-    assert flip.position == 1 and flip.tokens == (10, 12)
-    assert flip.gap == pytest.approx(abs(float(scores[10] - scores[12])), abs=1e-9)
-    assert not flip.is_near_tie
-    assert first_flip(pair.target, prompt, [9, 10], [9, 10]) is None
-    assert first_flip(pair.target, prompt, [9, 10], [9]).gap == math.inf

@@ -3,9 +3,6 @@
 import pytest
 import tiny
 import torch
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minispec import KVCache
@@ -138,64 +135,3 @@ def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model):
     assert cache.row_lengths == (11, 10)
     got = model(first[:, 11:], cache)
     torch.testing.assert_close(got[0, 0], model(first[:1])[0, 11], rtol=0, atol=1e-11)
-
-
-class CacheMachine(RuleBasedStateMachine):
-    """Reads and truncates ragged rows at random; after each read, logits equal those from scratch."""
-
-    def __init__(self):
-        super().__init__()
-        self.model = tiny.gpt(tiny.config(max_length=CAPACITY), seed=5)
-        with torch.inference_mode():
-            self.cache = self.model.new_cache(3)
-        self.rows = [[], [], []]  # what the cache should hold
-
-    @rule(data=st.data(), width=st.integers(1, 6))
-    def read(self, data, width):
-        """All rows read a block; rows past their end keep what fits."""
-        ids = st.lists(st.integers(0, 10), min_size=width, max_size=width)
-        block = data.draw(st.lists(ids, min_size=3, max_size=3))
-        if min(map(len, self.rows)) + width > CAPACITY:
-            with pytest.raises(ValueError, match="the context is full"), torch.inference_mode():
-                self.model(torch.tensor(block), self.cache)
-            return
-        with torch.inference_mode():
-            logits = self.model(torch.tensor(block), self.cache)
-            for row, more in enumerate(block):
-                start = len(self.rows[row])
-                self.rows[row] = (self.rows[row] + more)[:CAPACITY]
-                fresh = self.model(torch.tensor([self.rows[row]]))[0, start:]
-                torch.testing.assert_close(logits[row, : len(fresh)], fresh, rtol=0, atol=1e-11)
-
-    @precondition(lambda self: any(self.rows))
-    @rule(data=st.data())
-    def truncate(self, data):
-        """Each row forgets an end of its own, or nothing."""
-        lengths = [data.draw(st.integers(0, len(row))) for row in self.rows]
-        self.cache.truncate(lengths)
-        self.rows = [row[:n] for row, n in zip(self.rows, lengths, strict=True)]
-
-    @precondition(lambda self: any(self.rows))
-    @rule(cut=st.integers(0, 4))
-    def level(self, cut):
-        """All rows are cut to one length, so that plain slices serve again."""
-        length = max(0, min(map(len, self.rows)) - cut)
-        self.cache.truncate([length] * 3)
-        self.rows = [row[:length] for row in self.rows]
-
-    @rule(row=st.integers(0, 2), more=st.integers(1, 3))
-    def refuse(self, row, more):
-        """Growing by truncation is an error that changes nothing."""
-        lengths = [len(r) + (more if i == row else 0) for i, r in enumerate(self.rows)]
-        with pytest.raises(ValueError, match="cannot be truncated"):
-            self.cache.truncate(lengths)
-
-    @invariant()
-    def lengths_are_those_of_the_texts(self):
-        """The cache counts exactly what was read and not forgotten."""
-        assert self.cache.row_lengths == tuple(map(len, self.rows))
-        assert self.cache.is_level == (len(set(map(len, self.rows))) == 1)
-
-
-TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = settings(stateful_step_count=20)

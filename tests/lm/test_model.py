@@ -7,6 +7,7 @@ import tiny
 import torch
 
 from minispec import GPT
+from minispec.lm.fixed_width import FixedWidth
 from minispec.lm.model import rotary_tables, rotate
 
 MODELS = {
@@ -16,6 +17,7 @@ MODELS = {
         tiny.config(max_length=24, kv_heads=4, layers=1, tied=True), seed=2
     ),
     "one-head GPT": lambda: tiny.gpt(tiny.config(max_length=24, heads=1, kv_heads=1), seed=3),
+    "GPT of fixed width": lambda: FixedWidth(tiny.gpt(tiny.config(max_length=24), seed=1), 5),
 }
 
 

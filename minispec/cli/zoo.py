@@ -1,0 +1,124 @@
+"""`minispec zoo`: plant every known bug in the shipped code, and show which check finds it."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from minispec.cli import options
+from minispec.evidence.kill_matrix import Cell, Specimen, Zoo
+from minispec.evidence.mutants import MUTANTS, mutant_named
+from minispec.evidence.mutation import Mutant, diff
+from minispec.evidence.zoo import zoo
+from minispec.show.text import COLOURS
+
+WIDE = 132  # columns that leave room for the names of instances
+
+
+def zoo_command(
+    name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plant bugs in the shipped code, one at a time, and see which check finds each."""
+    options.set_threads(threads)
+    console = options.console(as_json)
+    if name is not None:
+        show_mutant(mutant_named(name), as_json, console)
+        return
+    with console.status("planting") as status:
+        report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
+    if as_json:
+        options.print_json(report.to_json())
+    else:
+        show(report, console)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
+    """Prints what a mutant changes, and where it was seen."""
+    patch = diff(mutant)
+    if as_json:
+        about = {"name": mutant.name, "title": mutant.title, "function": mutant.function, "seen": mutant.seen}
+        options.print_json({**about, "effect": mutant.effect, "diff": patch})
+        return
+    console.print(Text(f"{mutant.name}: {mutant.title}", style="bold"), soft_wrap=True)
+    console.print(f"seen: {mutant.seen}; effect: {mutant.effect}", soft_wrap=True)
+    styles = {"+": COLOURS["draft"], "-": COLOURS["correction"], "@": COLOURS["bonus"]}
+    for line in patch.splitlines():
+        console.print(Text(line, style=styles.get(line[:1], "")), soft_wrap=True)
+
+
+def show(report: Zoo, console: Console) -> None:
+    """Prints the kill matrix, what its columns are, and what it comes to."""
+    letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
+    ours = [check.name for check in report.checks if check.ours]
+    theirs = [check.name for check in report.checks if not check.ours]
+    table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("mutant", no_wrap=True)
+    table.add_column("damage", no_wrap=True)
+    for names in (ours, theirs):
+        table.add_column("".join(letters[name] for name in names), no_wrap=True)
+    wide = console.width >= WIDE
+    if wide:
+        table.add_column("smallest instance", no_wrap=True)
+    for specimen in report.specimens:
+        survived = specimen.mutant.name in report.survivors
+        table.add_row(
+            Text(specimen.mutant.name, style=f"bold {COLOURS['correction']}" if survived else ""),
+            damage(specimen),
+            *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
+            *([specimen.instance or "none"] if wide else []),
+        )
+    console.print(table)
+    console.print("x killed   ! killed by an exception   . survived")
+    console.print(
+        "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call", soft_wrap=True
+    )
+    for check in report.checks:
+        console.print(f"{letters[check.name]} {check.name}: {check.promise}", soft_wrap=True)
+    for name in theirs:
+        missed = report.missed(name)
+        console.print(f"\n{name} misses {len(missed)}: {', '.join(missed)}", soft_wrap=True)
+    console.print(
+        f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "
+        f"against the shipped code, on {len(report.unmutated)} cases: "
+        f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",
+        soft_wrap=True,
+    )
+
+
+def damage(specimen: Specimen) -> str:
+    """Says in a few characters what a mutant does on its smallest instance."""
+    found = specimen.damage
+    if specimen.instance is None:
+        return "none found"
+    if found.crash:
+        return "crash"
+    if specimen.mutant.effect == "breaks":
+        return "a promise"
+    if specimen.mutant.effect == "biased":
+        return f"TV {'' if found.exact else '~'}{found.total_variation:.2g}"
+    for sign, (sound, changed) in (("acc", found.acceptance), ("tok", found.tokens_per_call)):
+        if sound is not None and changed is not None and sound - changed > 1e-4:
+            return f"{sign} {sound:.3f} > {changed:.3f}"
+    return "slower"
+
+
+def marks(cells: list[Cell]) -> Text:
+    """Returns a character per check."""
+    line = Text()
+    for cell in cells:
+        if cell.crashed:
+            line.append("!", style=COLOURS["correction"])
+        else:
+            line.append("x" if cell.killed else ".", style=COLOURS["draft" if cell.killed else "target"])
+    return line

@@ -1,0 +1,143 @@
+"""Models small enough to be walked through completely.
+
+A `TableModel` looks its logits up by the last two tokens, and remembers them in a real `KVCache`. The tiny
+GPTs are the shipped `GPT` with its real cache. Their numbers come from a fixed formula, so a case is the same
+on every machine.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.decoding.rng import scramble
+from minispec.lm.cache import KVCache
+from minispec.lm.model import GPT, GPTConfig
+
+
+class TableModel:
+    """A language model whose next token depends on the last two, by a table. Satisfies `LanguageModel`.
+
+    It remembers token ids as values of a `KVCache` with a head of size 1. The hidden state is one-hot at the
+    context, so the head's matrix is the table. A context of one token counts as if id V stood before it.
+    """
+
+    def __init__(self, table: Tensor, max_length: int = 40) -> None:
+        """Takes a table of logits.
+
+        Args:
+            table: [(V+1)·V, V]; row previous·V + current.
+            max_length: the context.
+
+        Raises:
+            ValueError: if the table is of another shape.
+        """
+        self.table = table.double()
+        self.vocab_size = table.shape[1]
+        self.max_length = max_length
+        if table.shape[0] != (self.vocab_size + 1) * self.vocab_size:
+            raise ValueError(
+                f"a table for {self.vocab_size} tokens has {(self.vocab_size + 1) * self.vocab_size} rows, "
+                f"not {table.shape[0]}"
+            )
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        return KVCache(1, rows, 1, self.max_length, 1, torch.float64)
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n]; returns which context each stands in, one-hot: [B, n, (V+1)·V]."""
+        return F.one_hot(self._contexts(tokens, cache), self.table.shape[0]).to(self.table)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Looks the logits up: [B, n, (V+1)·V] -> [B, n, V]."""
+        return hidden @ self.table
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+    def _contexts(self, tokens: Tensor, cache: KVCache | None) -> Tensor:  # [B, n] -> [B, n]
+        rows, new = tokens.shape
+        if cache is None:
+            if new > self.max_length:
+                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
+            seen, positions = tokens, torch.arange(new).expand(rows, new)
+        else:
+            positions = (cache.lengths[:, None] + torch.arange(new)).clamp(max=cache.capacity - 1)
+            cache.begin(new)
+            ids = tokens.double()[:, None, :, None]
+            seen = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
+            cache.commit()
+        previous = seen.gather(1, (positions - 1).clamp(min=0))
+        return torch.where(positions > 0, previous, self.vocab_size) * self.vocab_size + tokens
+
+
+def normals(shape: tuple[int, ...], seed: int) -> Tensor:
+    """Returns numbers that look standard normal and are a pure function of seed and place, float64."""
+    count = torch.Size(shape).numel()
+    bits = scramble(scramble(torch.arange(count)) + scramble(torch.tensor(seed)))
+    uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52
+    return torch.special.ndtri(uniform).view(shape)
+
+
+def table_model(vocab_size: int = 3, seed: int = 0, scale: float = 1.5, max_length: int = 40) -> TableModel:
+    """Returns a table model with normal logits."""
+    return TableModel(scale * normals(((vocab_size + 1) * vocab_size, vocab_size), seed), max_length)
+
+
+def table_pair(
+    vocab_size: int = 3, seed: int = 0, distance: float = 0.8, max_length: int = 40
+) -> tuple[TableModel, TableModel]:
+    """Returns a target and a draft model that agree about some contexts and not about others.
+
+    Args:
+        vocab_size: V.
+        seed: fixes both tables.
+        distance: how far the draft's logits are off, as a standard deviation.
+        max_length: the context.
+    """
+    target = table_model(vocab_size, seed, max_length=max_length)
+    noise = table_model(vocab_size, seed + 1000, scale=distance)
+    return target, TableModel(target.table + noise.table, max_length)
+
+
+@torch.no_grad()
+def tiny_gpt(config: GPTConfig, seed: int = 0, dtype: torch.dtype = torch.float64) -> GPT:
+    """Returns a GPT with weights large enough for its laws to differ from uniform and from each other."""
+    with torch.random.fork_rng(devices=[]):  # the first weights, drawn and thrown away, leave no trace
+        model = GPT(config).to(torch.float64)
+    for place, (name, weight) in enumerate(model.named_parameters()):
+        noise = normals(tuple(weight.shape), seed * 1000 + place)
+        if weight.dim() == 1:
+            weight.copy_(1 + 0.2 * noise)
+        elif name.startswith("embed_tokens"):
+            weight.copy_(noise)
+        else:
+            gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0  # attention far from a plain mean
+            weight.copy_(gain * noise / weight.shape[1] ** 0.5)
+    return model.to(dtype).eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def tiny_gpt_pair(
+    seed: int = 0, vocab_size: int = 3, dtype: torch.dtype = torch.float64, max_length: int = 40
+) -> tuple[GPT, GPT]:
+    """Returns a 2-layer target and a 1-layer draft, which shares all but the target's second layer.
+
+    Args:
+        seed: fixes the weights.
+        vocab_size: V.
+        dtype: of both.
+        max_length: the context.
+    """
+    sizes = GPTConfig(vocab_size, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
+    target = tiny_gpt(sizes, seed)
+    for name in ("self_attn.o_proj", "mlp.down_proj"):
+        target.get_parameter(f"layers.1.{name}.weight").mul_(0.6)
+    smaller = GPTConfig(vocab_size, layers=1, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
+    draft = tiny_gpt(smaller, seed)
+    shared = {name: weight for name, weight in target.state_dict().items() if "layers.1." not in name}
+    draft.load_state_dict(shared)
+    return target.to(dtype), draft.to(dtype)

@@ -1,0 +1,36 @@
+"""`minispec prove`: one document with cases, branches, coverage and samples; a failure is an exit status."""
+
+import json
+
+import pytest
+
+import minispec.cli.prove as command
+from minispec.cli.main import run
+from minispec.evidence.prove import few_cases
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Only two cases: the whole proof has its own tests."""
+    monkeypatch.setattr(
+        command, "few_cases", lambda: iter([c for c in few_cases() if c.name.endswith("K 1")])
+    )
+
+
+def test_prove_prints_what_it_has_shown(capsys):
+    """Branches, the largest error, coverage by name, and each sampled test with its error rates."""
+    status = run(["prove", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert status == 1 and not document["passed"]  # two cases do not bring everything up
+    assert document["coverage"]["K = 1: accepted 1"] and not document["coverage"]["K = 4: accepted 4"]
+    assert document["branches"] == sum(case["branches"] for case in document["cases"]) > 0
+    assert 0 <= document["largest_error"] <= 1e-10
+    for test in document["sampled"]:
+        assert test["passed"] and test["samples"] > 0 and test["false_alarm"] <= 1e-6 and test["detects"] < 1
+
+
+def test_prove_says_what_never_came_up(capsys):
+    """People read it in a line."""
+    run(["prove"])
+    out = capsys.readouterr().out
+    assert "never came up" in out and "FAILED" in out

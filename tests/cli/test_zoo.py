@@ -1,0 +1,78 @@
+"""`minispec zoo`: the kill matrix as one document or as a table; a survivor is an exit status."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import minispec.cli.zoo as command
+from minispec.cli.main import run
+from minispec.evidence.checks import CHECKS
+from minispec.evidence.ladder import ladder
+from minispec.evidence.mutants import mutant_named
+from minispec.evidence.zoo import zoo
+
+FEW = [
+    mutant_named(name) for name in ("correction-from-p", "token-missing-in-the-drafts-cache", "seed-reset")
+]
+SOME = [check for check in CHECKS if check.name in ("law", "acceptance", "chance", "vllm-like-greedy")]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Three mutants and four checks on eight cases: the whole zoo has its own tests."""
+
+    def some(mutants, seed, tell):
+        return zoo(mutants, ladder(seed)[:8], SOME, seed, tell)
+
+    monkeypatch.setattr(command, "zoo", some)
+    monkeypatch.setattr(command, "MUTANTS", FEW)
+
+
+def test_zoo_prints_one_document(capsys, small):
+    """Mutants with damage, instance, diff and cells; survivors; what was said against the shipped code."""
+    status = run(["zoo", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert status == 0 and document["passed"]
+    assert document["survivors"] == [] and document["unmutated"]["killed_by"] == []
+    for mutant, given in zip(document["mutants"], FEW, strict=True):
+        assert mutant["name"] == given.name and mutant["killed_by"] and mutant["instance"]
+        assert mutant["diff"].startswith("---") and mutant["harm"]
+        assert set(mutant["cells"]) == {check.name for check in SOME}
+    missed = {check["name"]: check["misses"] for check in document["checks"]}
+    assert missed["vllm-like-greedy"] == [mutant.name for mutant in FEW]
+
+
+def test_zoo_prints_a_table(capsys, small, monkeypatch):
+    """A row per mutant, a letter per check, and a line that says what it comes to; it fits 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["zoo"]) == 0
+    out = capsys.readouterr().out
+    assert all(mutant.name in out for mutant in FEW)
+    assert "survivors: none" in out and "vllm-like-greedy misses 3" in out
+
+
+def test_a_survivor_is_exit_status_1(capsys, small, monkeypatch):
+    """People and machines are told which one."""
+    harmless = replace(FEW[0], name="harmless", old="return torch.where", new="return torch.where")
+    monkeypatch.setattr(command, "MUTANTS", [harmless])
+    assert run(["zoo", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["survivors"] == ["harmless"]
+    assert run(["zoo"]) == 1
+    assert "survivors: harmless" in capsys.readouterr().out
+
+
+def test_one_mutant_is_shown_as_a_diff(capsys):
+    """What it changes and where it was seen, for people and as JSON."""
+    assert run(["zoo", "ratio-inverted"]) == 0
+    out = capsys.readouterr().out
+    assert "ratio-inverted: accept with chance q/p" in out and "\n-" in out and "\n+" in out
+    assert run(["zoo", "ratio-inverted", "--json"]) == 0
+    assert "+" in json.loads(capsys.readouterr().out)["diff"]
+
+
+def test_an_unknown_mutant_is_one_line(capsys):
+    """The message lists what there is."""
+    assert run(["zoo", "elephant"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "'elephant'" in err and "ratio-inverted" in err

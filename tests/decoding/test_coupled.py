@@ -1,0 +1,148 @@
+"""The coupled verifier: with shared noise the text is target-only's, token for token, whatever the draft."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import PAIRS, PROMPTS, outcome, watched
+
+import minispec
+from minispec import (
+    Draft,
+    KeyedRng,
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    generate,
+    verify_coupled,
+    verify_rejection,
+)
+from minispec.evidence.models import table_model, table_pair
+
+WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
+
+
+def alone(target, prompts, warp, seed, cap=24, eos=()):
+    """Target-only with keyed noise."""
+    steps = generate(target, prompts, max_new_tokens=cap, warp=warp, rng=KeyedRng(seed), eos=list(eos))
+    texts = [[] for _ in prompts]
+    for step in steps:
+        for row, token in enumerate(step):
+            if token is not None:
+                texts[row].append(token)
+    return texts
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("warp", WARPS, ids=str)
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_shared_noise_gives_the_targets_own_text(name, warp, k):
+    """A ragged batch, with an ending token: the same tokens as target-only, row by row."""
+    target, draft = PAIRS[name]
+    for seed in range(5):
+        rounds = watched(
+            target,
+            ModelDrafter(draft),
+            PROMPTS,
+            k=k,
+            warp=warp,
+            eos=(4,),
+            rng=KeyedRng(seed),
+            verifier=verify_coupled,
+        )
+        tokens, _ = outcome(rounds, len(PROMPTS))
+        assert tokens == alone(target, PROMPTS, warp, seed, eos=(4,))
+
+
+@given(seed=st.integers(0, 10**6), distance=st.floats(0, 5), k=st.integers(1, 6), cap=st.integers(1, 12))
+def test_whatever_the_draft(seed, distance, k, cap):
+    """Drafts from perfect to useless change the number of calls and nothing else."""
+    target, draft = table_pair(4, seed, distance)
+    prompts = [[0], [1, 2, 3]]
+    rounds = watched(
+        target,
+        ModelDrafter(draft),
+        prompts,
+        k=k,
+        max_new_tokens=cap,
+        rng=KeyedRng(seed),
+        verifier=verify_coupled,
+    )
+    assert outcome(rounds, 2)[0] == alone(target, prompts, Warp(), seed, cap)
+
+
+def test_a_perfect_draft_is_always_accepted():
+    """Draft and target alike, noise shared: nothing is ever rejected. With independent noise much is."""
+    target = table_model(4, 0)
+    settings = {"k": 4, "max_new_tokens": 30, "verifier": verify_coupled}
+    shared = list(watched(target, ModelDrafter(target), [[0]], rng=KeyedRng(0), **settings))
+    assert all(r.kind(0) == "bonus" for r in shared)
+    apart = list(watched(target, ModelDrafter(target), [[0]], rng=SeededRng(0), **settings))
+    assert any(r.kind(0) == "correction" for r in apart)
+
+
+def test_acceptance_is_at_least_what_the_theorem_says():
+    """Daliri, Musco, Suresh 2024: the same pick with chance at least (1 − TV)/(1 + TV), at most 1 − TV.
+
+    200,000 places. Hoeffding: an error above 0.006 has chance below 1e-6 (2·exp(−2·N·0.006²) = 1.1e-6).
+    """
+    p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    q = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    rows = 200_000
+    place = torch.arange(rows)
+    rng = KeyedRng(0)
+    same = rng.categorical(p.expand(rows, 3), positions=place) == rng.categorical(
+        q.expand(rows, 3), positions=place
+    )
+    tv = float((p - q).abs().sum() / 2)
+    assert (1 - tv) / (1 + tv) - 0.006 <= same.double().mean() <= 1 - tv + 0.006
+
+
+def test_the_rejection_rule_refuses_shared_noise():
+    """Rejection with the noise that the draft was drawn with would be biased: one clear line instead."""
+    target, draft = table_pair(4, 0)
+    with pytest.raises(ValueError, match="use verify_coupled"):
+        list(watched(target, ModelDrafter(draft), [[0]], rng=KeyedRng(0), verifier=verify_rejection))
+
+
+def test_lengths_of_the_draft_count():
+    """A row that proposes less gets its bonus where its own proposals end."""
+    p = torch.zeros(2, 3, 4, dtype=torch.float64)
+    p[:, 0, 1] = p[:, 1, 2] = p[:, 2, 3] = 1
+    draft = Draft(torch.tensor([[1, 2], [1, 2]]), p[:, :2], torch.tensor([2, 1]))
+    verdict = verify_coupled(draft, p, SeededRng(0))
+    assert verdict.accepted.tolist() == [2, 1]
+    assert verdict.token.tolist() == [3, 2]
+
+
+@pytest.mark.slow
+def test_fifty_seeds_three_drafts_three_widths():
+    """The shipped target in float64, three drafts, K = 1, 4, 8, 50 seeds: every text is target-only's."""
+    pair = minispec.load_pair("stories", dtype=torch.float64)
+    torch.manual_seed(0)
+    drafts = {
+        "distilled": pair.draft,
+        "plain": minispec.load_model(pair.folder / "draft-plain").to(torch.float64),
+        "random": minispec.GPT(pair.draft.config).to(torch.float64),
+    }
+    prompt = pair.tokenizer.encode("Once there were two friends.")
+    rates = {}
+    for seed in range(50):
+        text = alone(pair.target, [prompt], Warp(), seed, cap=16)[0]
+        for name, draft in drafts.items():
+            for k in (1, 4, 8):
+                trace = minispec.record(
+                    pair.target,
+                    ModelDrafter(draft),
+                    [prompt],
+                    k=k,
+                    verifier=verify_coupled,
+                    max_new_tokens=16,
+                    warp=Warp(),
+                    rng=KeyedRng(seed),
+                )
+                assert trace.tokens() == text, (name, k, seed)
+                count = trace.statistics()
+                kept, tested = rates.get(name, (0, 0))
+                rates[name] = (kept + count.accepted, tested + count.tested)
+    assert rates["distilled"][0] / rates["distilled"][1] > rates["random"][0] / rates["random"][1]

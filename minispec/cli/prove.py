@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.cli import options
+from minispec.evidence.coupling import Coupling, compare_acceptance
 from minispec.evidence.prove import Proof, all_cases, few_cases, prove
 from minispec.evidence.sampling import few_sampled_tests, sampled_tests
+from minispec.lm.checkpoint import load_pair
 
 
 def prove_command(
@@ -34,12 +36,24 @@ def prove_command(
             lambda text: status.update(text),
         )
     seconds = perf_counter() - started
+    coupling = trained_coupling(seed) if full else None
     if as_json:
-        options.print_json(document(proof, seconds))
+        options.print_json(document(proof, seconds) | ({"coupling": asdict(coupling)} if coupling else {}))
     else:
         show(proof, seconds, console)
+        if coupling:
+            console.print(
+                f"on the trained pair's own text ({coupling.positions} tokens) rejection accepts "
+                f"{coupling.rejection:.1%}, coupled {coupling.coupled:.1%}"
+            )
     if not proof.passed:
         raise typer.Exit(1)
+
+
+def trained_coupling(seed: int) -> Coupling:
+    """Compares what both rules accept on texts of the shipped pair."""
+    pair = load_pair("stories")
+    return compare_acceptance(pair.target, pair.draft, pair.info["prompts"][:16], seed=seed)
 
 
 def document(proof: Proof, seconds: float) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def finish(pair: Pair) -> dict[str, Any]:
 
 def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None:
     """Writes the loss curve as a picture; a resumed run shows what it has done itself."""
-    from minispec.show.plots import loss_curve  # matplotlib takes half a second to import
+    from minispec.show.plots.training import loss_curve  # matplotlib takes half a second to import
 
     try:
         loss_curve(history, info["entropy_floor"]).savefig(path, dpi=110)

@@ -6,7 +6,7 @@ stays plain for ever. `speculate` yields the same law in fewer target calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -233,16 +233,22 @@ def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **s
         **settings: the keyword arguments of `speculate`.
     """
     rounds = tuple(speculate(target, drafter, prompts, **settings))
-    config = {
+    config = run_config(target, drafter, settings)
+    return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
+
+
+def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a trace says of the settings that `speculate` was called with."""
+    warp: Warp = settings["warp"]
+    return {
         "k": settings["k"],
         "verifier": getattr(settings["verifier"], "__name__", str(settings["verifier"])),
         "max_new_tokens": settings["max_new_tokens"],
-        "temperature": settings["warp"].temperature,
-        "top_k": settings["warp"].top_k,
-        "top_p": settings["warp"].top_p,
+        "temperature": warp.temperature,
+        "top_k": warp.top_k,
+        "top_p": warp.top_p,
         "context": _shared_context(target, drafter, settings["k"]),
     }
-    return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
 
 
 class Clock:

@@ -37,7 +37,7 @@ PHASES = ("draft", "verify", "rollback", "other")
 
 @dataclass(frozen=True)
 class Turn:
-    """One prompt, decoded both ways, one right after the other.
+    """One prompt, or a batch of them, decoded both ways, one right after the other.
 
     Attributes:
         target_only: seconds per emitted token of the target alone, prefill included.
@@ -122,28 +122,29 @@ def bench_prompts(pair: Pair) -> list[list[int]]:
     return prompts
 
 
-def take_turn(pair: Pair, prompt: Sequence[int], verifier: str, k: int, seed: int, new_tokens: int) -> Turn:
-    """Decodes one prompt with the target alone, then with its drafter, and times both.
+def take_turn(
+    pair: Pair, prompts: Sequence[Sequence[int]], verifier: str, k: int, seed: int, new_tokens: int
+) -> Turn:
+    """Decodes prompts side by side with the target alone, then with its drafter, and times both.
 
     Args:
         pair: the models.
-        prompt: token ids.
+        prompts: token ids; one prompt for a speed-up as it is reported, more for a batch.
         verifier: `greedy` or `rejection`.
         k: drafted tokens per round.
         seed: of the sampling.
-        new_tokens: how many tokens to emit.
+        new_tokens: how many tokens to emit per prompt.
     """
     rule, temperature = VERIFIERS[verifier]
     warp = Warp(temperature)
     started = perf_counter()
-    alone = sum(
-        1 for _ in generate(pair.target, [prompt], max_new_tokens=new_tokens, warp=warp, rng=SeededRng(seed))
-    )
+    steps = generate(pair.target, prompts, max_new_tokens=new_tokens, warp=warp, rng=SeededRng(seed))
+    alone = sum(token is not None for step in steps for token in step)
     middle = perf_counter()
     trace = record(
         pair.target,
         ModelDrafter(pair.draft),
-        [prompt],
+        prompts,
         k=k,
         verifier=rule,
         max_new_tokens=new_tokens,
@@ -187,7 +188,7 @@ def run_bench(
     choosing, reporting = chosen[: len(chosen) // 2], chosen[len(chosen) // 2 :]
     settings, sweep = [], []
     for verifier, (_, temperature) in VERIFIERS.items():
-        take_turn(pair, choosing[0], verifier, 4, seed, new_tokens)  # warm-up, not counted
+        take_turn(pair, choosing[:1], verifier, 4, seed, new_tokens)  # warm-up, not counted
         tried = []
         for k in widths:
             tell(f"{verifier}: choosing K, {k}")
@@ -230,7 +231,7 @@ def turns_of(
     """Yields one turn per prompt and repetition."""
     for repeat in range(repeats):
         for index, prompt in enumerate(prompts):
-            yield take_turn(pair, prompt, verifier, k, seed + 1000 * repeat + index, new_tokens)
+            yield take_turn(pair, [prompt], verifier, k, seed + 1000 * repeat + index, new_tokens)
 
 
 def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4, seed: int = 0) -> Trace:

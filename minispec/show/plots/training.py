@@ -1,4 +1,4 @@
-"""Figures. Each takes data and returns a matplotlib Figure; none of them runs a model."""
+"""The figure of a training."""
 
 from __future__ import annotations
 

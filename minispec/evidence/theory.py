@@ -1,0 +1,275 @@
+"""Theory: what the formulas promise, each a small function with its equation.
+
+α is the chance to accept one drafted token, K how many are drafted per round, c what one draft step costs in
+target steps. The papers call K γ. p is the target's law and q the draft's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import fsum, prod
+
+from torch import Tensor
+
+from minispec.lm.model import GPTConfig
+
+Chances = Sequence[float] | Tensor
+SUM_ERROR = 1e-4  # a law in float32, over many tokens, may miss a sum of 1 by this
+
+
+def total_variation(p: Chances, q: Chances) -> float:
+    """Returns half of Σ |p − q|: how far two laws are apart, between 0 and 1.
+
+    It is the D_LK of Leviathan et al. 2023, definition 3.2.
+
+    Args:
+        p: [V], a law.
+        q: [V], another.
+
+    Raises:
+        ValueError: if their sizes differ, or one is no law.
+    """
+    return fsum(abs(a - b) for a, b in _both(p, q)) / 2
+
+
+def acceptance(p: Chances, q: Chances) -> float:
+    """Returns Σ min(p, q) = 1 − TV(p, q): the chance that a token drawn from q is accepted.
+
+    Leviathan et al. 2023, theorem 3.5; its mean over positions is α, corollary 3.6.
+
+    Args:
+        p: [V], the target's law.
+        q: [V], the draft's.
+
+    Raises:
+        ValueError: if their sizes differ, or one is no law.
+    """
+    return fsum(min(a, b) for a, b in _both(p, q))
+
+
+def expected_tokens(alpha: float, k: int) -> float:
+    """Returns the tokens that one target call yields on average: 1 + α + α² + … + α^K.
+
+    That is (1 − α^(K+1)) / (1 − α), and K + 1 for α = 1: Leviathan et al. 2023, equation 1.
+
+    Args:
+        alpha: α, the same at every position.
+        k: K, 0 or more.
+
+    Raises:
+        ValueError: if α is not between 0 and 1, or K is negative.
+    """
+    _check(alphas=[alpha], k=k)
+    return fsum(alpha**i for i in range(k + 1))
+
+
+def speed_up(alpha: float, k: int, c: float) -> float:
+    """Returns how many times faster decoding gets, if verifying K + 1 tokens costs one target step.
+
+    (1 − α^(K+1)) / ((1 − α)(Kc + 1)): Leviathan et al. 2023, theorem 3.8. See `refined_speed_up` for
+    machines on which verifying costs more.
+
+    Args:
+        alpha: α, the same at every position.
+        k: K, 0 or more.
+        c: one draft step, in target steps.
+
+    Raises:
+        ValueError: if α is not between 0 and 1, K is negative, or c is.
+    """
+    _check(c=c)
+    return expected_tokens(alpha, k) / (k * c + 1)
+
+
+def best_k(alpha: float, c: float, most: int = 16) -> int:
+    """Returns the K from 0 to `most` with the largest `speed_up`; 0 means that drafting does not pay.
+
+    Args:
+        alpha: α.
+        c: the cost ratio.
+        most: the largest K to try.
+
+    Raises:
+        ValueError: as `speed_up`, and if `most` is negative.
+    """
+    _check(k=most)
+    return max(range(most + 1), key=lambda k: speed_up(alpha, k, c))
+
+
+def assured_gain(alpha: float, c: float) -> float:
+    """Returns what some K gains at least if α > c, namely K = 1: (1 + α) / (1 + c).
+
+    Leviathan et al. 2023, corollary 3.9. It is below 1 where α < c.
+
+    Raises:
+        ValueError: if α is not between 0 and 1, or c is negative.
+    """
+    return speed_up(alpha, 1, c)
+
+
+def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
+    """Returns how many times more arithmetic a token takes than with the target alone.
+
+    (1 − α)(Kĉ + K + 1) / (1 − α^(K+1)): Leviathan et al. 2023, theorem 3.11.
+
+    Args:
+        alpha: α.
+        k: K.
+        c_hat: ĉ, the draft's arithmetic per token over the target's.
+
+    Raises:
+        ValueError: as `speed_up`.
+    """
+    _check(c=c_hat)
+    return (k * c_hat + k + 1) / expected_tokens(alpha, k)
+
+
+def expected_tokens_by_position(alphas: Sequence[float]) -> float:
+    """Returns the tokens per target call where each position has its own chance: 1 + Σ_i Π_(j ≤ i) α_j.
+
+    Equation 1 of Leviathan et al. 2023 without its assumption that all α_j are equal.
+
+    Args:
+        alphas: [K], α_j is the chance to accept drafted token j if all before it were accepted.
+
+    Raises:
+        ValueError: if one is not between 0 and 1.
+    """
+    _check(alphas=alphas)
+    return 1 + fsum(prod(alphas[: i + 1]) for i in range(len(alphas)))
+
+
+def refined_speed_up(
+    alphas: Sequence[float], t_target: float, t_draft: float, t_verify: Callable[[int], float]
+) -> float:
+    """Returns the speed-up with measured times, and a chance for each position.
+
+    Tokens per round over the time of a round, in target steps: K draft steps, and one target forward over
+    K + 1 tokens. Theorem 3.8 is the case t_verify(n) = t_target.
+
+    Args:
+        alphas: [K], as in `expected_tokens_by_position`.
+        t_target: seconds of a target forward over one token.
+        t_draft: seconds of a draft step.
+        t_verify: from a number of tokens to the seconds of a target forward over them.
+
+    Raises:
+        ValueError: if a chance is not between 0 and 1, or a time is not above 0.
+    """
+    seconds = t_verify(len(alphas) + 1)
+    if min(t_target, seconds) <= 0 or t_draft < 0:
+        raise ValueError(f"times must be above 0: {t_target}, {t_draft} and {seconds} seconds are not")
+    return expected_tokens_by_position(alphas) * t_target / (len(alphas) * t_draft + seconds)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a machine can do at its best.
+
+    Attributes:
+        name: for people.
+        bandwidth: bytes per second from memory.
+        arithmetic: operations (additions and multiplications) per second.
+    """
+
+    name: str
+    bandwidth: float
+    arithmetic: float
+
+    def __post_init__(self) -> None:
+        if min(self.bandwidth, self.arithmetic) <= 0:
+            raise ValueError(f"bandwidth and arithmetic must be above 0, not {self}")
+
+
+@dataclass(frozen=True)
+class ForwardCost:
+    """The least that one forward of a model takes: its weights are read once, whatever the number of tokens.
+
+    Attributes:
+        tokens: new tokens of the forward.
+        bytes: read from memory: the weights.
+        operations: two per weight and token (Kaplan et al. 2020, table 1).
+        moving: seconds to read the bytes.
+        computing: seconds to do the operations.
+    """
+
+    tokens: int
+    bytes: float
+    operations: float
+    moving: float
+    computing: float
+
+    @property
+    def seconds(self) -> float:
+        """The longer of both, as they overlap: the roofline of Williams, Waterman and Patterson 2009."""
+        return max(self.moving, self.computing)
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.operations / self.bytes
+
+
+def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, tokens: int = 1) -> ForwardCost:
+    """Returns what a forward over some tokens takes by memory and by arithmetic.
+
+    Args:
+        parameters: how many weights the model has.
+        bytes_each: bytes per weight; 2 in 16 bits.
+        hardware: what the machine can do.
+        tokens: new tokens.
+
+    Raises:
+        ValueError: if a number is not above 0.
+    """
+    if min(parameters, bytes_each, tokens) <= 0:
+        raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
+    moved, done = parameters * bytes_each, 2 * parameters * tokens
+    return ForwardCost(tokens, moved, done, moved / hardware.bandwidth, done / hardware.arithmetic)
+
+
+def balanced_tokens(bytes_each: float, hardware: Hardware) -> float:
+    """Returns for how many tokens in one forward arithmetic takes as long as reading the weights.
+
+    Raises:
+        ValueError: if `bytes_each` is not above 0.
+    """
+    one = forward_cost(1, bytes_each, hardware)
+    return one.moving / one.computing
+
+
+def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
+    """Returns the bytes of keys and values: 2 · layers · key heads · head size · tokens · bytes.
+
+    Args:
+        config: the model's sizes.
+        tokens: how many, all rows together.
+        dtype_bytes: of one number.
+
+    Raises:
+        ValueError: if `tokens` is negative, or `dtype_bytes` below 1.
+    """
+    if tokens < 0 or dtype_bytes < 1:
+        raise ValueError(f"a cache needs 0 or more tokens of 1 or more bytes, not {tokens} of {dtype_bytes}")
+    return 2 * config.layers * config.kv_heads * config.head_dim * tokens * dtype_bytes
+
+
+def _both(p: Chances, q: Chances) -> list[tuple[float, float]]:
+    one, other = ([float(x) for x in law] for law in (p, q))
+    if len(one) != len(other):
+        raise ValueError(f"both laws must be over the same tokens; one has {len(one)}, one {len(other)}")
+    for law in (one, other):
+        if not abs(fsum(law) - 1) <= SUM_ERROR or min(law) < 0:
+            raise ValueError(f"a law's chances are 0 or more and sum to 1; these sum to {fsum(law):.6g}")
+    return list(zip(one, other, strict=True))
+
+
+def _check(alphas: Sequence[float] = (), k: int = 0, c: float = 0.0) -> None:
+    for alpha in alphas:
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"the acceptance rate must be between 0 and 1, not {alpha}")
+    if k < 0:
+        raise ValueError(f"K must be 0 or more, not {k}")
+    if not c >= 0:
+        raise ValueError(f"the cost ratio must be 0 or more, not {c}")

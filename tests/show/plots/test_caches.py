@@ -1,0 +1,148 @@
+"""What the caches hold at each moment: by hand, and against runs of real models."""
+
+import pytest
+from figures import WORDS, by_hand, readable, shipped_run, tiny_run
+
+from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import MOMENTS, cache_cells, needs_catch_up
+
+LETTERS = {
+    "prompt": "p",
+    "committed": "=",
+    "pending": ">",
+    "drafted": "?",
+    "draft": "+",
+    "rejected": "-",
+    "empty": "_",
+}
+
+
+def drawn(trace, index, moment, row=0):
+    """Returns the states of each owner as a string of letters."""
+    cells = cache_cells(trace, index, moment, row)
+    owners = dict.fromkeys(cell.owner for cell in cells)
+    return {o: "".join(LETTERS[cell.state] for cell in cells if cell.owner == o) for o in owners}
+
+
+def states(trace, index):
+    return {moment: tuple(drawn(trace, index, moment).values()) for moment in MOMENTS}
+
+
+def test_a_round_with_a_rejection():
+    """One of three kept: the slots of the other two are rolled back; the draft had not read the last one."""
+    assert states(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0) == {
+        "before": ("pp>", "pp____", "pp____"),
+        "drafted": ("pp>???", "pp____", "ppp??_"),
+        "verified": ("pp>???", "ppp???", "ppp??_"),
+        "rolled back": ("ppp+>", "ppp+--", "ppp+-_"),
+        "caught up": ("ppp+>", "ppp+--", "ppp+-_"),
+    }
+
+
+def test_a_round_with_a_bonus_needs_a_catch_up():
+    """All kept: nothing is rolled back, and the draft's cache lacks a token until it catches up."""
+    trace = by_hand([0, 3], ([5], 0, 8), ([5, 6], 2, 7))
+    assert states(trace, 1) == {
+        "before": ("pp>", "pp___", "pp___"),
+        "drafted": ("pp>??", "pp___", "pp=?_"),
+        "verified": ("pp>??", "pp=??", "pp=?_"),
+        "rolled back": ("pp=++>", "pp=++", "pp=+_"),
+        "caught up": ("pp=++>", "pp=++", "pp=++"),
+    }
+    assert needs_catch_up(trace, 1) and not needs_catch_up(trace, 0)
+
+
+def test_a_round_cut_inside_the_draft():
+    """At an end inside the accepted draft its last token is pending; what was behind it is rolled back."""
+    trace = by_hand([0, 3], ([5, 10, 7], 3, 8, 2))
+    assert states(trace, 0)["rolled back"] == ("pp+>", "pp+--", "pp+-_")
+
+
+def test_a_drafter_without_a_cache_has_no_cells():
+    """Only the text and the target are there."""
+    trace = by_hand([0, 3], ([5], 1, 8), draft_cache=False)
+    assert {cell.owner for cell in cache_cells(trace, 0, "verified")} == {"text", "target"}
+    assert not needs_catch_up(trace, 0)
+
+
+def test_slots_name_the_token_that_stands_there():
+    """A slot that was rolled back still names the rejected token, while the text has the correction there."""
+    cells = cache_cells(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0, "rolled back")
+    tokens = {o: [c.token for c in cells if c.owner == o] for o in ("text", "target", "draft")}
+    assert tokens == {
+        "text": [0, 1, 3, 5, 8],
+        "target": [0, 1, 3, 5, 6, 7],
+        "draft": [0, 1, 3, 5, 6, None],
+    }
+
+
+@pytest.mark.parametrize("prompts", [[(3, 1, 4)], [(3,), (1, 4, 1, 0), (2, 0, 3, 1, 4)]])
+@pytest.mark.parametrize("k", [1, 4])
+def test_held_slots_are_what_the_caches_held(prompts, k):
+    """In runs of real models, row by row: what the loop measured; at last all but the pending one."""
+    trace = tiny_run(prompts=prompts, k=k)
+    assert {trace.rounds[i].kind(0) for i in range(len(trace.rounds))} >= {"correction", "bonus"}
+    for row, prompt in enumerate(prompts):
+        text = list(prompt)
+        for r in (r for r in trace.rounds if r.live[row]):
+            held = {
+                (moment, cell.owner): [] for moment in MOMENTS for cell in cache_cells(trace, 0, "before")
+            }
+            for moment in MOMENTS:
+                for cell in cache_cells(trace, r.index, moment, row):
+                    if cell.held:
+                        held[moment, cell.owner].append(cell.token)
+            whole = [*text, *r.draft.tokens[row, : r.drafted(row)].tolist()]
+            full = min(r.target_cache.verified[row], len(whole))
+            assert held["before", "target"] == whole[: r.target_cache.before[row]] == text[:-1]
+            assert held["drafted", "draft"] == whole[: min(r.draft_cache.verified[row], len(whole))]
+            assert held["verified", "target"] == whole[:full]
+            text += r.emitted[row]
+            assert held["rolled back", "target"] == held["caught up", "draft"] == text[:-1]
+            assert held["caught up", "text"] == text
+
+
+@pytest.mark.parametrize(
+    ("index", "moment", "row", "said"),
+    [
+        (9, "before", 0, "no round 9"),
+        (-1, "before", 0, "no round -1"),
+        (0, "later", 0, "'later' is unknown"),
+        (2, "before", 1, "row 1 was done"),
+    ],
+)
+def test_what_is_not_there_is_refused(index, moment, row, said):
+    """A round, a moment or a row that is not there ends in one clear line."""
+    trace = tiny_run(prompts=[(3, 1), (2, 2)], new=9)
+    done = trace.rounds[2].__class__(**{**vars(trace.rounds[2]), "live": (True, False)})
+    trace = trace.__class__(trace.prompts, {}, (*trace.rounds[:2], done))
+    with pytest.raises(ValueError, match=said):
+        cache_cells(trace, index, moment, row)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_figure_can_be_read(index):
+    """Text is large, nothing overlaps, and each moment stands in the twin."""
+    trace, words = shipped_run()
+    picture = cache_grid(trace, words, index, layers={"target": 6, "draft": 1})
+    readable(picture)
+    titles = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert ("5  After the draft has caught up" in titles) == needs_catch_up(trace, index)
+    assert picture.twin.count("target ") == 4 + needs_catch_up(trace, index)
+    assert str(trace.rounds[index].target_cache.after[0]) in picture.caption
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_one_moment_alone_can_be_drawn(moment):
+    """Each moment has a figure of its own, from the first token of a short prompt on."""
+    trace = by_hand([0, 3], ([5, 6], 2, 7), ([5], 0, 9))
+    picture = cache_grid(trace, WORDS, 0, [moment], tail=4)
+    readable(picture)
+    assert "…" not in picture.twin and "·a" in picture.twin
+
+
+def test_a_long_prefix_shares_one_column():
+    """Tokens far left of the pending one are not drawn one by one, but they count."""
+    trace = by_hand([0] * 20 + [3], ([5], 1, 9))
+    texts = [t.get_text() for t in cache_grid(trace, WORDS, 0, ["verified"]).figure.axes[0].texts]
+    assert "0–16" in texts and "holds 22" in texts and "21 tokens" in texts and texts.count("·a") == 3

@@ -1,0 +1,84 @@
+"""Two laws over each other: sums that one can check by hand."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+from figures import readable, shipped_run
+
+from minispec.show.plots.overlap import overlap, shares
+
+P, Q = [3 / 6, 2 / 6, 1 / 6], [1 / 6, 1 / 6, 4 / 6]
+
+
+def test_by_hand():
+    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6: kept (1, 1, 1)/6, residual (2, 1, 0)/3."""
+    columns = shares(torch.tensor(P), torch.tensor(Q), "abc")
+    assert [(c.token, c.label) for c in columns] == [(0, "a"), (1, "b"), (2, "c")]
+    assert [c.kept for c in columns] == pytest.approx([1 / 6] * 3)
+    assert [c.residual for c in columns] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def test_others_share_a_column():
+    """Sums over p, q, kept and residual stay whole, and the drafted token has its column."""
+    generator = torch.Generator().manual_seed(0)
+    p, q = torch.rand(2, 40, dtype=torch.float64, generator=generator).pow(6)
+    p, q = p / p.sum(), q / q.sum()
+    rare = int(torch.maximum(p, q).argmin())
+    columns = shares(p, q, [f" w{i}" for i in range(40)], top=5, always=rare)
+    assert columns[-1].token is None and columns[-2].token == rare and len(columns) == 6
+    for name, whole in (("p", 1), ("q", 1), ("kept", torch.minimum(p, q).sum()), ("residual", 1)):
+        assert sum(getattr(c, name) for c in columns) == pytest.approx(float(whole))
+
+
+def test_equal_laws_have_no_residual():
+    """Where p = q nothing is rejected, and the residual is empty."""
+    columns = shares(torch.tensor(P), torch.tensor(P), "abc")
+    assert [c.residual for c in columns] == [0, 0, 0] and [c.kept for c in columns] == pytest.approx(P)
+    picture = overlap(P, P, "abc")
+    readable(picture)
+    assert "1.00" in picture.caption
+
+
+def test_bars_are_stacked_to_the_larger_law():
+    """Each token's pieces are kept, then what p or q has over it; their tops are max(p, q)."""
+    picture = overlap(P, Q, "abc", drawn=2, number=0.6)
+    readable(picture)
+    tops = [0.0] * 3
+    for bars in picture.figure.axes[0].containers:
+        for place, bar in enumerate(bars):
+            tops[place] = max(tops[place], bar.get_y() + bar.get_height())
+    assert tops == pytest.approx([3 / 6, 2 / 6, 4 / 6])
+    (diamond,) = (line for line in picture.figure.axes[0].lines if line.get_marker() == "D")
+    assert diamond.get_xydata().tolist() == [pytest.approx([2, 0.6 * 4 / 6])]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(None, "= 0.25."), (0.2, "0.20, so it is accepted."), (0.3, "0.30, so it is rejected.")],
+)
+def test_the_caption_judges_the_number(number, said):
+    """p/q of c is 1/4: a number under it accepts."""
+    assert Fraction(1, 6) / Fraction(4, 6) == Fraction(1, 4)
+    picture = overlap(P, Q, "abc", drawn=2, number=number)
+    readable(picture)
+    assert picture.caption.endswith(said)
+
+
+def test_real_laws_can_be_read():
+    """The laws of every drafted token in a round of the shipped pair."""
+    trace, words = shipped_run(1.0)
+    r = trace.rounds[0]
+    for place in range(r.drafted(0)):
+        token = int(r.draft.tokens[0, place])
+        readable(overlap(r.target_probs[0, place], r.draft.probs[0, place], words, token))
+
+
+def test_what_is_no_law_is_refused():
+    """Chances that do not sum to 1, other sizes, or a number without its token end in one clear line."""
+    with pytest.raises(ValueError, match="sum to 1"):
+        overlap([0.5, 0.2], [0.5, 0.5], "ab")
+    with pytest.raises(ValueError, match="same tokens"):
+        overlap([0.5, 0.5], P, "abc")
+    with pytest.raises(ValueError, match="say which"):
+        overlap(P, Q, "abc", number=0.5)

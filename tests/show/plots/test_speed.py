@@ -1,0 +1,103 @@
+"""Figures of speed: what is drawn is what was given or what the formula says."""
+
+import pytest
+
+from minispec.evidence.measurements import Latency, SpeedPoint
+from minispec.evidence.theory import speed_up
+from minispec.show.plots.gallery_numbers import EXAMPLES
+from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.style import GUESS
+
+FORWARDS = [
+    Latency("big", 1, 0.002, 0.0019, 0.0022),
+    Latency("big", 4, 0.003, 0.0029, 0.0031),
+    Latency("small", 1, 0.0002, 0.0001, 0.0003),
+    Latency("small", 4, 0.0004, 0.0003, 0.0005),
+]
+POINTS = [
+    SpeedPoint(1, 0.8, 0.1, 1.4, 1.3, 1.5, 1.6, 1.4),
+    SpeedPoint(4, 0.8, 0.1, 2.0, 1.9, 2.2, 3.0, 1.8),
+]
+
+
+def drawn(axes):
+    """Returns the points of each line that stands in the key."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = {
+        label: getattr(handle, "lines", [handle])[0] for handle, label in zip(handles, labels, strict=True)
+    }
+    return {label: line.get_xydata().tolist() for label, line in lines.items() if hasattr(line, "get_xydata")}
+
+
+def diamonds(axes):
+    return [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == GUESS.marker]
+
+
+def test_latency_draws_medians_in_milliseconds():
+    """A line per model, its medians, and beside it what one token at a time would take."""
+    picture = latency(FORWARDS, at=5)
+    (axes,) = picture.figure.axes
+    assert drawn(axes)["big"] == [[1, 2.0], [4, 3.0]] and drawn(axes)["small"] == [[1, 0.2], [4, 0.4]]
+    dotted = [line.get_xydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
+    assert [[1, 2.0], [4, 8.0]] in dotted and [[1, 0.2], [4, 0.8]] in dotted
+    assert "4 new tokens in one forward of the big take 1.50 times" in picture.caption
+    assert "small, 4 new: 400 µs (300 µs to 500 µs), 2.00 of one" in picture.twin
+    assert diamonds(axes) == []
+
+
+def test_latency_draws_a_guess_beside_the_truth():
+    """A guess of 3 times stands at 3 times the first model's time for one token."""
+    (axes,) = latency(FORWARDS, at=4, guess=3).figure.axes
+    assert diamonds(axes) == [[[4, pytest.approx(6.0)]]]
+
+
+def test_latency_needs_one_token():
+    """Without a measurement for one token there is nothing to compare with."""
+    with pytest.raises(ValueError, match="one token"):
+        latency(FORWARDS[1:])
+    with pytest.raises(ValueError, match="one token"):
+        latency([])
+
+
+def test_curves_are_theorem_3_8():
+    """Each curve is the theorem's, a star stands at its top, and measured points where they were measured."""
+    picture = speed_up_curves([0.9, 0.5], 0.1, POINTS, most=8, guess=2)
+    (axes,) = picture.figure.axes
+    curves = [line.get_xydata().tolist() for line in axes.lines if len(line.get_xydata()) == 8]
+    for alpha, curve in zip((0.5, 0.9), curves, strict=True):
+        assert curve == [[k, pytest.approx(speed_up(alpha, k, 0.1))] for k in range(1, 9)]
+    stars = [
+        line.get_xydata().tolist()[0]
+        for line in axes.lines
+        if line.get_marker() == "*" and len(line.get_xdata())
+    ]
+    assert stars == [max(curve, key=lambda point: point[1]) for curve in curves]
+    assert drawn(axes)["measured, α = 0.80"] == [[1, 1.4], [4, 2.0]]
+    assert diamonds(axes) == [[[2, pytest.approx(speed_up(0.9, 2, 0.1))]]]
+    assert f"K = {int(stars[1][0])}: {stars[1][1]:.2f} times" in picture.caption
+
+
+@pytest.mark.parametrize("alphas", [[], [0.1] * 6, [1.5]])
+def test_curves_of_nothing(alphas):
+    """No rates, too many, or one that cannot be, are refused."""
+    with pytest.raises(ValueError, match="rate"):
+        speed_up_curves(alphas, 0.1)
+
+
+def test_predictions_stand_against_measurements():
+    """Both predictions at the measured gain; errors are mean relative ones; the guess at the best K."""
+    picture = predicted_measured(POINTS, guess=2.5)
+    (axes,) = picture.figure.axes
+    points = drawn(axes)
+    assert points["theorem 3.8: off by 32%"] == [[1.6, 1.4], [3.0, 2.0]]  # (0.2/1.4 + 1/2) / 2
+    assert points["with measured times: off by 5%"] == [[1.4, 1.4], [1.8, 2.0]]  # (0 + 0.2/2) / 2
+    assert diamonds(axes) == [[[2.5, 2.0]]] and "5% on average" in picture.caption
+    assert "K = 4: measured 2.00, theorem 3.8 3.00" in picture.twin
+    with pytest.raises(ValueError, match="at least one"):
+        predicted_measured([])
+
+
+def test_examples_follow_the_theorem():
+    """The made-up points carry the theorem's own prediction."""
+    for point in EXAMPLES["speed"]:
+        assert point.simple == pytest.approx(speed_up(point.alpha, point.k, point.c))

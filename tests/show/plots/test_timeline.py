@@ -1,0 +1,98 @@
+"""Serial against speculative: spans by hand, and the same tokens on both sides."""
+
+import pytest
+from figures import WORDS, by_hand, readable, shipped_run, tiny_run
+
+from minispec.show.plots.style import GUESS
+from minispec.show.plots.timeline import Costs, measured_costs, serial_spans, speculative_spans
+from minispec.show.plots.timeline_figure import timeline
+
+TRACE = by_hand([0, 1], ([5, 6], 1, 8), ([2, 3], 2, 4), ([], 0, 7))
+COSTS = Costs(target=1.0, draft=0.25, verify=1.5)
+
+
+def told(spans):
+    return [(span.work, span.start, span.end) for span in spans]
+
+
+def test_spans_by_hand():
+    """K draft steps, one pass, a catch-up after full acceptance; with no draft, a pass and a catch-up."""
+    assert told(speculative_spans(TRACE, COSTS)) == [
+        ("draft", 0, 0.25),
+        ("draft", 0.25, 0.5),
+        ("verify", 0.5, 2.0),
+        ("draft", 2.0, 2.25),
+        ("draft", 2.25, 2.5),
+        ("verify", 2.5, 4.0),
+        ("catch-up", 4.0, 4.25),
+        ("verify", 4.25, 5.75),
+        ("catch-up", 5.75, 6.0),
+    ]
+    yields = [span.yields for span in speculative_spans(TRACE, COSTS) if span.yields]
+    assert yields == [
+        ((5, "draft"), (8, "correction")),
+        ((2, "draft"), (3, "draft"), (4, "bonus")),
+        ((7, "bonus"),),
+    ]
+
+
+def test_serial_spans():
+    """One step of the target per token, end to end."""
+    spans = serial_spans([4, 2], COSTS)
+    assert told(spans) == [("step", 0, 1), ("step", 1, 2)]
+    assert [span.yields for span in spans] == [((4, "target"),), ((2, "target"),)]
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_every_token_of_a_run_comes_once(row):
+    """In ragged runs of real models: all tokens in order, one pass per round, no gap between spans."""
+    trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], new=20, eos=(7,))
+    spans = speculative_spans(trace, COSTS, row=row)
+    assert [token for span in spans for token, _ in span.yields] == trace.tokens(row)
+    assert sum(span.work == "verify" for span in spans) == sum(r.live[row] for r in trace.rounds)
+    assert all(a.end == b.start for a, b in zip(spans, spans[1:], strict=False))
+
+
+def test_measured_costs_are_medians():
+    """In milliseconds, per draft step, a catch-up counted as one of them; 2 ms over 3 steps, and over 2."""
+    costs = measured_costs(TRACE)
+    assert (costs.verify, costs.target) == (4.0, 4.0)
+    assert costs.draft == pytest.approx((2 / 2 + 2 / 3) / 2)
+    with pytest.raises(ValueError, match="no timed round"):
+        measured_costs(by_hand([0], ([], 0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("costs", "tokens", "guess"),
+    [(None, 12, None), (None, 24, 6), (Costs(1, 0.4, 1.2), 1, 3), (Costs(1, 0.01, 1), 12, 1000)],
+)
+def test_the_figure_can_be_read(costs, tokens, guess):
+    """Whole rounds within the number of tokens, one at least; the guess only if there is one, on the page."""
+    trace, words = shipped_run()
+    picture = timeline(trace, words, costs, tokens=tokens, guess=guess)
+    readable(picture)
+    count = int(picture.caption.split()[2])
+    sums = [sum(len(r.emitted[0]) for r in trace.rounds[: n + 1]) for n in range(len(trace.rounds))]
+    assert count == max([n for n in sums if n <= tokens], default=sums[0])
+    diamonds = [line for line in picture.figure.axes[0].lines if line.get_marker() == GUESS.marker]
+    assert len(diamonds) == (guess is not None)
+    assert picture.figure.get_figwidth() < 20
+    assert all(0 < line.get_xdata()[0] < picture.figure.get_figwidth() for line in diamonds)
+
+
+def test_the_caption_is_the_ratio():
+    """6 serial steps of 1 against 6.0 at these costs: 1.0 times as fast."""
+    picture = timeline(TRACE, WORDS, COSTS)
+    assert picture.caption == (
+        "The same 6 tokens take 6 target passes alone and 3 with a draft: 1.0 times as fast at these costs."
+    )
+
+
+def test_bad_numbers_are_refused():
+    """Costs of nothing, a guess of nothing, and a trace of nothing end in one clear line."""
+    with pytest.raises(ValueError, match="above 0"):
+        Costs(target=0)
+    with pytest.raises(ValueError, match="guess must be above 0"):
+        timeline(TRACE, WORDS, guess=0)
+    with pytest.raises(ValueError, match="no round of row 0"):
+        timeline(TRACE.__class__(TRACE.prompts, {}, ()), WORDS)

@@ -1,0 +1,205 @@
+"""The stepper as HTML: what it says is the trace, with and without scripts and styles."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from minispec.decoding.recording import Recording
+from minispec.evidence.walkthrough import load_walkthrough
+from minispec.show.plots.style import STATES
+from minispec.show.step_charts import wash
+from minispec.show.step_html import NAMES, paint
+from minispec.show.step_page import page
+from minispec.show.step_words import readable
+from minispec.show.stepper import Stepper
+
+VOID = {"meta", "input", "br", "img"}
+
+
+class Page(HTMLParser):
+    """Reads HTML: the tokens of each step, all text outside scripts and styles, and faults of nesting."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.faults, self.text, self.links = [], [], [], []
+        self.steps, self.unpainted = [], []
+        self.feed(source)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.links += [value for name, value in attributes if name in ("src", "href", "action", "srcset")]
+        if tag in VOID:
+            return
+        self.open.append((tag, given))
+        if "ms-step" in given.get("class", ""):
+            self.steps.append({"attributes": given, "text": [], "tokens": []})
+        if "data-token" in given:
+            part = next((a["data-part"] for _, a in reversed(self.open) if "data-part" in a), None)
+            row = next((a["data-row"] for _, a in reversed(self.open) if "data-row" in a), None)
+            near = given.get("style") or self.open[-2][1].get("style", "")
+            if given["data-state"] != "prompt" and near != paint(given["data-state"]):
+                self.unpainted.append(given)
+            self.steps[-1]["tokens"].append((part or row, int(given["data-token"]), given["data-state"]))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop()[0] != tag:
+            self.faults.append(tag)
+
+    def handle_data(self, data):
+        inside = [tag for tag, _ in self.open]
+        if not {"script", "style"} & set(inside):
+            self.text.append(data)
+            if "details" in inside:
+                self.steps[-1]["text"].append(data)
+
+
+@pytest.fixture(scope="module", params=["greedy", "rejection"])
+def shown(request):
+    recording = load_walkthrough(request.param)
+    stepper = Stepper(recording)
+    return recording, stepper, Page(stepper.page())
+
+
+def test_is_sound_html_that_loads_nothing(shown):
+    """Tags nest, no file or address is named, and the page has language and title."""
+    _, stepper, read = shown
+    source = stepper.page()
+    assert read.faults == [] and read.links == []
+    assert "://" not in source and "url(" not in source and "@import" not in source
+    assert '<html lang="en">' in source and re.search("<title>.+</title>", source)
+
+
+def test_states_are_those_of_the_trace(shown):
+    """Read from the page: at the end each token with its kind, as the trace's rounds give it."""
+    recording, _, read = shown
+    expected = [("text", token, "prompt") for token in recording.trace.prompts[0]]
+    for r in recording.trace.rounds:
+        last = {"draft": "accepted"}.get(r.kind(0), r.kind(0))
+        kinds = ["accepted"] * (len(r.emitted[0]) - 1) + [last]
+        expected += [("text", token, kind) for token, kind in zip(r.emitted[0], kinds, strict=True)]
+    assert read.steps[-1]["tokens"] == expected
+
+
+def test_each_step_shows_its_caches(shown):
+    """In each step the table's last columns of both caches are what the step says that they hold."""
+    _, stepper, read = shown
+    for step, block in zip(stepper.steps, read.steps, strict=True):
+        for row, held in (("target's cache", step.target_cache), ("draft's cache", step.draft_cache)):
+            found = [(token, state) for name, token, state in block["tokens"] if name == row]
+            if step.places:
+                assert found == [(t.id, t.state) for t in held[len(held) - len(found) :]]
+                first = len(held) - len(found)
+                assert f"{row}{first}" in "".join(block["text"])
+
+
+def test_each_step_shows_its_text(shown):
+    """In each step the tokens behind the prompt stand in the text, in their states."""
+    _, stepper, read = shown
+    for step, block in zip(stepper.steps, read.steps, strict=True):
+        found = [(token, state) for name, token, state in block["tokens"] if name == "text"]
+        rest = [(t.id, t.state) for t in step.text if step.round is None or t.state != "prompt"]
+        assert found == rest
+
+
+def test_without_scripts_and_styles_all_is_said(shown):
+    """Scripts, style sheets and inline styles stripped, every step is open and has its title and sentence."""
+    _, stepper, _ = shown
+    bare = re.sub(r"<(script|style)>.*?</\1>", "", stepper.html(), flags=re.DOTALL)
+    bare = re.sub(r' style="[^"]*"', "", bare)
+    assert "<script" not in bare and "style" not in bare
+    read = Page(bare)
+    assert len(read.steps) == len(stepper.steps)
+    for step, block in zip(stepper.steps, read.steps, strict=True):
+        text = "".join(block["text"])
+        assert "open" in block["attributes"] and "hidden" not in block["attributes"]
+        assert step.title in text and step.sentence in text
+        for state in {t.state for t in step.text} - {"prompt"}:
+            assert STATES[NAMES[state]].glyph in text
+        for bar in step.bars:
+            assert readable(bar.text).strip() in text
+        if step.draw is not None and step.draw.number is not None:
+            assert f"{step.draw.number:.4f}" in text
+
+
+def test_colours_do_not_hang_on_the_style_sheet(shown):
+    """Each token, or the run that it stands in, has the colours of its state itself; rows have their paper.
+
+    JupyterLab's dark theme paints every other row of a table black.
+    """
+    _, stepper, read = shown
+    assert read.unpainted == []
+    bodies = re.findall("<tbody>(.*?)</tbody>", stepper.html())
+    rows = [row for body in bodies for row in re.findall("<tr[^>]*>", body)]
+    assert rows and all('style="background:#ffffff"' in row for row in rows)
+
+
+def test_is_the_same_each_time(shown):
+    """Nothing in it is drawn or counted up: the same HTML each time, with no ids to collide."""
+    recording, stepper, _ = shown
+    assert Stepper(recording).html() == stepper.html()
+    assert not re.search(r'\sid="', stepper.html())
+
+
+def test_mime_bundle(shown):
+    """A notebook gets HTML, and plain text with every title and sentence."""
+    _, stepper, _ = shown
+    bundle = stepper._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "text/plain"} and bundle["text/html"] == stepper.html()
+    lines = bundle["text/plain"].splitlines()
+    assert len(lines) == len(stepper.steps) + 1
+    assert all(s.sentence in line for s, line in zip(stepper.steps, lines[1:], strict=True))
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("state", NAMES)
+def test_text_on_every_state_has_contrast(state):
+    """Ink on the ground of each state has at least WCAG's 4.5 to 1."""
+    ground, ink = re.search(r"background:(#\w{6});color:(#\w{6})", paint(state)).groups()
+    assert contrast(ground, ink) >= 4.5
+
+
+def test_greys_have_contrast():
+    """Inks of the style sheet have 4.5 to 1 on their grounds, borders of controls 3 to 1."""
+    for ink in ("#595959", "#404040", "#1b1b1b"):
+        assert contrast(ink, "#ffffff") >= 4.5 and contrast(ink, "#fafafa") >= 4.5
+    assert contrast("#ffffff", "#0072B2") >= 4.5 and contrast("#767676", "#ffffff") >= 3
+    assert contrast("#595959", "#dddddd") >= 4.5
+    assert wash("#000000", 0.5) == "#808080"
+
+
+def test_what_stands_in_tokens_is_text():
+    """Words with markup, quotes and line ends are shown, and never read as HTML."""
+    recording = load_walkthrough("greedy")
+    words = list(recording.words)
+    drafted = recording.trace.rounds[0].draft.tokens[0].tolist()
+    words[drafted[0]] = '<script>alert("1")</script>&'
+    words[drafted[1]] = "\n"
+    words[drafted[2]] = "</style>"
+    odd = Recording(recording.trace, tuple(words), recording.draws, {"pair": "<b>"})
+    source = Stepper(odd, rounds=1).page()
+    read = Page(source)
+    assert source.count("<script>") == 1 and source.count("</style>") == 1 and read.faults == []
+    text = "".join(read.text)
+    assert '<script>alert("1")</script>&' in text and "↵" in text and "Pair <b>" in text
+
+
+def test_several_on_a_page():
+    """A page holds several steppers, each with its own name."""
+    pieces = [Stepper(load_walkthrough(v), rounds=1).html() for v in ("greedy", "rejection")]
+    source = page("both", pieces)
+    assert Page(source).faults == []
+    assert source.count('class="minispec-stepper"') == 2
+    assert source.count('role="group"') == 2 and "Pair stories, greedy" in source

@@ -1,0 +1,222 @@
+"""Steps: a run taken apart loses nothing, and each step shows how things stand at its moment."""
+
+import pytest
+from tiny import gpt_pair
+
+from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
+from minispec.decoding.recording import record_run
+from minispec.decoding.rng_recording import RecordingRng
+from minispec.evidence.walkthrough import load_walkthrough
+from minispec.show.step_words import equation, quoted
+from minispec.show.steps import steps
+
+WORDS = tuple(" abcdefghij")
+
+
+def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, **more):
+    target, draft = gpt_pair()
+    return record_run(
+        target,
+        ModelDrafter(draft) if k else None,
+        prompts,
+        WORDS,
+        rng=RecordingRng(1),
+        k=k,
+        verifier=verify_greedy if temperature == 0 else verify_rejection,
+        max_new_tokens=most,
+        warp=Warp(temperature),
+        **more,
+    )
+
+
+CASES = {
+    "sampled": (lambda: recorded(), 0),
+    "second row": (lambda: recorded(), 1),
+    "greedy": (lambda: recorded(0.0), 0),
+    "one token": (lambda: recorded(most=1), 0),
+    "no draft": (lambda: recorded(k=0), 0),
+    "cut by its end": (lambda: recorded(eos=[2, 5, 7]), 0),
+    "prompt of one token": (lambda: recorded(prompts=((5,),)), 0),
+    "nothing": (lambda: recorded(most=0), 0),
+    "greedy walkthrough": (lambda: load_walkthrough("greedy"), 0),
+    "rejection walkthrough": (lambda: load_walkthrough("rejection"), 0),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    make, row = CASES[request.param]
+    recording = make()
+    return recording, row, steps(recording, row)
+
+
+def live_rounds(recording, row):
+    return [r for r in recording.trace.rounds if r.live[row]]
+
+
+def of(found, r, phase):
+    return [s for s in found if s.round == r.index and s.phase == phase]
+
+
+def test_phases_come_in_order(case):
+    """A draft step per guess, one verify, a test per tested token, commit, rollback, and catch-up if due."""
+    recording, row, found = case
+    expected = ["prefill"]
+    for r in live_rounds(recording, row):
+        expected += (
+            ["draft"] * r.drafted(row) + ["verify"] + ["test"] * r.tested(row) + ["commit", "rollback"]
+        )
+        lacks = r.draft_cache and r.draft_cache.verified[row] < r.draft_cache.after[row]
+        expected += ["catch up"] if lacks else []
+    assert [s.phase for s in found] == [*expected, "end"]
+
+
+def test_the_last_step_has_the_whole_text(case):
+    """At the end each token of prompt and output stands there, with the kind that its round gave it."""
+    recording, row, found = case
+    last = found[-1].text
+    prompt = recording.trace.prompts[row]
+    assert [t.id for t in last] == [*prompt, *recording.trace.tokens(row)]
+    kinds = ["prompt"] * len(prompt)
+    for r in live_rounds(recording, row):
+        kinds += ["accepted"] * (len(r.emitted[row]) - 1)
+        kinds.append({"draft": "accepted"}.get(r.kind(row), r.kind(row)))
+    assert [t.state for t in last] == kinds
+    assert not any(t.pending for t in last)
+
+
+def test_caches_hold_what_the_trace_says(case):
+    """After drafting, verification, rollback and catch-up both caches have the lengths of the trace."""
+    recording, row, found = case
+    for r in live_rounds(recording, row):
+        target, draft = r.target_cache, r.draft_cache
+        # What a row reads beyond its own draft is padding, and shown by nobody.
+        own = target.before[row] + 1 + r.drafted(row)
+        assert len(of(found, r, "verify")[0].target_cache) == min(target.verified[row], own)
+        assert len(of(found, r, "rollback")[0].target_cache) == target.after[row]
+        last = [s for s in found if s.round == r.index][-1]
+        assert len(last.target_cache) == target.after[row]
+        for s in of(found, r, "draft"):
+            assert len(s.target_cache) == target.before[row]
+        if draft is None:
+            assert last.draft_cache is None
+            continue
+        own = draft.before[row] + max(r.drafted(row), 1)
+        assert len(of(found, r, "verify")[0].draft_cache) == min(draft.verified[row], own)
+        assert len(last.draft_cache) == draft.after[row]
+        for i, s in enumerate(of(found, r, "draft")):
+            assert len(s.draft_cache) == draft.before[row] + i + 1
+
+
+def test_caches_hold_the_text(case):
+    """A cache holds the beginning of the text that was read; after a round, all that is committed but one."""
+    recording, row, found = case
+    text = [*recording.trace.prompts[row], *recording.trace.tokens(row)]
+    committed = len(recording.trace.prompts[row])
+    for r in live_rounds(recording, row):
+        block = [*text[:committed], *r.draft.tokens[row, : r.drafted(row)].tolist()]
+        for s in (s for s in found if s.round == r.index):
+            read = text if s.phase in ("rollback", "catch up") else block
+            for held in (s.target_cache, s.draft_cache or ()):
+                assert [t.id for t in held] == read[: len(held)]
+        committed += len(r.emitted[row])
+        last = [s for s in found if s.round == r.index][-1]
+        assert [t.id for t in last.target_cache] == text[: committed - 1]
+
+
+def test_one_token_is_pending(case):
+    """Until the text ends, exactly its last committed token is pending."""
+    recording, row, found = case
+    for s in found[:-1]:
+        pending = [i for i, t in enumerate(s.text) if t.pending]
+        r = next((r for r in recording.trace.rounds if r.index == s.round), None)
+        done = r is not None and r.finish[row] and s.phase in ("commit", "rollback", "catch up")
+        assert len(pending) == (0 if done else 1)
+        if pending:
+            assert all(t.state in ("drafted", "accepted", "rejected") for t in s.text[pending[0] + 1 :])
+
+
+def test_tests_show_p_q_and_the_number(case):
+    """A test's place has the trace's p and q, and the number that decided it."""
+    recording, row, found = case
+    for r in live_rounds(recording, row):
+        for i, s in enumerate(of(found, r, "test")):
+            token = int(r.draft.tokens[row, i])
+            place = s.places[i]
+            assert s.here == i and place.guess.id == token
+            assert place.p == float(r.target_probs[row, i, token])
+            assert place.q == float(r.draft.probs[row, i, token])
+            assert place.verdict == ("accepted" if i < r.accepted(row) else "rejected")
+            assert s.draw == recording.accept_draw(r.index, i, row) == place.test
+            assert all(later.verdict == "" for later in s.places[i + 1 :])
+            assert ("accepted" in s.title) == (i < r.accepted(row))
+
+
+def test_committed_places_are_what_was_emitted(case):
+    """After a commit the places hold the emitted tokens; guesses that were not kept are rejected."""
+    recording, row, found = case
+    for r in live_rounds(recording, row):
+        step = of(found, r, "commit")[0]
+        assert tuple(p.kept.id for p in step.places if p.kept) == r.emitted[row]
+        for p in step.places:
+            if p.guess is not None:
+                stays = p.kept is not None and p.kept.state == "accepted"
+                assert p.guess.state == ("accepted" if stays else "rejected")
+        kinds = [p.kept.state for p in step.places if p.kept]
+        assert kinds[-1] == {"draft": "accepted"}.get(r.kind(row), r.kind(row))
+
+
+def test_residuals_of_a_correction():
+    """At a sampled correction the bars are p, q and norm(max(0, p − q)); the rejected guess has none."""
+    recording = load_walkthrough("rejection")
+    r = next(r for r in recording.trace.rounds if r.kind(0) == "correction")
+    step = next(s for s in steps(recording) if s.round == r.index and s.phase == "commit")
+    i = r.accepted(0)
+    p, q = r.target_probs[0, i], r.draft.probs[0, i]
+    short = (p - q).clamp(min=0)
+    for bar in step.bars:
+        assert bar.residual == pytest.approx(float(short[bar.id] / short.sum()))
+    marks = {bar.mark: bar for bar in step.bars}
+    assert marks["guess"].residual == 0 and marks["picked"].id == r.emitted[0][-1]
+
+
+def test_words_name_the_tokens_in_question():
+    """Titles and sentences of the greedy walkthrough name guesses, corrections, and what the draft lacks."""
+    recording = load_walkthrough("greedy")
+    found = steps(recording)
+    for r in recording.trace.rounds:
+        for i, s in enumerate(of(found, r, "draft")):
+            assert quoted(recording.words[int(r.draft.tokens[0, i])]) in s.title
+        said = of(found, r, "commit")[0]
+        assert f"{len(r.emitted[0])} token" in said.sentence
+        if r.kind(0) == "correction":
+            assert said.title == f"Correct: {quoted(recording.words[r.emitted[0][-1]])}"
+        for s in of(found, r, "catch up"):
+            assert quoted(recording.words[int(r.draft.tokens[0, -1])]) in s.sentence
+    assert found[-1].title.startswith(f"{len(recording.trace.tokens())} tokens in")
+
+
+def test_fewer_rounds(case):
+    """`rounds` shows the first rounds only; the last step then says that the run goes on."""
+    recording, row, found = case
+    if len(live_rounds(recording, row)) < 2:
+        pytest.skip("too short")
+    part = steps(recording, row, rounds=1)
+    assert part[:-1] == found[: len(part) - 1]
+    assert "goes on" in part[-1].sentence and part[-1].text[-1].pending
+
+
+@pytest.mark.parametrize(("arguments", "words"), [({"row": 7}, "no row 7"), ({"rounds": 0}, "at least 1")])
+def test_wrong_arguments(arguments, words):
+    """A row that is not there, or no rounds at all, is said in a line."""
+    with pytest.raises(ValueError, match=words):
+        steps(recorded(), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.25, "p = 0.250"), (1.0, "p = 1"), (0.0, "p = 0"), (0.9999, "p > 0.999"), (1e-9, "p < 0.001")],
+)
+def test_numbers_do_not_round_to_certainty(value, shown):
+    """0 and 1 are written only where they are exact."""
+    assert equation("p", value) == shown

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.lm.cache import KVCache
+from minispec.lm.first_weights import draw_weights
 
 
 class LanguageModel(Protocol):
@@ -248,23 +249,7 @@ class GPT(nn.Module):
         if config.tied:
             self.lm_head.weight = self.embed_tokens.weight
         self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
-        self._draw()
-
-    def _draw(self) -> None:
-        """Draws the first weights from torch's global generator.
-
-        Matrices keep the size of what passes through. Those that write into the stream start at zero, so
-        that at first every layer sees the tokens themselves, however deep the model is.
-        """
-        for name, weight in self.named_parameters():
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                nn.init.zeros_(weight)
-            elif name.startswith("embed_tokens"):
-                nn.init.normal_(weight, std=1.0 if not self.config.tied else self.config.width**-0.5)
-            elif name.startswith("lm_head"):
-                nn.init.normal_(weight, std=0.02)
-            elif weight.dim() == 2:
-                nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+        draw_weights(self, config)
 
     @property
     def device(self) -> torch.device:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from minispec.lm.model import GPTConfig
+from minispec.lm.roll_calls import KINDS
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,19 @@ class Lesson:
         window: tokens per window.
         friends: for stories, how many friends they have. Who belongs to whom is learned much sooner
             when there are few to tell apart, so the first lessons have one and two.
+        mix: for stories, what the lesson is made of, as (kind, parts): `story`, or a kind of roll call.
     """
 
     steps: int
     rows: int
     window: int
     friends: int = 3
+    mix: tuple[tuple[str, float], ...] = (("story", 1.0),)
 
     def __post_init__(self) -> None:
+        known = ("story", *KINDS)
+        if not self.mix or any(kind not in known or parts <= 0 for kind, parts in self.mix):
+            raise ValueError(f"a lesson's mix has parts above 0 of {', '.join(known)}: {self}")
         if min(self.steps, self.rows, self.friends) < 1 or self.window < 2:
             raise ValueError(
                 f"a lesson needs steps, rows and friends of at least 1 and a window of at least 2: {self}"
@@ -90,5 +96,9 @@ class Recipe:
 
 
 def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size: int) -> GPTConfig:
-    """Returns the sizes of a GPT with a context of 256 tokens and one matrix for embedding and head."""
-    return GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256, tied=True)
+    """Returns the sizes of a GPT with a context of 256 tokens and one matrix for embedding and head.
+
+    In so short a context slow rotary pairs would hardly turn, so the base is lower than usual.
+    """
+    sizes = GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256, tied=True)
+    return replace(sizes, rope_theta=1000.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from minispec.lm.corpus import Corpus, load_corpus
 from minispec.lm.evaluate import mean_loss, whole_documents
 from minispec.lm.model import GPT
 from minispec.lm.recipes import Lesson, Recipe
+from minispec.lm.roll_calls import draw_roll_calls
 from minispec.lm.tokenizer import Tokenizer, train_tokenizer
 from minispec.lm.windows import batch, pack
 
@@ -78,6 +80,9 @@ class Trained:
     tokens: int
 
 
+Texts = tuple[int, tuple[tuple[str, float], ...]]  # a lesson's friends and mix
+
+
 @dataclass(frozen=True)
 class Material:
     """What all stages of a run share.
@@ -85,13 +90,13 @@ class Material:
     Attributes:
         corpus: with the full stories.
         tokenizer: trained on it.
-        windows: the windows of each kind of lesson, by (window, friends).
+        windows: the windows of each kind of lesson, by its width and its texts.
         held_out: whole validation documents as windows and a mask (see `whole_documents`).
     """
 
     corpus: Corpus
     tokenizer: Tokenizer
-    windows: Mapping[tuple[int, int], Tensor]
+    windows: Mapping[tuple[int, Texts], Tensor]
     held_out: tuple[Tensor, Tensor]
 
 
@@ -143,15 +148,46 @@ def gather(recipe: Recipe) -> Material:
     corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories, recipe.friends)
     sample = corpus.train[:4000] if corpus.stories else corpus.train
     tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
-    windows: dict[tuple[int, int], Tensor] = {}
+    windows: dict[tuple[int, Texts], Tensor] = {}
     for lesson in (*recipe.target_lessons, *recipe.draft_lessons, *recipe.distill_lessons):
-        key = (lesson.window, lesson.friends)
+        key = kind_of(lesson)
         if key not in windows:
-            easier = corpus.stories and lesson.friends != recipe.friends
-            texts = load_corpus("stories", recipe.seed, recipe.stories, lesson.friends) if easier else corpus
-            windows[key] = pack(tokenizer.encode_batch(texts.train), tokenizer.end_of_text, lesson.window + 1)
+            rows = tokenizer.encode_batch(texts_of(lesson, recipe, corpus))
+            windows[key] = pack(rows, tokenizer.end_of_text, lesson.window + 1)
     held_out = whole_documents(tokenizer, corpus.validation, recipe.target.max_length)
     return Material(corpus, tokenizer, windows, held_out)
+
+
+def kind_of(lesson: Lesson) -> tuple[int, Texts]:
+    """Returns what tells a lesson's windows from those of others."""
+    return lesson.window, (lesson.friends, lesson.mix)
+
+
+def texts_of(lesson: Lesson, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
+    """Returns what a lesson is made of: the corpus itself, easier stories, roll calls, or a mix.
+
+    Args:
+        lesson: says which.
+        recipe: its seed and number of stories.
+        corpus: of the recipe.
+
+    Returns:
+        Documents, in an order that the seed decides.
+    """
+    if not corpus.stories:
+        return corpus.train
+    stories = corpus.train
+    if lesson.friends != recipe.friends:
+        stories = load_corpus("stories", recipe.seed, recipe.stories, lesson.friends).train
+    if lesson.mix == (("story", 1.0),):
+        return stories
+    whole = sum(parts for _, parts in lesson.mix)
+    texts: list[str] = []
+    for kind, parts in lesson.mix:
+        count = math.ceil(recipe.stories * parts / whole)
+        texts += stories[:count] if kind == "story" else draw_roll_calls(kind, count, recipe.seed)
+    random.Random(f"minispec lesson {recipe.seed}").shuffle(texts)
+    return texts
 
 
 class Run:
@@ -190,7 +226,7 @@ class Run:
         started = perf_counter() - self.seconds
         report(Progress(self.stage, self.step, self.steps, math.nan, self.seconds))
         for lesson, step in self._plan():
-            windows = material.windows[lesson.window, lesson.friends]
+            windows = material.windows[kind_of(lesson)]
             loss = self._advance(batch(windows, lesson.rows, step, self.recipe.seed))
             self.step += 1
             self.seconds = perf_counter() - started

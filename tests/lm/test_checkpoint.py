@@ -27,7 +27,8 @@ from minispec.lm.checkpoint import (
 )
 from minispec.lm.model import GPT
 from minispec.lm.publish import prompts, publish, verdict
-from minispec.lm.train import Material, Trained
+from minispec.lm.recipes import Lesson
+from minispec.lm.train import Material, Trained, kind_of
 from minispec.lm.windows import pack
 
 DAMAGE = {}  # by name: what to do to a pair's folder, and what the message must say
@@ -423,7 +424,7 @@ def trained():
         "any", ["The cat sat on the mat. " * 9], ["A dog ran to the river and saw a star. " * 9]
     )
     tokenizer = tiny_tokenizer()
-    windows = {(48, 3): pack(tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49)}
+    windows = {kind_of(Lesson(1, 1, 48)): pack(tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49)}
     material = Material(story_corpus, tokenizer, windows, ())
     target, draft = random_models()
     models = dict(zip(STAGES, (target, draft, draft), strict=True))

@@ -278,11 +278,12 @@ def test_what_is_trained_is_ready_for_use(material, tmp_path):
 
 def test_lessons_have_stories_of_their_own(material):
     """A lesson with one friend has windows of such stories; the pair is measured on those of its recipe."""
-    assert set(material.windows) == {(32, 1), (48, 3), (32, 3)}
-    text = {key: material.tokenizer.decode(rows[0].tolist()) for key, rows in material.windows.items()}
+    kinds = {(window, friends): rows for (window, (friends, _)), rows in material.windows.items()}
+    assert set(kinds) == {(32, 1), (48, 3), (32, 3)}
+    text = {key: material.tokenizer.decode(rows[0].tolist()) for key, rows in kinds.items()}
     assert "one friend" in text[32, 1] and "three friends" in text[48, 3]
     assert all("three friends" in text for text in material.corpus.validation)
-    assert all(rows.shape[1] == window + 1 for (window, _), rows in material.windows.items())
+    assert all(rows.shape[1] == window + 1 for (window, _), rows in kinds.items())
 
 
 @pytest.mark.parametrize("tied", [False, True])

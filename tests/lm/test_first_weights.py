@@ -1,0 +1,75 @@
+"""First weights: what a GPT can do before it has learned anything."""
+
+import pytest
+import torch
+
+from minispec.lm.first_weights import DISTANCES
+from minispec.lm.model import GPT, rotary_tables, rotate
+from minispec.lm.recipes import gpt
+
+CONFIG = gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=64, vocab_size=200)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return GPT(CONFIG)
+
+
+def scores(model, layer, tokens):
+    """Returns the attention weights of a layer at the start, [heads, n, n], of a model that adds nothing yet."""
+    block = model.layers[layer]
+    x = block.input_layernorm(model.embed_tokens(tokens))  # [n, D]
+    cos, sin = (table[: len(tokens)].float() for table in rotary_tables(CONFIG))
+    q = block.self_attn.q_proj(x).view(len(tokens), CONFIG.heads, -1).transpose(0, 1)
+    k = block.self_attn.k_proj(x).view(len(tokens), CONFIG.kv_heads, -1).transpose(0, 1)
+    k = k.repeat_interleave(CONFIG.heads // CONFIG.kv_heads, 0)
+    scores = rotate(q, cos, sin) @ rotate(k, cos, sin).transpose(1, 2) / CONFIG.head_dim**0.5
+    return scores + torch.full_like(scores, float("-inf")).triu(1)
+
+
+def test_first_layer_looks_back(model):
+    """Whatever the tokens are, a head of the first layer looks most at the token one or two back."""
+    generator = torch.Generator().manual_seed(1)
+    seen = torch.zeros(CONFIG.heads)
+    for _ in range(20):
+        tokens = torch.randint(CONFIG.vocab_size, (24,), generator=generator)
+        best = scores(model, 0, tokens)[:, 8:].argmax(-1)  # [heads, 16]
+        back = torch.arange(8, 24) - best
+        want = torch.tensor([DISTANCES[h % len(DISTANCES)] for h in range(CONFIG.heads)])
+        seen += (back == want[:, None]).float().mean(1) / 20
+    assert float(seen.min()) > 0.6, seen
+
+
+def test_later_layers_look_for_their_like(model):
+    """In a later layer a token scores an equal token near it higher than all others, far more often than by chance."""
+    generator = torch.Generator().manual_seed(2)
+    higher = []
+    for _ in range(20):
+        tokens = torch.randperm(CONFIG.vocab_size, generator=generator)[:12]
+        tokens[5] = tokens[11]
+        row = scores(model, 1, tokens)[:, 11, :11]
+        higher.append((row[:, 5] > row[:, torch.arange(11) != 5].max(-1).values).float().mean())
+    assert float(torch.stack(higher).mean()) > 0.4  # by chance 1 in 11
+
+
+def test_model_adds_nothing_at_first(model):
+    """At the start the stream is the embedding itself: all that writes into it is zero."""
+    tokens = torch.arange(10)[None]
+    assert torch.equal(model.hidden(tokens), model.norm(model.embed_tokens(tokens)))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_half_of_an_embedding_is_shared(tied):
+    """Embeddings have one direction in common, as long as what is their own."""
+    torch.manual_seed(3)
+    config = gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
+    weight = GPT(config).embed_tokens.weight.detach()
+    mean = weight.mean(0)
+    assert float(mean.norm()) == pytest.approx(float((weight - mean).norm(dim=1).mean()), rel=0.15)
+
+
+def test_single_head_of_two_axes_is_drawn():
+    """The smallest sizes work too."""
+    model = GPT(gpt(layers=2, width=2, heads=1, kv_heads=1, ffn=2, vocab_size=5))
+    assert torch.isfinite(model(torch.arange(5)[None])).all()

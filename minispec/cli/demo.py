@@ -20,9 +20,12 @@ from minispec.decoding.records import Round, Trace, check_prompts
 from minispec.decoding.rng import SeededRng
 from minispec.decoding.warp import Warp
 from minispec.evidence.bench import VERIFIERS
+from minispec.evidence.walkthrough import record_pair
 from minispec.lm.checkpoint import Pair, cache_folder, known_pairs, load_pair
+from minispec.lm.files import check_file_place, write_whole
 from minispec.lm.presets import QUICK
 from minispec.lm.publish import verdict
+from minispec.show.step_page import page
 from minispec.show.text import Glyphs, Outcome, glyphs_for, legend, losses_table, marked, outcome_table
 
 
@@ -34,6 +37,9 @@ def demo(
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", help="Also write the output as a picture.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page on which to walk through the runs.")
+    ] = None,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -42,6 +48,9 @@ def demo(
         raise ValueError(f"--k must be at least 1 for the demo, not {k}")
     if max_new_tokens < 1:
         raise ValueError(f"--max-new-tokens must be at least 1 for the demo, not {max_new_tokens}")
+    for path in (svg, html):
+        if path is not None:
+            check_file_place(path)  # better said now than after a training
     options.set_threads(threads)
     prompt = read_prompt(prompt) if prompt is not None else None
     console = options.console(as_json)
@@ -50,12 +59,17 @@ def demo(
             file=console.file, highlight=False, markup=False, emoji=False, record=True, width=100
         )
     models = load_pair(pair)
-    documents = [decode_both_ways(models, prompt, k, max_new_tokens, seed, console)]
+    shown = [(models, prompt_of(models, prompt))]
+    documents = [decode_both_ways(*shown[0], k, max_new_tokens, seed, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
-        documents.append(decode_both_ways(quick, None, k, max_new_tokens, seed, console))
+        shown.append((quick, prompt_of(quick, None)))
+        documents.append(decode_both_ways(*shown[1], k, max_new_tokens, seed, console))
     if svg is not None:
         write_picture(console, svg)
+    if html is not None:
+        write_whole(html, walk_page(shown, k, max_new_tokens, seed))
+        console.print(f"\nTo walk through it, open {html} in a browser.")
     if as_json:
         options.print_json({"pairs": documents})
 
@@ -68,10 +82,19 @@ def write_picture(console: Console, path: Path) -> None:
     """
     picture = console.export_svg(title="minispec demo")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-    try:
-        path.write_text(picture, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+    write_whole(path, picture)
+
+
+def walk_page(shown: list[tuple[Pair, str]], k: int, max_new_tokens: int, seed: int) -> str:
+    """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
+    from minispec.show.stepper import Stepper  # matplotlib, which has the colours, takes half a second
+
+    pieces = [
+        Stepper(record_pair(models, text, verifier, k=k, max_new_tokens=max_new_tokens, seed=seed)).html()
+        for models, text in shown
+        for verifier in VERIFIERS
+    ]
+    return page("minispec demo, step by step", pieces)
 
 
 def live_pair(console: Console) -> Pair:
@@ -88,14 +111,13 @@ def live_pair(console: Console) -> Pair:
 
 
 def decode_both_ways(
-    models: Pair, prompt: str | None, k: int, max_new_tokens: int, seed: int, console: Console
+    models: Pair, text: str, k: int, max_new_tokens: int, seed: int, console: Console
 ) -> dict[str, object]:
     """Decodes one prompt with both verifiers, target-only beside each, and prints everything.
 
     Returns:
         The figures, for `--json`.
     """
-    text = prompt if prompt is not None else models.walkthrough or first_prompt(models)
     ids = models.tokenizer.encode(text)
     check_prompts([ids], models.target.vocab_size, min(models.target.max_length, models.draft.max_length))
     glyphs = glyphs_for(console.encoding)
@@ -127,6 +149,11 @@ def decode_both_ways(
             for verifier, (alone, fast) in zip(VERIFIERS, outcomes, strict=True)
         ],
     }
+
+
+def prompt_of(models: Pair, prompt: str | None) -> str:
+    """Returns the prompt that was asked for, else the pair's own."""
+    return prompt if prompt is not None else models.walkthrough or first_prompt(models)
 
 
 def first_prompt(models: Pair) -> str:

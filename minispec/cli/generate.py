@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from minispec.decoding.stop import StopText, until
 from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
 from minispec.lm.checkpoint import Pair
+from minispec.lm.fixed_width import Cost, FixedWidth, measure_cost
 from minispec.show.text import glyphs_for, legend, marked
 
 RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
@@ -57,6 +59,12 @@ def generate(
     logprobs: Annotated[
         bool, typer.Option("--logprobs", help="Add the target's log-probability of each token.")
     ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact", help="Compute logits that are equal to the last bit for every K; say the cost."
+        ),
+    ] = False,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
     threads: options.ThreadsOption = None,
@@ -76,12 +84,13 @@ def generate(
     stopper = StopText(models.tokenizer, stop or [])
     k = 0 if target_only else k
     out = options.console(as_json)
+    target, draft, cost = exactly(models) if exact else (models.target, models.draft, None)
 
     started = perf_counter()
     rounds = until(
         speculate(
-            models.target,
-            ModelDrafter(models.draft) if k > 0 else None,
+            target,
+            ModelDrafter(draft) if k > 0 else None,
             [ids],
             k=k,
             verifier=rule,
@@ -103,10 +112,23 @@ def generate(
         out.print()
         out.print(legend(glyphs))
     document = describe(trace, models, stopper, seconds, logprobs)
+    if cost is not None:
+        document["exact"] = {**asdict(cost), "ratio": cost.ratio}
+        print(cost, file=sys.stderr)  # not in the text, which may be read by another program
     if as_json:
         options.print_json(document)
     elif not stream:
         sys.stdout.write(text + document["text"] + "\n")  # as it is: nothing wrapped, no tab expanded
+
+
+def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:
+    """Returns target and draft in exact mode, and what that costs the target on this machine.
+
+    Raises:
+        ValueError: if exact mode does not work here.
+    """
+    target, draft = FixedWidth(models.target), FixedWidth(models.draft)
+    return target, draft, measure_cost(target)
 
 
 def show(rounds: Iterator[Round], models: Pair, out: Any, glyphs: Any) -> Iterator[Round]:

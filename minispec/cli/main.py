@@ -15,6 +15,7 @@ import typer
 from minispec.cli.bench import bench
 from minispec.cli.demo import demo
 from minispec.cli.generate import generate
+from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
 from minispec.cli.zoo import zoo_command
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, generate, bench):
+for command in (demo, train, generate, bench, lab):
     app.command()(command)
 app.command("prove")(prove_command)
 app.command("zoo")(zoo_command)

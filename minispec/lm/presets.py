@@ -18,7 +18,9 @@ STORIES = Recipe(
         Lesson(steps=100, rows=32, window=64, friends=1),
         Lesson(steps=200, rows=16, window=128, friends=2, mix=(("animal", 1),)),
         Lesson(steps=100, rows=16, window=128, friends=2, mix=(("animal", 0.5), ("thing", 1))),
-        Lesson(steps=100, rows=16, window=128, friends=2, mix=(("animal", 0.3), ("thing", 0.5), ("place", 1))),
+        Lesson(
+            steps=100, rows=16, window=128, friends=2, mix=(("animal", 0.3), ("thing", 0.5), ("place", 1))
+        ),
         Lesson(
             steps=150,
             rows=16,
@@ -30,11 +32,10 @@ STORIES = Recipe(
                 ("place", 0.3),
                 ("seat", 0.5),
                 ("animal's seat", 0.5),
-                ("pronoun", 0.4),
             ),
         ),
         Lesson(
-            steps=600,
+            steps=900,
             rows=16,
             window=128,
             friends=2,
@@ -45,10 +46,9 @@ STORIES = Recipe(
                 ("place", 0.2),
                 ("seat", 0.15),
                 ("animal's seat", 0.15),
-                ("pronoun", 0.2),
             ),
         ),
-        Lesson(steps=400, rows=8, window=256, friends=2),
+        Lesson(steps=500, rows=8, window=256, friends=2),
     ),
     draft_lessons=(
         Lesson(steps=200, rows=32, window=64, friends=1),

@@ -6,6 +6,7 @@ loads the pair measures the same losses.
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -25,7 +26,7 @@ from minispec.lm.checkpoint import (
 )
 from minispec.lm.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.lm.recipes import Recipe
-from minispec.lm.train import Material, Trained
+from minispec.lm.train import Material, Progress, Trained
 
 PROMPTS = 32
 PROMPT_TOKENS = 32
@@ -150,6 +151,20 @@ def verdict(info: Mapping[str, Any]) -> str | None:
             f"so there is nothing to speculate on; train the target for more steps"
         )
     return None
+
+
+def history_of(info: Mapping[str, Any]) -> list[Progress]:
+    """Returns the held-out losses on the way of a training; of old pairs, only the last of each stage.
+
+    Args:
+        info: what `pair.json` says.
+    """
+    if "history" in info:
+        return [Progress(**point) for point in info["history"]]
+    return [
+        Progress(stage, of["steps"], of["steps"], math.nan, of["seconds"], of["validation_loss"])
+        for stage, of in info["models"].items()
+    ]
 
 
 def recorded(folder: Path) -> dict[str, Any]:

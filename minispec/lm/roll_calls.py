@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 
-from minispec.lm.grammar import ANIMALS, NAMES, PLACES, PRONOUNS, SEATS, THINGS
+from minispec.lm.grammar import ANIMALS, NAMES, PLACES, SEATS, THINGS
 
 SENTENCES = 14
 Sentence = Callable[[str, str, str], str]
@@ -38,13 +38,11 @@ FORMS: Mapping[str, tuple[Sentence, ...]] = {
     "animal's seat": (
         lambda name, animal, fact: f" The {animal} sat on the {fact}.",
         lambda name, animal, fact: f" The {animal} lay down on the {fact}.",
-    ),
-    "pronoun": (
-        lambda name, animal, fact: f" {name} and {fact} went home.",
-        lambda name, animal, fact: f" {name} went home, and {fact} was happy.",
+        lambda name, animal, fact: f" {name} the {animal} slept on the {fact}.",
+        lambda name, animal, fact: f" {name} the {animal} was very tired and slept on the {fact}.",
     ),
 }
-FACTS = {"thing": THINGS, "place": PLACES, "seat": SEATS, "animal's seat": SEATS}
+FACTS = {"animal": ANIMALS, "thing": THINGS, "place": PLACES, "seat": SEATS, "animal's seat": SEATS}
 KINDS = tuple(FORMS)
 
 
@@ -65,15 +63,11 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
 
 
 def draw_roll_call(kind: str, rng: random.Random) -> str:
-    """Draws one roll call: nobody is called twice in a row, and only pronouns are shared."""
-    most = min(len(NAMES.words), len(FACTS[kind].words) if kind in FACTS else len(NAMES.words))
-    present = rng.randint(2, most)
+    """Draws one roll call: nobody is called twice in a row, and nobody shares a fact."""
+    present = rng.randint(2, min(len(NAMES.words), len(FACTS[kind].words)))
     names = rng.sample(NAMES.words, present)
     animals = rng.sample(ANIMALS.words, present)
-    if kind in FACTS:
-        facts = rng.sample(FACTS[kind].words, present)
-    else:
-        facts = [rng.choice(PRONOUNS.words) for _ in names]
+    facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
     text, last = "", -1
     for _ in range(SENTENCES):
         last = rng.choice([i for i in range(present) if i != last])

@@ -39,6 +39,7 @@ WARM_UP = 50  # steps
 DECAY = 0.35  # share of the steps, at the end
 SAVE_EVERY = 100  # steps
 TELL_EVERY = 10  # steps
+HELD_OUT = 400  # documents
 CLIP = 1.0
 
 
@@ -104,7 +105,11 @@ Report = Callable[[Progress], None]
 
 
 def train_pair(
-    recipe: Recipe, folder: Path, report: Report, device: torch.device | None = None
+    recipe: Recipe,
+    folder: Path,
+    report: Report,
+    device: torch.device | None = None,
+    material: Material | None = None,
 ) -> tuple[Material, dict[str, Trained]]:
     """Trains a target, a draft, and the draft again from the target.
 
@@ -113,6 +118,7 @@ def train_pair(
         folder: where the run keeps its state; a run of the same recipe in the same folder is resumed.
         report: told about progress.
         device: where to train; by default the CPU.
+        material: what `gather` made of the recipe; by default it is called here.
 
     Returns:
         The material, and the three models by stage: `target`, `draft-plain`, `draft`.
@@ -121,7 +127,7 @@ def train_pair(
         ValueError: if the text is too short, or the state cannot be written.
     """
     device = device or torch.device("cpu")
-    material = gather(recipe)
+    material = material or gather(recipe)
     stages = {
         "target": (recipe.target, recipe.target_lessons),
         "draft-plain": (recipe.draft, recipe.draft_lessons),
@@ -143,19 +149,26 @@ def train_pair(
     return material, done
 
 
-def gather(recipe: Recipe) -> Material:
-    """Makes the corpus, the tokenizer and the windows of a recipe."""
+def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Material:
+    """Makes the corpus, the tokenizer and the windows of a recipe.
+
+    Args:
+        recipe: says which.
+        tokenizer: one to use; by default one is trained on the corpus.
+        held_out: on how many validation documents losses are measured while training.
+    """
     corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories, recipe.friends)
-    sample = corpus.train[:4000] if corpus.stories else corpus.train
-    tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
+    if tokenizer is None:
+        sample = corpus.train[:4000] if corpus.stories else corpus.train
+        tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
     windows: dict[tuple[int, Texts], Tensor] = {}
     for lesson in (*recipe.target_lessons, *recipe.draft_lessons, *recipe.distill_lessons):
         key = kind_of(lesson)
         if key not in windows:
             rows = tokenizer.encode_batch(texts_of(lesson, recipe, corpus))
             windows[key] = pack(rows, tokenizer.end_of_text, lesson.window + 1)
-    held_out = whole_documents(tokenizer, corpus.validation, recipe.target.max_length)
-    return Material(corpus, tokenizer, windows, held_out)
+    documents = whole_documents(tokenizer, corpus.validation, recipe.target.max_length, held_out)
+    return Material(corpus, tokenizer, windows, documents)
 
 
 def kind_of(lesson: Lesson) -> tuple[int, Texts]:

@@ -1,0 +1,170 @@
+"""`minispec lab`: a student's own copy of the notebooks, opened in JupyterLab.
+
+The copy has no outputs. So nobody reads an answer before the question, and everything that is shown was
+computed here. What a student has changed is never overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from minispec.cli import options
+from minispec.lm.files import write_whole
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+RECORD = ".minispec-lab.json"  # what we have copied, as hashes: a file that differs is the student's
+
+
+@dataclass
+class Copied:
+    """What became of each notebook.
+
+    Attributes:
+        new: copied now.
+        updated: a newer version took the place of a copy that was not changed.
+        kept: changed by the student, left alone.
+        same: nothing to do.
+    """
+
+    new: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+
+
+def lab(
+    folder: Annotated[Path, typer.Argument(help="Where your copy of the notebooks is, or will be.")] = Path(
+        "minispec-lab"
+    ),
+    with_solutions: Annotated[
+        bool, typer.Option("--with-solutions", help="Copy the solutions of the exercises too.")
+    ] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Copy only; do not start JupyterLab.")] = False,
+) -> None:
+    """Copy the notebooks into a folder of your own and open them in JupyterLab."""
+    if not no_open and importlib.util.find_spec("jupyterlab") is None:
+        raise ValueError("JupyterLab is not installed; install it with: pip install 'minispec[notebooks]'")
+    copied = copy_notebooks(folder, find_notebooks(with_solutions))
+    tell(folder, copied)
+    if not no_open:
+        raise typer.Exit(open_jupyterlab(folder))
+
+
+def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
+    """Returns the notebooks by the name that they have in a copy.
+
+    Raises:
+        ValueError: if minispec was installed without them.
+    """
+    patterns = ["[0-9][0-9]_*.ipynb"] + (["solutions/[0-9][0-9]_*.ipynb"] if with_solutions else [])
+    found = sorted(path for pattern in patterns for path in NOTEBOOKS.glob(pattern))
+    if not found:
+        raise ValueError(
+            "this installation has no notebooks: they come with the project's source, not with the package; "
+            "get the source and run `minispec lab` from there"
+        )
+    return {path.relative_to(NOTEBOOKS).as_posix(): path for path in found}
+
+
+def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> Copied:
+    """Copies notebooks without their outputs; leaves alone what has been changed since the last copy.
+
+    Args:
+        folder: where to; made if need be.
+        notebooks: from `find_notebooks`.
+
+    Returns:
+        What became of each.
+
+    Raises:
+        ValueError: if the folder cannot be written.
+    """
+    copied = Copied()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        record = read_record(folder / RECORD)
+        for name, source in notebooks.items():
+            text, place = without_outputs(source), folder / name
+            fate = fate_of(place, text, record.get(name))
+            getattr(copied, fate).append(name)
+            if fate in ("new", "updated"):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(place, text)
+            if fate != "kept":
+                record[name] = digest(text)
+        write_whole(folder / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    except OSError as error:
+        raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
+    return copied
+
+
+def fate_of(place: Path, text: str, copied_before: str | None) -> str:
+    """Says what to do with one file: a field of `Copied`.
+
+    Args:
+        place: the student's file.
+        text: what it would be as a fresh copy.
+        copied_before: the hash of what was copied there last, or None.
+    """
+    if not place.exists():
+        return "new"
+    there = digest(place.read_text(encoding="utf-8", errors="replace"))
+    if there == digest(text):
+        return "same"
+    return "updated" if there == copied_before else "kept"
+
+
+def without_outputs(path: Path) -> str:
+    """Returns a notebook as JSON, as if it had never run."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Returns what was copied before; if that cannot be read, nothing: every file counts as changed then."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def digest(text: str) -> str:
+    """Returns the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tell(folder: Path, copied: Copied) -> None:
+    """Says what became of the notebooks."""
+    out = options.console()
+    counts = [
+        (len(copied.new), "copied"),
+        (len(copied.updated), "updated"),
+        (len(copied.same), "there already"),
+    ]
+    said = ", ".join(f"{count} {word}" for count, word in counts if count)
+    out.print(f"Notebooks in {folder}: {said or 'nothing new'}.", soft_wrap=True)
+    for name in copied.kept:
+        out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
+
+
+def open_jupyterlab(folder: Path) -> int:
+    """Runs JupyterLab in a folder until it is closed; returns its exit status."""
+    first = min((path.name for path in folder.glob("[0-9][0-9]_*.ipynb")), default="")
+    command = [sys.executable, "-m", "jupyterlab", *([first] if first else [])]
+    try:
+        return subprocess.call(command, cwd=folder)
+    except KeyboardInterrupt:  # JupyterLab has had it too, and has ended
+        return 130

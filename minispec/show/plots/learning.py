@@ -1,0 +1,118 @@
+"""The figure of a training watched live, over the one that was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from matplotlib.axes import Axes
+
+from minispec.lm.train import Progress
+from minispec.show.plots import charts
+from minispec.show.plots.picture import Picture
+from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, State, sheet
+
+LOOKS = {
+    "target": replace(TARGET, word="target"),
+    "draft-plain": replace(DRAFTER, word="draft"),
+    "draft": replace(STATES["draft"], word="draft, distilled"),
+}
+TOP = 2.0  # nats: of a loss above it nothing can be seen but that it is high
+Line = list[tuple[int, float]]
+
+
+def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
+    """Returns for each stage its held-out losses, as (steps, nats per token).
+
+    Distilling goes on where the plain draft ended, so its steps are counted on.
+
+    Args:
+        history: what a training reported.
+    """
+    measured = [p for p in history if p.validation is not None]
+    before = max((p.steps for p in measured if p.stage == "draft-plain"), default=0)
+    lines: dict[str, Line] = {}
+    for p in measured:
+        shift = before if p.stage == "draft" else 0
+        lines.setdefault(p.stage, []).append((p.step + shift, float(p.validation or 0.0)))
+    return {stage: lines[stage] for stage in LOOKS if stage in lines}
+
+
+def learning(
+    live: Sequence[Progress], recorded: Sequence[Progress], floor: float, guess: float | None = None
+) -> Picture:
+    """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
+
+    Args:
+        live: what the live training reported.
+        recorded: what the other one did.
+        floor: the entropy of the grammar, in nats per token.
+        guess: how low the reader thinks that a loss can go.
+
+    Returns:
+        The picture; its data is `loss_lines`.
+
+    Raises:
+        ValueError: if nothing was measured live.
+    """
+    now, then = loss_lines(live), loss_lines(recorded)
+    if not now:
+        raise ValueError("the live training has no held-out loss to draw")
+    figure = sheet(12, 7.2)
+    axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
+    for lines, live_ones in ((then, False), (now, True)):
+        for stage, line in lines.items():
+            _line(axes, line, LOOKS[stage], live_ones)
+    axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
+    steps = [step for line in (*now.values(), *then.values()) for step, _ in line]
+    axes.set_xscale("log")
+    axes.set_xlim(min(steps) / 1.15, max(steps) * 1.3)
+    charts.ticks(axes, "x", [x for x in charts.steps_of_ten(*axes.get_xlim()) if min(steps) <= x])
+    axes.set_ylim(0, TOP)
+    if guess is not None:
+        charts.guess_at(axes, max(steps), min(guess, TOP))
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside upper left", ncols=3, fontsize=TEXT, frameon=False
+    )
+    text = _text(now, floor)
+    alt = f"Lines of held-out loss against steps: {', '.join(_name(s, True) for s in now)}; recorded: "
+    alt += f"{', '.join(_name(s, False) for s in then)}. {text}"
+    return Picture("learning", figure, alt, text, _twin(now, then, floor, guess))
+
+
+def _line(axes: Axes, line: Line, look: State, live: bool) -> None:
+    """Draws one stage; the recorded one thinner, and its markers hollow."""
+    steps, losses = zip(*line, strict=True)
+    axes.plot(
+        steps,
+        losses,
+        color=look.colour,
+        marker=look.marker,
+        markersize=11 if live else 10,
+        markerfacecolor=look.colour if live else "white",
+        markeredgewidth=2,
+        linewidth=4 if live else 1.5,
+        label=f"{look.word}, {'live' if live else 'recorded'}",
+    )
+
+
+def _name(stage: str, live: bool) -> str:
+    return f"{LOOKS[stage].word}, {'live' if live else 'recorded'}"
+
+
+def _text(now: dict[str, Line], floor: float) -> str:
+    ends = {stage: line[-1][1] for stage, line in now.items()}
+    best = min(ends, key=lambda stage: ends[stage])
+    return (
+        f"Of the live models the {LOOKS[best].word} is the best with {ends[best]:.2f} nats per token, "
+        f"{ends[best] - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
+    )
+
+
+def _twin(now: dict[str, Line], then: dict[str, Line], floor: float, guess: float | None) -> str:
+    rows = [f"entropy of the grammar: {floor:.3f} nats per token"]
+    for lines, live in ((now, True), (then, False)):
+        for stage, line in lines.items():
+            said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
+            rows.append(f"{_name(stage, live)}, by step: {said}")
+    return "\n".join(rows) + (f"\n{GUESS.word}: {guess:g}" if guess is not None else "")

@@ -1,0 +1,94 @@
+"""What the tests of figures share: traces made by hand and by models, and what every picture keeps to."""
+
+from functools import cache
+
+import torch
+from tiny import gpt_pair, table_pair
+
+import minispec
+from minispec.decoding.records import CacheLengths, Draft, Round, Trace, Verdict
+from minispec.lm.presets import WALKTHROUGHS
+from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
+
+WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
+
+
+def by_hand(prompt, *plays, draft_cache=True):
+    """Returns a trace of one row from plays (drafted ids, accepted, next id, and how many are emitted).
+
+    The last may be left out: then all are. Laws are uniform over 11 ids.
+    """
+    rounds, length = [], len(prompt)
+    pending = prompt[-1]
+    for index, (drafted, accepted, token, *cut) in enumerate(plays):
+        k = len(drafted)
+        emitted = [*drafted[:accepted], token][: cut[0] if cut else None]
+        before, after = length - 1, length - 1 + len(emitted)
+        lengths = CacheLengths((before,), (before + 1 + k,), (after,))
+        drafter = CacheLengths((before,), (before + k,), (after,)) if draft_cache else None
+        laws = torch.full((1, k + 1, 11), 1 / 11)
+        draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), laws[:, :k])
+        verdict = Verdict(torch.tensor([accepted]), torch.tensor([token]))
+        rounds.append(
+            Round(
+                index=index,
+                pending=torch.tensor([pending]),
+                draft=draft,
+                target_probs=laws,
+                target_logits=laws.log(),
+                verdict=verdict,
+                emitted=(tuple(emitted),),
+                live=(True,),
+                finish=(None,),
+                target_cache=lengths,
+                draft_cache=drafter,
+                seconds={"draft": 0.001 * k, "verify": 0.004},
+            )
+        )
+        length, pending = length + len(emitted), emitted[-1]
+    return Trace((tuple(prompt),), {}, tuple(rounds))
+
+
+def tiny_run(pair="gpt", prompts=((3, 1, 4),), k=3, new=24, temperature=1.0, seed=0, eos=()):
+    """Returns the trace of a run of tiny models."""
+    target, draft = gpt_pair() if pair == "gpt" else table_pair()
+    return minispec.record(
+        target,
+        minispec.ModelDrafter(draft),
+        [list(prompt) for prompt in prompts],
+        k=k,
+        verifier=minispec.verify_rejection,
+        max_new_tokens=new,
+        warp=minispec.Warp(temperature),
+        rng=minispec.SeededRng(seed),
+        eos=list(eos),
+    )
+
+
+@cache
+def shipped_run(temperature=0.0, new=40, seed=1):
+    """Returns the trace of the shipped pair on its walkthrough prompt, and the words of its vocabulary."""
+    pair = minispec.load_pair("stories")
+    trace = minispec.record(
+        pair.target,
+        minispec.ModelDrafter(pair.draft),
+        [pair.tokenizer.encode(WALKTHROUGHS["stories"])],
+        k=5,
+        verifier=minispec.verify_rejection if temperature else minispec.verify_greedy,
+        max_new_tokens=new,
+        warp=minispec.Warp(temperature),
+        rng=minispec.SeededRng(seed),
+        eos=pair.tokenizer.end_of_text,
+    )
+    return trace, [pair.tokenizer.piece(token) for token in range(pair.tokenizer.vocab_size)]
+
+
+def readable(picture):
+    """Asserts what every picture keeps to: text that can be read, and words for those who do not see it."""
+    lines = drawn_texts(picture.figure)
+    assert overlapping_texts(lines) == []
+    assert small_texts(lines) == []
+    assert cut_texts(picture.figure, lines=lines) == []
+    assert len(picture.alt) >= 40 and picture.twin.strip()
+    assert any(c.isdigit() for c in picture.caption) and picture.caption.endswith(".")
+    assert "\n" not in picture.caption and "\n" not in picture.alt

@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+LAB_ARGS ?=
+ONLY ?=
 # On Linux without a GPU: the PyTorch project's index of CPU wheels, to save gigabytes.
 TORCH_INDEX ?=
 
@@ -19,24 +21,35 @@ CREATED := $(VENV)/.stamp-created
 RUNTIME := $(VENV)/.stamp-runtime
 TEST := $(VENV)/.stamp-test
 LINT := $(VENV)/.stamp-lint
+NOTEBOOKS := $(VENV)/.stamp-notebooks
+BROWSER := $(VENV)/.stamp-browser
 
-.PHONY: help demo test lint clean
+.PHONY: help demo lab test lint notebooks browser clean
 # Two pips in one environment would get in each other's way.
 .NOTPARALLEL:
 
 help:  ## show this list (the default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(RUNTIME)  ## install, decode with the shipped pair, train a small pair, decode with it
 	@$(VENV_PYTHON) -m minispec demo
 
-test: $(TEST)  ## install what tests need, run them (PYTEST_ARGS adds options)
-	@$(VENV_PYTHON) -m pytest -q $(PYTEST_ARGS)
+lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in it (LAB_ARGS adds options)
+	@$(VENV_PYTHON) -m minispec lab $(LAB_ARGS)
+
+test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
+	@$(VENV_PYTHON) -m pytest -q -m 'not browser' $(PYTEST_ARGS)
 
 lint: $(LINT)  ## check style, format and types
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
+
+notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)
+	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
+
+browser: $(BROWSER)  ## drive notebooks and pages in a headless chromium, which must be installed
+	@$(VENV_PYTHON) -m pytest -q -m browser tests/browser $(PYTEST_ARGS)
 
 clean:  ## remove the environment, caches and build products (trained pairs stay)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -65,3 +78,13 @@ $(LINT): $(REQUIREMENTS) $(CREATED)
 	@echo "Installing minispec and what lint needs into $(VENV)"
 	@$(PIP_INSTALL) -e '.[lint]'
 	@touch $(RUNTIME) $@
+
+$(NOTEBOOKS): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec and JupyterLab into $(VENV)"
+	@$(PIP_INSTALL) -e '.[notebooks]'
+	@touch $(RUNTIME) $@
+
+$(BROWSER): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec and what its browser tests need into $(VENV)"
+	@$(PIP_INSTALL) -e '.[test,notebooks,browser]'
+	@touch $(RUNTIME) $(TEST) $(NOTEBOOKS) $@

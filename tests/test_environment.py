@@ -97,7 +97,7 @@ def pin_faults(files):
         f"{pin}: not a pin" for pin in found.values() if not re.fullmatch(r"==[^*,]+", str(pin.specifier))
     ]
     faults += [] if str(found.get("torch")) == "torch==2.13.0" else ["torch is not pinned to 2.13.0"]
-    for extra in (None, "test", "lint", "peers"):
+    for extra in (None, "test", "lint", "notebooks", "browser", "peers"):
         for name, specifier in requirements(files["pyproject.toml"], extra).items():
             version = str(found[name].specifier).removeprefix("==") if name in found else None
             if version is None or not specifier.contains(version):
@@ -146,6 +146,8 @@ def test_the_files_have_no_fault(check, files):
         (pin_faults, "constraints.txt", "torch==2.13.0\n", "torch==2.12.0\n"),
         (pin_faults, "constraints.txt", "pytest==", "pytest-not=="),
         (pin_faults, "pyproject.toml", "mypy>=", "mypy>=99"),
+        (pin_faults, "constraints.txt", "jupyterlab==", "jupyterlab-not=="),
+        (pin_faults, "pyproject.toml", "playwright>=", "playwright>=99"),
         (address_faults, "constraints.txt", "torch==", "--extra-index-url https://example.org\ntorch=="),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,7 +144,10 @@ def train_and_publish(
     finally:
         if tasks:
             bars.stop()
-    info = publish(recipe, material, trained, folder, command, finish)
+    measured = [asdict(step) for step in history if step.validation is not None]
+    info = publish(
+        recipe, material, trained, folder, command, lambda pair: {**finish(pair), "history": measured}
+    )
     draw_curve(history, info, folder / "loss.png")
     return info
 

@@ -1,8 +1,8 @@
 """Two ways to accept, on the same text: rejection sampling, and shared noise.
 
-Rejection sampling accepts with the chance Σ min(p, q), the most that any rule can which keeps the target's law
-(Leviathan et al. 2023, corollary 3.6). The coupled rule gives some of it up, so that the text of a seed no longer
-depends on the draft. Both chances are known exactly at each position, so nothing needs to be sampled.
+Rejection sampling accepts with the chance Σ min(p, q), the most that any rule can which keeps the target's
+law (Leviathan et al. 2023, corollary 3.6). The coupled rule gives some of it up, so that the text of a seed no
+longer depends on the draft. Both chances are known exactly at each position, so nothing needs to be sampled.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Coupling:
 def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
     """Returns the chance that p and q pick the same token from the same Gumbel noise.
 
-    Both pick token i exactly if no exponential clock of rate max(p_j / p_i, q_j / q_i) rings before that of i,
-    so the chance is the sum over i of 1 / Σ_j max(p_j / p_i, q_j / q_i).
+    Both pick token i exactly if no exponential clock of rate max(p_j / p_i, q_j / q_i) rings before
+    that of i, so the chance is the sum over i of 1 / Σ_j max(p_j / p_i, q_j / q_i).
 
     Args:
         p: [..., V], probabilities.

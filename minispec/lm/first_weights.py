@@ -1,9 +1,9 @@
 """First weights: where a GPT starts from.
 
-To recall whose a fact is, a transformer needs two layers that work together: one marks each token with those
-before it, one looks for the same mark (Olsson et al. 2022 call the two an induction head). From random weights
-small models find this late or never. Three things at the start make them find it within a few hundred steps,
-and cost nothing at run time:
+To recall whose a fact is, a transformer needs two layers that work together: one marks each token with
+those before it, one looks for the same mark (Olsson et al. 2022 call the two an induction head). From random
+weights small models find this late or never. Three things at the start make them find it within a few hundred
+steps, and cost nothing at run time:
 
 1. All embeddings share one direction. So queries and keys can have a part that is the same for every token,
    and rotary positions turn that part into a preference for a distance.
@@ -52,7 +52,7 @@ def draw_weights(model: nn.Module, config: GPTConfig) -> None:
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
     shared = torch.randn(config.width)
     weights = dict(model.named_parameters())
-    weights["embed_tokens.weight"] += shared * size  # [V, D]: as long as what is a token's own
+    weights["embed_tokens.weight"].add_(shared * size)  # [V, D]: as long as what is a token's own
     for layer in range(config.layers):
         q, k = (weights[f"layers.{layer}.self_attn.{name}.weight"] for name in ("q_proj", "k_proj"))
         if layer == 0:

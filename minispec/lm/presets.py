@@ -5,8 +5,8 @@ from __future__ import annotations
 from minispec.lm.recipes import Lesson, Recipe, gpt
 
 # The pair that is shipped. Twelve layers make the target many times as dear to call as its one-layer draft,
-# and so narrow a model reads six tokens nearly as fast as one. The target learns whose fact is whose from roll
-# calls, one kind of fact after the other, and only then from stories; all kinds at once took much longer.
+# and so narrow a model reads six tokens nearly as fast as one. The target learns whose fact is whose from
+# roll calls, one kind of fact after the other, and only then from stories.
 STORIES = Recipe(
     name="stories",
     corpus="stories",

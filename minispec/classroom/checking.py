@@ -1,0 +1,75 @@
+"""What notebooks call: `check` an answer, ask for a `hint`, look at the `goal`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minispec.classroom.cards import Card
+from minispec.classroom.exercise import Exercise
+from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.running import OutOfTime, one_line
+
+
+def check(key: str, answer: Any = None, strict: bool = False) -> Card:
+    """Looks at an answer and shows a card; make it the last line of a cell.
+
+    Args:
+        key: the exercise's name.
+        answer: what was written: a function or a class, without brackets.
+        strict: raise if it is not right. For tests: in a notebook the rest should still run.
+
+    Raises:
+        AssertionError: if `strict`, and the answer is not right; its text is the card's.
+    """
+    card = card_for(key, answer)
+    if strict and not card.passed:
+        raise AssertionError(card.text())
+    return card
+
+
+def card_for(key: str, answer: Any) -> Card:
+    """Returns what is said to an answer, whatever it is."""
+    exercise = exercise_named(key)
+    if exercise is None:
+        return unknown(key)
+    try:
+        finding = exercise.judge(answer)
+    except (Exception, OutOfTime, SystemExit) as error:  # somebody's code may do anything
+        return Card(
+            "wrong", exercise.title, (f"Your code could not be judged. It ended in {one_line(error)}",)
+        )
+    more = (f'There are hints: hint("{key}", 1) and hint("{key}", 2).',) if finding.verdict != "right" else ()
+    return Card(finding.verdict, exercise.title, (finding.message, *more), detail=finding.detail)
+
+
+def hint(key: str, number: int = 1) -> Card:
+    """Shows a hint; the second says more than the first."""
+    exercise = exercise_named(key)
+    if exercise is None:
+        return unknown(key)
+    if number not in (1, 2):
+        return Card("hint", exercise.title, (f"There are two hints, 1 and 2; there is no {number!s:.20}.",))
+    return Card("hint", exercise.title, (f"{number} of 2. {exercise.hints[number - 1]}",))
+
+
+def goal(key: str) -> Card:
+    """Shows what is wanted, as a picture, with difficulty and minutes."""
+    exercise = exercise_named(key)
+    if exercise is None:
+        return unknown(key)
+    dots = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
+    effort = f"Difficulty {dots} ({exercise.difficulty} of 3)"
+    return Card(
+        "goal", exercise.title, (f"{effort}, about {exercise.minutes} minutes.",), drawing=exercise.goal
+    )
+
+
+def exercise_named(key: str) -> Exercise | None:
+    """Returns the exercise of a name, or None."""
+    return next((exercise for exercise in EXERCISES if exercise.key == key), None)
+
+
+def unknown(key: str) -> Card:
+    """Returns a card that lists the exercises."""
+    names = ", ".join(exercise.key for exercise in EXERCISES)
+    return Card("wrong", "which exercise?", (f"There is no exercise {str(key)[:40]!r}. There is {names}.",))

@@ -1,0 +1,193 @@
+"""What a committed notebook must be. Each rule returns the faults that it finds, as lines.
+
+`build_notebooks.py` refuses a notebook with faults, and the tests look at those that are committed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).resolve().parent
+MOST_CODE_CELLS = 20
+MOST_LINES = 12  # of a code cell; what the reader writes, and its solution, may be longer
+MOST_EXERCISE_LINES = 30
+MOST_WORDS = 120  # of prose between two outputs
+MOST_LINE = 100  # characters; JupyterLab cuts off what is longer
+TAG = re.compile(r"[a-z]+(-[A-Za-z0-9]+)*")
+PARTS = ("**You'll do**", "**You'll learn**", "**You'll need**", "**Time**")
+MACHINE = re.compile(
+    r"(?<![\w.<])/(work|root|home|Users|tmp|private|mnt|opt)/|\b[A-Z]:\\(?!n\b)|file://"
+)
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
+DATA = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+")
+
+
+def texts(folder: Path = FOLDER) -> list[Path]:
+    """Returns the texts of all notebooks, solutions last, in order of their numbers."""
+    numbered = "[0-9][0-9]_*.py"
+    return [
+        *sorted((folder / "text").glob(numbered)),
+        *sorted((folder / "solutions").glob(numbered)),
+    ]
+
+
+def notebook_of(text: Path) -> Path:
+    """Returns the notebook that a text is paired with."""
+    folder = text.parent.parent if text.parent.name == "text" else text.parent
+    return folder / f"{text.stem}.ipynb"
+
+
+def is_solution(path: Path) -> bool:
+    """Returns whether a text or a notebook holds solutions."""
+    return "solutions" in path.parts[-2:]
+
+
+def read_text(text: Path) -> NotebookNode:
+    """Returns the cells of a text, without outputs."""
+    return jupytext.read(text, fmt="py:percent")
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """Returns a notebook with its outputs."""
+    return nbformat.read(path, as_version=4)
+
+
+def outcome_faults(notebook: NotebookNode) -> list[str]:
+    """Every code cell ran, in order, without error or warning; nothing is of this machine only."""
+    faults = []
+    for count, (name, cell) in enumerate(code_cells(notebook), start=1):
+        if cell.execution_count != count:
+            faults.append(f"{name}: execution count {cell.execution_count}, not {count}")
+        for output in cell.outputs:
+            if output.output_type == "error":
+                faults.append(f"{name}: {output.ename}: {output.evalue}")
+            elif output.get("name") == "stderr":
+                faults.append(f"{name}: on standard error: {output.text.strip()[:200]}")
+    for text in strings(notebook):
+        text = DATA.sub("", text)
+        for pattern, what in ((MACHINE, "a path of a machine"), (ADDRESS, "an address in memory")):
+            if found := pattern.search(text):
+                faults.append(f"{what}: {text[max(found.start() - 20, 0) : found.end() + 40]!r}")
+    return faults
+
+
+def metadata_faults(notebook: NotebookNode) -> list[str]:
+    """Nothing is stored that changes from run to run or from machine to machine."""
+    faults = []
+    if notebook.metadata != plain_metadata():
+        faults.append(f"metadata of the notebook: {dict(notebook.metadata)}")
+    ids = [cell.get("id") for cell in notebook.cells]
+    if len({str(name)[:2] for name in ids}) > 1 or ids != cell_ids(str(ids[0])[:2], len(ids)):
+        faults.append("cell ids are not in order")
+    for number, cell in enumerate(notebook.cells):
+        if set(cell.metadata) - {"tags"}:
+            faults.append(f"cell {number}: metadata {dict(cell.metadata)}")
+    return faults
+
+
+def shape_faults(notebook: NotebookNode) -> list[str]:
+    """It opens with what is to come, ends with a recap, and its pieces are small."""
+    first, last, code = notebook.cells[0], notebook.cells[-1], code_cells(notebook)
+    titled = re.match(r"# \d+\. \w", first.source)
+    faults = [] if titled else ["it does not open with a title, '# 2. Fill …'"]
+    faults += [f"the first cell lacks {part}" for part in PARTS if part not in first.source]
+    if last.cell_type != "markdown" or not last.source.startswith("## Recap"):
+        faults.append("it does not end with a recap")
+    if len(code) > MOST_CODE_CELLS:
+        faults.append(f"{len(code)} code cells, more than {MOST_CODE_CELLS}")
+    for name, cell in code:
+        most = MOST_EXERCISE_LINES if "exercise" in tags(cell) else MOST_LINES
+        lines = [line for line in cell.source.splitlines() if line.strip()]
+        if len(lines) > most:
+            faults.append(f"{name}: {len(lines)} lines, more than {most}")
+        if max(map(len, lines), default=0) > MOST_LINE:
+            faults.append(f"{name}: a line of more than {MOST_LINE} characters")
+    faults += [
+        f"tag {tag!r} is not like claim-A1" for tag in all_tags(notebook) if not TAG.fullmatch(tag)
+    ]
+    return faults + word_faults(notebook)
+
+
+def word_faults(notebook: NotebookNode) -> list[str]:
+    """Between two outputs stand no more words than a reader will read."""
+    faults, words, start = [], 0, 1
+    for number, cell in enumerate(notebook.cells[1:], start=1):
+        if cell.cell_type == "markdown":
+            words += len(re.findall(r"\S*\w\S*", cell.source))
+        elif cell.outputs:
+            if words > MOST_WORDS:
+                faults.append(f"cells {start} to {number}: {words} words, more than {MOST_WORDS}")
+            words, start = 0, number + 1
+    return faults
+
+
+def sync_faults(notebook: NotebookNode, text: NotebookNode) -> list[str]:
+    """The notebook and its text have the same cells, with the same tags."""
+    if len(notebook.cells) != len(text.cells):
+        return [f"{len(notebook.cells)} cells, and {len(text.cells)} in the text"]
+    pairs = enumerate(zip(notebook.cells, text.cells, strict=True))
+    return [
+        f"cell {number}: the text has another {what}"
+        for number, (ours, theirs) in pairs
+        for what, of in (("kind", kind), ("source", source), ("list of tags", tags))
+        if of(ours) != of(theirs)
+    ]
+
+
+def plain_metadata() -> dict[str, Any]:
+    """Returns what every notebook says about itself: no version, no path."""
+    return {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+
+
+def cell_ids(number: str, count: int) -> list[str]:
+    """Returns the ids of a notebook's cells: 02-00, 02-01, …"""
+    return [f"{number}-{index:02}" for index in range(count)]
+
+
+def code_cells(notebook: NotebookNode) -> list[tuple[str, NotebookNode]]:
+    """Returns all code cells, each with a name for people."""
+    numbered = enumerate(notebook.cells)
+    return [(f"cell {number}", cell) for number, cell in numbered if cell.cell_type == "code"]
+
+
+def kind(cell: NotebookNode) -> str:
+    """Returns whether a cell is code or markdown."""
+    return cell.cell_type
+
+
+def source(cell: NotebookNode) -> str:
+    """Returns what stands in a cell."""
+    return cell.source.strip()
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """Returns a cell's tags."""
+    return list(cell.metadata.get("tags", []))
+
+
+def all_tags(notebook: NotebookNode) -> list[str]:
+    """Returns the tags of all cells."""
+    return [tag for cell in notebook.cells for tag in tags(cell)]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yields every text in a notebook but its images."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if not str(key).startswith("image/"):
+                yield from strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from strings(part)

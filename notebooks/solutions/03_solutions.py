@@ -1,0 +1,19 @@
+# %% [markdown]
+# # 3. Solutions: train two models
+
+# %%
+from minispec.classroom import check
+
+# %% [markdown]
+# ## Measure how far two laws are apart
+#
+# What p has more than q in some places, it has less in others, so each difference is counted twice
+# in the sum. Half of it is the share of draws that must differ.
+
+
+# %% tags=["exercise"]
+def total_variation(p, q):
+    return (p - q).abs().sum() / 2
+
+
+check("total-variation", total_variation, strict=True)

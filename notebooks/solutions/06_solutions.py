@@ -1,0 +1,52 @@
+# %% [markdown]
+# # 6. Solutions: verify by rejection
+
+# %%
+import torch
+
+from minispec import Verdict
+from minispec.classroom import check
+
+# %% [markdown]
+# ## Write the residual
+#
+# What q was short of is the positive part of p − q; divided by its sum it is a law. Where p = q it
+# is empty, and p is as good as anything, because nothing is rejected there.
+
+
+# %% tags=["exercise"]
+def residual(p, q):
+    short = (p - q).clamp(min=0)
+    return short / short.sum() if short.sum() > 0 else p
+
+
+check("residual", residual, strict=True)
+
+# %% [markdown]
+# ## Write the verifier
+#
+# Each place is tested with chance min(1, p/q), but only in rows that have kept everything before
+# it. Then each row draws once: from the residual where it rejected, else from the last p.
+
+
+# %% tags=["exercise"]
+def my_verifier(draft, target_probs, rng):
+    p, q = target_probs.double(), draft.probs.double()
+    rows = range(len(p))
+    accepted = torch.zeros(len(p), dtype=torch.long)
+    testing = draft.lengths > 0
+    for i in range(draft.k):
+        x = draft.tokens[:, i, None]  # [B, 1]
+        ratio = (p[:, i].gather(1, x) / q[:, i].gather(1, x))[:, 0]
+        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), live=testing)
+        accepted += kept
+        testing = kept & (i + 1 < draft.lengths)
+
+    laws = []
+    for b, a in zip(rows, accepted.tolist(), strict=True):
+        rejected = a < draft.lengths[b]
+        laws.append(residual(p[b, a], q[b, a]) if rejected else p[b, a])
+    return Verdict(accepted, rng.categorical(torch.stack(laws)))
+
+
+check("write-the-verifier", my_verifier, strict=True)

@@ -1,0 +1,37 @@
+# %% [markdown]
+# # 9. Solutions: prove it
+
+# %%
+import torch
+
+from minispec import Draft, SeededRng
+from minispec.classroom import check
+
+# %% [markdown]
+# ## Write a test that finds bugs
+#
+# Two drafted tokens from laws that differ by place, and many rows. What comes first, second where
+# something was kept, and third where all was kept must each have the target's law, up to the wobble
+# of so many samples.
+
+
+# %% tags=["exercise"]
+def my_test(verifier):
+    p = torch.tensor([[3, 2, 1], [1, 1, 4], [2, 3, 1]]).double() / 6  # of tokens 1, 2 and 3
+    q = torch.tensor([[1, 1, 4], [3, 1, 2]]).double() / 6
+    rows, rng = 20_000, SeededRng(1)
+    probs = q.expand(rows, 2, 3)
+    tokens = torch.stack([rng.categorical(probs[:, i]) for i in range(2)], 1)
+    verdict = verifier(Draft(tokens, probs), p.expand(rows, 3, 3), rng)
+
+    text = torch.cat([tokens, tokens[:, :1]], 1)  # [B, 3]; behind verdict.token it means nothing
+    text[torch.arange(rows), verdict.accepted] = verdict.token
+    for place in range(3):
+        said = text[verdict.accepted >= place, place]
+        share = torch.bincount(said, minlength=3) / len(said)
+        if (share - p[place]).abs().max() > 5 * 0.5 / len(said) ** 0.5:
+            return False
+    return True
+
+
+check("write-a-test", my_test, strict=True)

@@ -1,0 +1,349 @@
+# %% [markdown]
+# # 11. Map the field
+#
+# **You'll do**: try the other things that make decoding fast, next to the one you know, and decode
+# with a drafter that has no model at all.
+#
+# **You'll learn**: what each lever pulls at, which of them change the text, and where speculative
+# decoding stands among them.
+#
+# **You'll need**: notebooks 2, 6 and 8.
+#
+# **Time**: 35 minutes, and a few seconds of computing.
+
+# %%
+from dataclasses import replace
+
+import torch
+
+import minispec
+from minispec.classroom import check, goal, hint, predict
+
+pair = minispec.load_pair("stories")
+target, draft = pair.target, pair.draft
+prompt = pair.tokenizer.encode(pair.walkthrough)
+greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)
+settings = dict(max_new_tokens=40, warp=greedy, rng=rng)
+speculative = settings | dict(k=4, verifier=minispec.verify_greedy)
+alone = [token for (token,) in minispec.generate(target, [prompt], **settings)]
+print(pair.walkthrough, "…", pair.tokenizer.decode(alone))
+
+# %% [markdown]
+# A token takes the time of reading all weights and all keys and values, and of some arithmetic.
+# Each lever below makes one of these smaller, or shares it among more tokens.
+#
+# ## Grouped-query attention: a smaller cache
+#
+# Several query heads share one head of keys and values. This is a choice made before training.
+# Nothing else in the method notices: the cache only gets smaller.
+
+# %% tags=["claim-C8", "nbval-check-output"]
+from minispec.evidence.theory import kv_cache_bytes
+
+sizes = dict(vocab_size=32_000, layers=32, width=4096, heads=32, ffn=11_008, max_length=4096)
+for kv_heads in (32, 8, 1):
+    config = minispec.GPTConfig(kv_heads=kv_heads, **sizes)
+    size = kv_cache_bytes(config, tokens=4096, dtype_bytes=2)
+    print(f"{kv_heads:2} key heads for 32 query heads: {size / 2**20:6.0f} MiB a text")
+for kv_heads in (4, 2, 1):  # the formula says what a cache really takes
+    config = replace(draft.config, width=32, heads=4, kv_heads=kv_heads)
+    cache = minispec.GPT(config).new_cache(rows=1)
+    assert cache.bytes == kv_cache_bytes(config, tokens=config.max_length)
+
+# %% [markdown]
+# ## Fused kernels: fewer trips to memory
+#
+# Written out, attention makes a table of scores, one for each pair of places, and reads it again. A
+# fused kernel such as FlashAttention never writes that table. It computes the same thing, up to
+# rounding.
+
+# %% tags=["claim-C8"]
+from torch.nn.functional import scaled_dot_product_attention
+
+from minispec.lm.model import attention_written_out
+
+generator = torch.Generator().manual_seed(0)
+q = torch.randn(1, 4, 64, 16, generator=generator)  # [B, heads, n, head_dim]
+k, v = torch.randn(2, 1, 2, 64, 16, generator=generator)  # [B, kv_heads, n, head_dim] each
+fused = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+written_out = attention_written_out(q, k, v)
+torch.testing.assert_close(fused, written_out, rtol=0, atol=1e-5)
+print("largest difference below 1e-5:", bool((fused - written_out).abs().max() < 1e-5))
+
+# %% [markdown]
+# minispec decodes with PyTorch's fused attention, and trains with the written-out one. Another
+# kernel trick is a CUDA graph. A forward launches hundreds of small kernels, and a graph replays
+# them all with one call. It wants fixed shapes, so engines record one graph for a width of K + 1.
+# That is not built here yet.
+#
+# ## Quantization: fewer bytes per weight
+#
+# Weights of 8 or 4 bits are read faster than weights of 32. For a *target* that is another model,
+# with another law. For a *draft* it is harmless: it can only guess worse. Here the draft's weights
+# are rounded to so many bits.
+
+# %% tags=["claim-E5"]
+from copy import deepcopy
+
+
+def rounded(model, bits):
+    """Returns a copy whose matrices have 2^bits - 1 levels per row."""
+    copy = deepcopy(model)
+    for w in copy.parameters():
+        if w.dim() == 2:
+            step = w.data.abs().amax(1, keepdim=True) / (2 ** (bits - 1) - 1)
+            w.data = (w.data / step).round() * step
+    return copy
+
+
+# %% tags=["claim-E5"]
+from minispec.evidence.bench import bench_prompts, measure_acceptance
+
+prompts, rates = bench_prompts(pair)[:4], {}
+for bits in (32, 8, 4, 3, 2):
+    lighter = draft if bits == 32 else rounded(draft, bits)
+    trace = minispec.record(target, minispec.ModelDrafter(lighter), [prompt], **speculative)
+    rates[bits] = measure_acceptance(replace(pair, draft=lighter), prompts).statistics().acceptance
+    print(f"{bits:2} bits: {draft.parameters_count * bits // 8:7,} bytes, α = {rates[bits]:.2f}")
+    assert trace.tokens() == alone  # whatever the draft
+assert rates[2] < rates[32]
+
+# %% [markdown]
+# (The rounded weights are still computed with as 32-bit numbers. This shows what the rounding does
+# to α, and not yet what 8-bit kernels do to c.)
+#
+# ## Batching: one reading for many texts
+#
+# Engines put many requests into one forward, and let new ones in whenever one ends.
+
+# %% tags=["predict"]
+predict(
+    "large-batch",
+    {
+        "a": "both grow",
+        "b": "tokens a second grow, the gain shrinks",
+        "c": "both shrink",
+    },
+    guess=None,
+)
+
+# %% [markdown]
+# Take the model and the chip of notebook 1: how long can a forward over so many positions take at
+# least? A text alone brings 1 position, with a draft of 4 it brings 5.
+
+# %% tags=["misleads-batch", "claim-B4", "nbval-check-output"]
+from minispec.evidence.theory import Hardware, forward_cost
+
+chip = Hardware("1 TB/s, 100 TFLOP/s", bandwidth=1e12, arithmetic=100e12)
+ratios = {}
+for rows in (1, 8, 64, 256):
+    one, five = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
+    ratios[rows] = five / one
+    print(
+        f"{rows:3} texts: {rows / one:6.0f} tokens a second; checking 5 takes {five / one:.1f} steps"
+    )
+assert ratios[1] == 1 and ratios[256] > 4.9
+assert list(ratios.values()) == sorted(ratios.values())
+
+# %% [markdown]
+# The batch uses up the free arithmetic, and then a drafted position costs what any position costs.
+# Notebook 10 shows the same, measured.
+#
+# ## Drafting without a draft model
+#
+# Texts repeat themselves: names, code, quotations. A drafter can look up what followed the last two
+# tokens before, and propose it again. No model, no training, no draft cache.
+
+# %% tags=["predict"]
+predict(
+    "look-up-lossless",
+    {
+        "a": "no: without a model there is no q",
+        "b": "only at temperature 0",
+        "c": "yes: q is one-hot at what it proposes",
+    },
+    guess=None,
+)
+
+# %% [markdown]
+# By hand, with the three tokens of notebook 6. The look-up proposes c, and was certain to. The kept
+# part and the rest must add up to p.
+
+# %% tags=["claim-D2", "nbval-check-output"]
+from fractions import Fraction
+
+from minispec.decoding.verify import residual
+
+p, q = torch.tensor([3, 2, 1]).double() / 6, torch.tensor([0, 0, 1]).double()
+kept = torch.minimum(p, q)  # accepted with chance p(c)
+corrected = (1 - kept.sum()) * residual(p, q)
+for name, law in (("kept", kept), ("corrected", corrected), ("together", kept + corrected)):
+    print(f"{name:>9}:", *(Fraction(x).limit_denominator(12) for x in law.tolist()))
+torch.testing.assert_close(kept + corrected, p)
+
+# %% [markdown]
+# ## Exercise
+#
+# Write that drafter; about 20 lines will do. A drafter is anything with `start`, `propose` and
+# `commit`. If you are stuck: `hint("look-up-drafter", 1)`, and then 2.
+
+# %%
+goal("look-up-drafter")
+
+
+# %% tags=["exercise"]
+class LookUpDrafter:
+    """Proposes what followed the last two tokens when they last stood in the text."""
+
+    cache_lengths = None  # there is no cache
+
+    def __init__(self, vocab_size):
+        self.vocab_size = vocab_size
+
+    def start(self, prompts):
+        """Begins a run. Takes the prompts: lists of ids, one per row."""
+        raise NotImplementedError
+
+    def propose(self, pending, k, warp, rng):
+        """Returns Draft(tokens [B, k], laws [B, k, V], lengths [B]).
+
+        Row b proposes lengths[b] tokens: those that followed the latest earlier place with its
+        last two tokens, at most k; perhaps none.
+        """
+        raise NotImplementedError
+
+    def commit(self, round):
+        """Takes what was gained: round.emitted[b] is a tuple of ids for row b."""
+        raise NotImplementedError
+
+
+check("look-up-drafter", LookUpDrafter)
+
+# %% [markdown]
+# Here is ours on the story, so that you can go on whether or not yours is done. The loop, the
+# verifier and the rollback are the ones you know.
+
+# %% tags=["claim-D2"]
+from minispec.classroom.exercises.look_up_drafters import LookUpDrafter as OurDrafter
+from minispec.show.plots.coloured import coloured_text
+
+look_up = OurDrafter(target.vocab_size)
+looked_up = minispec.record(target, look_up, [prompt], **speculative)
+counts = looked_up.statistics()
+print(f"{counts.emitted} tokens in {counts.target_calls} target calls;", end=" ")
+print(f"{counts.accepted} of {counts.drafted} guesses kept")
+assert looked_up.tokens() == alone and counts.accepted > 0
+assert all(r.draft_cache is None for r in looked_up.rounds)
+words = [pair.tokenizer.piece(token) for token in range(target.vocab_size)]
+coloured_text(looked_up, words)
+
+# %% [markdown]
+# ## One model or two?
+
+# %% tags=["predict"]
+predict(
+    "no-draft-model",
+    {
+        "a": "no: the target guesses for itself",
+        "b": "yes: a guess is a guess",
+        "c": "only the last guess of a round",
+    },
+    guess=None,
+)
+
+# %% [markdown]
+# One reads that speculation happens "within a single forward pass". That describes *self-drafting*,
+# where the target guesses by itself. With a separate draft model there are K small passes before
+# the large one. Count the forwards of a round.
+
+
+# %% tags=["misleads-single-pass", "claim-D2"]
+def forwards(drafter):
+    """Returns the forwards of one round: which model, and how many tokens it reads."""
+    seen, names = [], {target: "target", draft: "draft"}
+    note = lambda model, given, _: seen.append((names[model], given[0].shape[1]))  # noqa: E731
+    hooks = [model.register_forward_hook(note) for model in names]
+    next(minispec.speculate(target, drafter, [prompt], **speculative))
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+# %% tags=["misleads-single-pass"]
+two, one = forwards(minispec.ModelDrafter(draft)), forwards(look_up)
+print("with a draft model:", *(f"{name} reads {n};" for name, n in two))
+print("with a look-up:    ", *(f"{name} reads {n};" for name, n in one))
+assert [name for name, _ in two] == ["draft"] * 4 + ["target"]
+assert [name for name, _ in one] == ["target"]
+
+# %% [markdown]
+# A separate draft model must also share the target's vocabulary: token 17 has to mean the same to
+# both. If it does not, the loop refuses.
+
+# %% tags=["claim-E4", "nbval-check-output"]
+stranger = minispec.GPT(replace(draft.config, vocab_size=99))
+try:
+    next(minispec.speculate(target, minispec.ModelDrafter(stranger), [prompt], **speculative))
+except ValueError as error:
+    print(str(error).replace(str(target.vocab_size), "V"))
+else:
+    raise AssertionError("it should have refused")
+
+# %% [markdown]
+# ## Streaming
+#
+# None of this keeps text from being shown as it comes. It comes in pieces of several tokens.
+
+# %% tags=["claim-C8"]
+rounds = minispec.speculate(target, minispec.ModelDrafter(draft), [prompt], **speculative)
+pieces = list(minispec.stream(rounds, pair.tokenizer))
+print(*pieces, sep=" | ")
+assert "".join(pieces) == pair.tokenizer.decode(alone) and len(pieces) < len(alone)
+
+# %% [markdown]
+# ## The map
+#
+# | lever | what gets smaller | the text's law | in minispec |
+# |---|---|---|---|
+# | key-value cache | positions computed again | the same | notebook 2 |
+# | grouped-query attention | keys and values | a model trained that way | in the model |
+# | fused attention | trips to memory | the same, up to rounding | PyTorch's |
+# | CUDA graphs | launches of kernels | the same | not built yet |
+# | quantized target | bytes per weight | another one | not built yet |
+# | quantized draft | c | the same | rounding only, above |
+# | batching | readings of weights per text | the same | fixed batches; new texts joining: not built yet |
+# | draft model | target calls per token | the same | notebooks 4 to 10 |
+# | look-up of n-grams | the same, and no draft model | the same | the exercise |
+# | early exit: the target's first layers guess | the same, and one shared cache | the same | not built yet |
+# | extra heads that guess (Medusa, EAGLE) | the same, and c | the same if verified as here | not built yet |
+# | trees: several guesses for a place | target calls per token | the same, by a larger rule | not built yet |
+#
+# Levers add up, up to a point. A quantized target is read faster, so a draft that was cheap beside
+# it is less so: c rises. A large batch and a draft want the same spare arithmetic.
+#
+# ## What engines do
+#
+# - vLLM serves many requests at once. It speculates with draft models, with EAGLE and other heads,
+#   and with look-up of n-grams. Its documentation recommends speculation for light and medium load.
+#   Its developers have measured losses at high load.
+# - Hugging Face transformers calls it assisted generation: a draft model, look-up in the prompt, or
+#   an early exit of the target. It also has a way around different tokenizers, by going through
+#   text.
+# - llama.cpp combines quantized targets with quantized drafts, on laptops.
+#
+# Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)
+#
+# When you read a speed-up, ask: which batch, which machine, which text, against how fast a target
+# alone? And: the same law, or another one? Some rules accept what is likely enough. They are
+# faster, and they change the law. Notebook 9 finds that out.
+#
+# ## Recap
+#
+# - Grouped heads, fused kernels, quantization, batching and speculation pull at different things.
+# - A quantized or a bad draft changes the speed. A quantized target changes the text.
+# - Anything may draft, a model or a look-up, as long as it says from which law. Without a model
+#   that law is one-hot.
+# - With a separate draft, a round is K small passes and a large one. Self-drafting needs one model.
+#
+# This was the last notebook. Next: take a drafter of your own, put it into the loop, and measure it
+# as in notebook 10.

@@ -1,0 +1,268 @@
+"""Exercises: stubs are blank, solutions pass, wrong answers are recognised, other right answers pass too."""
+
+import ast
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+import minispec
+from minispec.classroom import check, goal, hint
+from minispec.classroom.buggy import rule_with
+from minispec.classroom.exercises import EXERCISES
+
+sys.path.insert(0, str(Path(__file__).parent))
+from variants import VARIANTS  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+KEYS = [exercise.key for exercise in EXERCISES]
+WRONG = [(exercise, wrong) for exercise in EXERCISES for wrong in exercise.wrong]
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=KEYS)
+
+
+def defined(source):
+    """Runs a source that defines one thing; returns it."""
+    space = {**vars(minispec), "torch": torch}
+    exec(compile(source, "cell", "exec"), space)
+    (name,) = (node.name for node in ast.parse(source).body if hasattr(node, "name"))
+    return space[name]
+
+
+def solutions():
+    """Returns all solution cells: key and source."""
+    found = []
+    for path in sorted((FOLDER / "solutions").glob("*_solutions.py")):
+        for cell in re.split(r"^# %%.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            if key := re.search(r'^check\("([\w-]+)", (\w+), strict=True\)\s*\Z', cell, re.MULTILINE):
+                found.append((key[1], path, cell))
+    return found
+
+
+SOLUTIONS = solutions()
+
+
+def test_there_are_fourteen_in_the_order_of_the_notebooks():
+    """Keys are unique, and every notebook has at least one."""
+    assert len(EXERCISES) == 14 and len(set(KEYS)) == 14
+    numbers = [exercise.notebook for exercise in EXERCISES]
+    assert numbers == sorted(numbers) and set(numbers) == set(range(1, 12))
+
+
+@each
+def test_each_is_complete(exercise):
+    """Two different hints, a drawing, at least three wrong answers with messages of their own."""
+    assert exercise.difficulty in (1, 2, 3) and 1 <= exercise.minutes <= 30
+    assert exercise.hints[0] != exercise.hints[1] and min(map(len, exercise.hints)) > 20
+    assert exercise.goal.lines and exercise.goal.note
+    assert len(exercise.wrong) >= 3
+    assert len({wrong.message for wrong in exercise.wrong}) == len(exercise.wrong)
+    assert max(len(line) for line in exercise.stub.splitlines()) <= 100
+
+
+@each
+def test_the_stub_is_blank(exercise):
+    """The stub runs as it stands, and its card says that nothing is there yet; strict raises."""
+    card = check(exercise.key, defined(exercise.stub))
+    assert card.kind == "blank" and "nothing" in card.text()
+    with pytest.raises(AssertionError, match="Still blank"):
+        check(exercise.key, defined(exercise.stub), strict=True)
+
+
+def test_every_exercise_has_a_solution_in_its_notebook():
+    """One solution each, in the file of the notebook's number, under the stub's name and arguments."""
+    assert Counter(key for key, _, _ in SOLUTIONS) == Counter(KEYS)
+    for key, path, cell in SOLUTIONS:
+        exercise = EXERCISES[KEYS.index(key)]
+        assert int(path.name[:2]) == exercise.notebook
+        assert signature(cell) == signature(exercise.stub)
+
+
+def signature(source):
+    """Returns the name of what is defined, and its arguments if it is a function."""
+    node = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return node.name, ast.unparse(node.args) if isinstance(node, ast.FunctionDef) else ""
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path, _ in SOLUTIONS}), ids=lambda path: path.stem)
+def test_every_solution_passes(path):
+    """The file of solutions runs to its end; every check in it is strict."""
+    source = path.read_text(encoding="utf-8")
+    assert len(re.findall(r"^check\(", source, re.MULTILINE)) == source.count(", strict=True)\n")
+    exec(compile(source, str(path), "exec"), {})
+
+
+@each
+def test_a_right_answer_written_another_way_passes(exercise):
+    """Judged is what it does, not how it is written."""
+    card = check(exercise.key, VARIANTS[exercise.key], strict=True)
+    assert card.passed and card.kind == "right" and exercise.praise in card.text()
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.key}-{w.name}" for e, w in WRONG])
+def test_a_wrong_answer_gets_its_message(exercise, wrong):
+    """Each typical wrong answer is recognised, told what is wrong, and shown a counterexample."""
+    finding = exercise.judge(wrong.answer)
+    assert finding.verdict == "wrong"
+    assert (finding.recognised, finding.message) == (wrong.name, wrong.message)
+    assert finding.detail
+
+
+def test_a_card_says_it_all():
+    """Message, counterexample, and where the hints are; strict raises the same text."""
+    exercise = EXERCISES[KEYS.index("residual")]
+    for wrong in exercise.wrong:
+        card = check("residual", wrong.answer)
+        assert card.kind == "wrong" and card.text().startswith("✗ Not yet: Write the residual")
+        assert wrong.message in card.text() and 'hint("residual", 1)' in card.text()
+        assert "should be" in card.text() and "came out" in card.html()
+        with pytest.raises(AssertionError, match="Not yet: Write the residual"):
+            check("residual", wrong.answer, strict=True)
+
+
+BROKEN = {
+    "raises": lambda *_: 1 / 0,
+    "returns None": lambda *_: [None][0],
+    "returns ...": lambda *_: ...,
+    "returns a text": lambda *_: "yes",
+    "returns a nested list": lambda *_: [[1, [2]], "x"],
+    "returns a tensor of odd shape": lambda *_: torch.zeros(2, 3, 5, 7),
+    "returns NaN": lambda *_: float("nan"),
+    "returns a type": lambda *_: int,
+    "takes no arguments": lambda: 1,
+    "exits": lambda *_: sys.exit(3),
+    "not callable": 7,
+    "nothing": None,
+    "dots": ...,
+    "a class": dict,
+}
+
+
+@each
+@pytest.mark.parametrize("name", BROKEN)
+def test_no_answer_whatever_raises(exercise, name):
+    """Whatever a student hands in, there is a card, and it is not ✓."""
+    card = check(exercise.key, BROKEN[name])
+    assert not card.passed and card.paragraphs and card.paragraphs[0]
+    assert "could not be judged" not in card.text()
+    assert "<" not in re.sub(r"</?(div|b|pre|table|tr|td|th)( [^<>]*)?>", "", card.html())
+
+
+def test_a_card_says_where_an_answer_raised():
+    """The exception, the line's number, and the line."""
+    source = "def best_k(alpha, c, most):\n    rows = [1]\n    return rows[most + 1]\n"
+    card = check("choose-k", defined(source))
+    assert "IndexError" in card.text() and "line 3 of your function" in card.text()
+    assert "best_k(0.0, 0.2, 1)" in card.detail
+
+
+def test_an_answer_that_changes_its_input_is_told():
+    """Appending to the list that was handed in spoils it for the caller."""
+
+    def appends(model, prompt, n):
+        start = len(prompt)
+        for _ in range(n):
+            prompt.append(int(model(torch.tensor([prompt]))[0, -1].argmax()))
+        return prompt[start:]
+
+    card = check("continue-greedily", appends)
+    assert not card.passed and "changed the input" in card.text()
+
+
+def test_a_loop_without_an_end_is_stopped(monkeypatch):
+    """Where models count their calls they stop it; else the time is over."""
+    monkeypatch.setattr("minispec.classroom.judging.time_limit", lambda: LIMIT(0.2))
+
+    def for_ever(alpha, c, most):
+        while True:
+            try:
+                time.sleep(0.01)
+            except Exception:
+                pass
+
+    def drafts_for_ever(parts, prompt, k, n):
+        parts.prefill(prompt)
+        while True:
+            parts.score(prompt[-1], parts.draft(prompt[-1], k))
+            parts.rollback(len(prompt) - 1)
+
+    assert "had not come to an end" in check("choose-k", for_ever).text()
+    assert "does the loop end?" in check("write-the-loop", drafts_for_ever).text()
+
+
+from minispec.classroom.running import time_limit as LIMIT  # noqa: E402
+
+
+def test_wrong_in_a_way_that_nobody_foresaw():
+    """The smallest counterexample is shown, with what should be and what came out."""
+    card = check("verify-greedily", lambda drafted, best: (0, 0))
+    assert "smallest case" in card.text()
+    assert "verify_greedily([], [1])\n  should be: (0, 1)\n  came out:  (0, 0)" in card.detail
+
+
+@pytest.mark.slow
+def test_a_verifier_with_chance_of_its_own_is_sampled():
+    """A rule that draws from torch itself is judged too, right or wrong."""
+
+    def own_chance(draft, target_probs, rng):
+        seed = int(torch.randint(2**31, ()))
+        return minispec.verify_rejection(draft, target_probs, minispec.SeededRng(seed))
+
+    assert check("write-the-verifier", own_chance).passed
+
+
+def test_the_verifiers_card_shows_counterexample_and_damage():
+    """What `check_verifier` found stands on the card."""
+    card = check("write-the-verifier", rule_with("correction-from-p"))
+    assert "p of token 1" in card.detail and "damage: total variation 0.25" in card.detail
+
+
+def test_a_test_is_scored_bug_by_bug():
+    """The card lists all bugs, found and missed, and false alarms at right rules."""
+    card = check("write-a-test", VARIANTS["write-a-test"])
+    assert re.search(r"bugs found: [678] of 8, false alarms: 0 of 3", card.detail)
+    assert card.detail.count("✓ found") + card.detail.count("– missed") == 8
+    alarm = check("write-a-test", lambda verifier: verifier is minispec.verify_rejection)
+    assert "alarm at a right rule: the coupled rule" in alarm.detail and not alarm.passed
+
+
+def test_looking_at_bugs_leaves_the_shipped_code_alone():
+    """The rules with bugs are copies."""
+    before = minispec.verify_rejection.__code__, minispec.verify_rejection.__globals__["residual"]
+    check("write-a-test", lambda verifier: True)
+    assert before == (
+        minispec.verify_rejection.__code__,
+        minispec.verify_rejection.__globals__["residual"],
+    )
+
+
+@each
+def test_hints_and_goal(exercise):
+    """Two hints in turn, and a goal in HTML and text, with difficulty and minutes."""
+    assert exercise.hints[0] in hint(exercise.key).text()
+    assert exercise.hints[1] in hint(exercise.key, 2).text() and "2 of 2" in hint(exercise.key, 2).text()
+    assert "two hints" in hint(exercise.key, 3).text()
+    bundle = goal(exercise.key)._repr_mimebundle_()
+    assert "<table" in bundle["text/html"] and exercise.goal.note in bundle["text/plain"]
+    assert f"about {exercise.minutes} minutes" in bundle["text/plain"]
+
+
+def test_an_unknown_exercise_lists_the_known_ones():
+    """A typing error in a key stops nothing."""
+    for card in (check("no-such"), hint("no-such"), goal("no-such")):
+        assert "cache-bytes" in card.text() and not card.passed
+    with pytest.raises(AssertionError, match="no exercise"):
+        check("no-such", strict=True)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "text").glob("*.py")), ids=lambda path: path.stem)
+def test_notebooks_start_from_the_stubs(path):
+    """Each exercise of a notebook stands in it, stub and check, word by word."""
+    text = path.read_text(encoding="utf-8")
+    for exercise in EXERCISES:
+        if exercise.notebook == int(path.name[:2]):
+            assert exercise.stub in text, exercise.key
+            assert f'check("{exercise.key}", ' in text and f'goal("{exercise.key}")' in text

@@ -1,0 +1,150 @@
+"""Predictions: they never stop a notebook, and each wrong belief gets its own reply."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from minispec.classroom.predict import predict
+from minispec.classroom.question import Choice, Question
+from minispec.classroom.questions import MISCONCEPTIONS, QUESTIONS, question_named, questions_of
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "text"
+WITH_CHOICES = [q for q in QUESTIONS if not q.numeric]
+WITH_NUMBERS = [q for q in QUESTIONS if q.numeric]
+
+
+def names(questions):
+    return [question.key for question in questions]
+
+
+def test_keys_are_unique_and_every_notebook_has_two():
+    """There are at least 24 questions, at least two for each of the notebooks 1 to 11."""
+    assert max(Counter(names(QUESTIONS)).values()) == 1
+    assert len(QUESTIONS) >= 24
+    assert {n: len(questions_of(n)) for n in range(1, 12) if len(questions_of(n)) < 2} == {}
+    assert [q.notebook for q in QUESTIONS] == sorted(q.notebook for q in QUESTIONS)
+
+
+def test_every_misconception_is_somebodys_choice():
+    """What is commonly believed and not so stands behind some wrong choice."""
+    beliefs = {choice.belief for q in WITH_CHOICES for choice in q.choices.values()}
+    assert len(MISCONCEPTIONS) == 8 and set(MISCONCEPTIONS) <= beliefs
+
+
+def test_right_answers_are_not_always_in_the_same_place():
+    """No letter is right more than half of the time."""
+    right = Counter(letter for q in WITH_CHOICES for letter, c in q.choices.items() if c.right)
+    assert set(right) == {"a", "b", "c"} and max(right.values()) <= len(WITH_CHOICES) / 2
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=names(QUESTIONS))
+def test_an_unanswered_question_invites(question):
+    """Without a guess the card asks, lists the choices, and gives nothing away."""
+    prediction = predict(question.key)
+    assert prediction.guess is None and prediction.right is None and prediction.value is None
+    for text in (str(prediction), prediction._repr_mimebundle_()["text/html"]):
+        assert "Predict" in text and "guess=" in text
+    assert prediction.card.choices == tuple((letter, c.text) for letter, c in question.choices.items())
+    assert not any(choice.reply in str(prediction) for choice in question.choices.values())
+
+
+@pytest.mark.parametrize("question", WITH_CHOICES, ids=names(WITH_CHOICES))
+def test_each_choice_has_its_reply(question):
+    """Each choice is answered with its own reply, the right one with ✓ and all others with ✗."""
+    replies = [choice.reply for choice in question.choices.values()]
+    assert len(set(replies)) == len(replies)
+    for letter, choice in question.choices.items():
+        prediction = predict(question.key, guess=f" {letter.upper()} ")
+        assert prediction.guess == letter and prediction.choice == choice.text
+        assert prediction.right is choice.right
+        assert str(prediction).startswith("✓ Right" if choice.right else "✗ Not yet")
+        assert choice.reply in str(prediction)
+
+
+@pytest.mark.parametrize("question", WITH_NUMBERS, ids=names(WITH_NUMBERS))
+def test_each_slip_has_its_reply(question):
+    """A typical wrong number gets its own reply; the right one gets ✓; any other is told the answer."""
+    truth = question.answer if question.answer is not None else 7.0
+    replies = [slip.reply for slip in question.slips]
+    assert len(set(replies)) >= len({slip.belief for slip in question.slips})
+    for slip in question.slips:
+        prediction = predict(question.key, guess=slip.number).against(truth)
+        assert prediction.right is False and slip.reply in str(prediction)
+    exact = predict(question.key, guess=str(truth)).against(truth)
+    assert exact.right and exact.value == truth and str(exact).startswith("✓ Right")
+    far = predict(question.key, guess=1000 * truth + 1).against(truth)
+    assert far.right is False and f"{truth:.4g}" in str(far) and "you said more" in str(far)
+
+
+@pytest.mark.parametrize("guess", ["z", "", 7, -1, True, float("nan"), ["a"], {}, object, "ab", b"a"])
+def test_a_guess_that_is_no_choice_is_told_what_would_be_one(guess):
+    """Nothing that a student types raises."""
+    for key in ("bad-draft", "draft-forwards"):
+        prediction = predict(key, guess=guess)
+        if prediction.guess is None:
+            assert "no possible guess" in str(prediction) and str(prediction).startswith("? Predict")
+            assert prediction.right is None
+    assert predict("bad-draft", guess=guess).guess is None
+
+
+def test_a_measured_number_is_compared_later():
+    """A question without an answer of its own notes the guess, and compares when the number is there."""
+    prediction = predict("target-calls", guess=30)
+    assert "Noted" in str(prediction) and prediction.right is None and prediction.value == 30
+    assert "as many as tokens" in str(prediction.against(12, {30: "as many as tokens"}))
+    assert prediction.against(31).right  # within a tenth
+    assert "It is 12 target calls" in str(predict("target-calls").against(12))
+
+
+def test_choices_are_shown_as_the_notebook_has_them():
+    """What stands in the cell is what the card shows; replies go by letter."""
+    prediction = predict("bad-draft", {"a": "worse", "b": "shorter", "c": "slower"}, guess="a")
+    assert "You said a: worse" in str(prediction) and question_named("bad-draft").choices["a"].reply in str(
+        prediction
+    )
+    assert predict("bad-draft", {"a": "worse"}, guess="c").guess == "c"  # a damaged cell still runs
+
+
+def test_html_is_escaped_and_needs_no_style_sheet():
+    """What is typed cannot become HTML, and the card has its own ink and background."""
+    html = predict("bad-draft", guess="<b>&")._repr_mimebundle_()["text/html"]
+    assert "<b>&" not in html and "&lt;b&gt;&amp;" in html
+    assert "background:#ffffff;color:#1a1a1a" in html and "<style" not in html and "<script" not in html
+
+
+def test_an_unknown_key_is_an_authors_error():
+    """The message lists the keys."""
+    with pytest.raises(ValueError, match="bad-draft"):
+        predict("no-such-question")
+
+
+def test_a_question_checks_itself():
+    """Exactly one choice is right, and a number has a unit."""
+    with pytest.raises(ValueError, match="exactly one right"):
+        Question("k", 1, "?", {"a": Choice("x", "y"), "b": Choice("x", "y")})
+    with pytest.raises(ValueError, match="unit"):
+        Question("k", 1, "?")
+
+
+def calls_in(text):
+    """Returns the `predict(…)` calls of a notebook's text: key, and choices as they stand there."""
+    found = []
+    for start in (match.start() for match in re.finditer(r"^(?:\w+ = )?predict\(", text, re.MULTILINE)):
+        cell = text[start:].split("\n# %%")[0]
+        key = re.search(r'predict\(\s*"([\w-]+)"', cell)
+        choices = dict(re.findall(r'^\s+"([a-z])": "(.*)",$', cell, re.MULTILINE))
+        found.append((key[1], choices))
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.py")), ids=lambda path: path.stem)
+def test_notebooks_ask_what_is_asked_here(path):
+    """A notebook asks its own questions, at least two, with the choices of the data, and no answer."""
+    text = path.read_text(encoding="utf-8")
+    calls = calls_in(text)
+    assert {key for key, _ in calls} == set(names(questions_of(int(path.name[:2]))))
+    for key, choices in calls:
+        assert choices == {letter: choice.text for letter, choice in question_named(key).choices.items()}
+    assert len(re.findall(r"guess=None", text)) >= len(calls)

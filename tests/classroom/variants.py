@@ -1,0 +1,187 @@
+"""For each exercise, a right answer written another way than the shipped one and the solution's."""
+
+from itertools import takewhile
+
+import numpy as np
+import torch
+
+from minispec import Draft, SeededRng, Verdict
+
+
+def continue_greedily(model, prompt, n):
+    """With a cache, one token at a time, and a tensor for its result."""
+    if n == 0:
+        return []
+    cache = model.new_cache(1)
+    logits = model(torch.tensor([prompt]), cache)
+    new = [logits[0, -1].topk(1).indices]
+    while len(new) < n:
+        new.append(model(new[-1][None], cache)[0, -1].topk(1).indices)
+    return torch.cat(new)
+
+
+def cache_bytes(config, tokens, bytes_per_number):
+    """Sums over layers."""
+    vector = config.width // config.heads * bytes_per_number
+    return sum(tokens * config.kv_heads * vector for _ in range(config.layers) for _ in ("keys", "values"))
+
+
+def positions_computed(prompt, new, cached):
+    """In closed form, as a tensor."""
+    return torch.tensor(prompt - 1 + new if cached else new * prompt + new * (new - 1) // 2)
+
+
+def total_variation(p, q):
+    """One minus the overlap, in numpy."""
+    return 1 - np.minimum(p.numpy(), q.numpy()).sum()
+
+
+def draft_tokens(model, cache, pending, k, warp, rng):
+    """Into tensors that are there beforehand; the first pass outside of the loop. Returns a pair."""
+    laws = torch.zeros(len(pending), k, model.vocab_size, dtype=torch.float64)
+    tokens = torch.zeros(len(pending), k, dtype=torch.long)
+    for i in range(k):
+        read = pending if i == 0 else tokens[:, i - 1]
+        laws[:, i] = warp(model.head(model.hidden(read.view(-1, 1), cache)))[:, 0]
+        tokens[:, i] = rng.categorical(laws[:, i], positions=i)
+    return tokens, laws
+
+
+def verify_greedily(drafted, best):
+    """Without a loop of its own."""
+    kept = list(takewhile(lambda pair: pair[0] == pair[1], zip(drafted, best, strict=False)))
+    return [len(kept), torch.tensor(best)[len(kept)]]
+
+
+def verification_mask(cached, k):
+    """By comparing places, as numbers to be added to scores."""
+    places = torch.arange(cached + k + 1)
+    return torch.zeros(k + 1, cached + k + 1).masked_fill(places > places[cached:, None], float("-inf"))
+
+
+def residual(p, q):
+    """Token by token, in plain Python."""
+    short = [max(0.0, float(a) - float(b)) for a, b in zip(p, q, strict=True)]
+    return [x / sum(short) for x in short] if sum(short) else p.tolist()
+
+
+def my_verifier(draft, target_probs, rng):
+    """Row by row."""
+    if len(draft.tokens) > 1:
+        raise ValueError("one row at a time, please")
+    p, q = target_probs[0].double(), draft.probs[0].double()
+    for i, x in enumerate(draft.tokens[0, : int(draft.lengths[0])].tolist()):
+        if not rng.bernoulli((p[i, x] / q[i, x]).clamp(max=1).reshape(1)):
+            short = torch.relu(p[i] - q[i])
+            law = short if short.sum() > 0 else p[i]
+            return Verdict(torch.tensor([i]), rng.categorical(law[None] / law.sum()))
+    n = draft.lengths
+    return Verdict(n, rng.categorical(p[n]))
+
+
+def cache_lengths(cached, k, accepted):
+    """By name, out of sets of places."""
+    block = range(cached, cached + k + 1)
+    target, draft = [*range(cached), *block], [*range(cached), *block[:-1]]
+    kept = target[: cached + 1 + accepted]
+    return {
+        "target_verified": len(target),
+        "draft_drafted": len(draft),
+        "after": len(kept),
+        "catch_up": len(set(kept) - set(draft)),
+    }
+
+
+def my_loop(parts, prompt, k, n):
+    """Token by token out of a generator."""
+
+    def tokens():
+        parts.prefill(prompt)
+        length, pending = len(prompt), prompt[-1]
+        while True:
+            draft = parts.draft(pending, k)
+            accepted, pending_next = parts.verify(draft, parts.score(pending, draft))
+            length += accepted + 1
+            parts.rollback(length - 1)
+            pending = pending_next
+            yield from (*draft.tokens[0][:accepted], pending)
+
+    source = tokens()
+    return torch.tensor([int(next(source)) for _ in range(n)], dtype=torch.long)
+
+
+def my_test(verifier):
+    """Pairs of tokens against the joint law, with asserts."""
+    p = torch.tensor([[4, 3, 1], [1, 2, 5], [1, 1, 6]]).double() / 8
+    q = torch.tensor([[1, 3, 4], [5, 2, 1]]).double() / 8
+    rows, rng = 40_000, SeededRng(9)
+    tokens = torch.stack([rng.categorical(q[i].expand(rows, 3)) for i in range(2)], 1)
+    verdict = verifier(Draft(tokens, q.expand(rows, 2, 3)), p.expand(rows, 3, 3), rng)
+    first = torch.where(verdict.accepted > 0, tokens[:, 0], verdict.token)
+    second = torch.where(verdict.accepted > 1, tokens[:, 1], verdict.token)
+    own = rng.categorical(p[1].expand(rows, 3))  # where there is none yet, the target goes on
+    second = torch.where(verdict.accepted > 0, second, own)
+    joint = torch.bincount(3 * first + second, minlength=9).view(3, 3) / rows
+    assert (joint - p[0, :, None] * p[1]).abs().max() < 0.015
+
+
+def best_k(alpha, c, most):
+    """Goes up while a further guess pays: the gain has one peak."""
+    k, tokens, time = 0, 1.0, 1.0
+    while k < most and (tokens + alpha ** (k + 1)) / (time + c) > tokens / time:
+        k, tokens, time = k + 1, tokens + alpha ** (k + 1), time + c
+    return np.int64(k)
+
+
+class LookUpDrafter:
+    """Keeps a table from pairs to places, filled as tokens come."""
+
+    def __init__(self, vocab_size):
+        self.vocab_size = vocab_size
+
+    @property
+    def cache_lengths(self):
+        return None
+
+    def start(self, prompts):
+        self.texts, self.seen = [[] for _ in prompts], [{} for _ in prompts]
+        for row, prompt in enumerate(prompts):
+            self.add(row, prompt)
+
+    def add(self, row, tokens):
+        text, seen = self.texts[row], self.seen[row]
+        for token in tokens:
+            if len(text) >= 2:  # only now does anything follow the pair before
+                seen[text[-2], text[-1]] = len(text)
+            text.append(token)
+
+    def propose(self, pending, k, warp, rng):
+        tokens = torch.zeros(len(self.texts), k, dtype=torch.long)
+        lengths = torch.zeros(len(self.texts), dtype=torch.long)
+        for row, (text, seen) in enumerate(zip(self.texts, self.seen, strict=True)):
+            found = text[seen[tuple(text[-2:])] :][:k] if tuple(text[-2:]) in seen else []
+            lengths[row] = len(found)
+            tokens[row, : len(found)] = torch.tensor(found, dtype=torch.long)
+        return Draft(tokens, torch.eye(self.vocab_size)[tokens], lengths)
+
+    def commit(self, round):
+        for row, tokens in enumerate(round.emitted):
+            self.add(row, tokens)
+
+
+VARIANTS = {
+    "continue-greedily": continue_greedily,
+    "cache-bytes": cache_bytes,
+    "positions-computed": positions_computed,
+    "total-variation": total_variation,
+    "remember-q": draft_tokens,
+    "verify-greedily": verify_greedily,
+    "shift-the-mask": verification_mask,
+    "residual": residual,
+    "write-the-verifier": my_verifier,
+    "cache-lengths": cache_lengths,
+    "write-the-loop": my_loop,
+    "write-a-test": my_test,
+    "choose-k": best_k,
+    "look-up-drafter": LookUpDrafter,
+}

@@ -1,0 +1,6 @@
+"""The rules and the builder of notebooks stand beside the notebooks, not in the package."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks"))

@@ -160,8 +160,9 @@ VERIFY = (
         "law-of-top-match",
         6,
         "p = (3, 2, 1)/6 is the target's law, and q = (1, 1, 4)/6 the draft's. Rule 1 keeps the drafted "
-        "token if it is the target's most probable one, and else says that one. Which law comes out?",
-        unit="twelfths of a, b and c",
+        "token if it is the target's most probable one, and else says that one. Which law comes "
+        "out, in twelfths of a, b and c?",
+        unit="twelfths",
         answer=(12.0, 0.0, 0.0),
         reply="Whatever is drafted, a comes out: kept or said instead.",
         slips=(
@@ -181,8 +182,8 @@ VERIFY = (
         "law-of-fresh-draw",
         6,
         "Rule 2 draws a token of its own from p. If it is the drafted one, that is kept; else the rule says "
-        "its own. Which law comes out?",
-        unit="twelfths of a, b and c",
+        "its own. Which law comes out, in twelfths of a, b and c?",
+        unit="twelfths",
         answer=(6.0, 4.0, 2.0),
         reply="Kept or not, what comes out is the target's own draw. So it is p.",
         slips=(
@@ -208,8 +209,9 @@ VERIFY = (
         "law-of-rejection",
         6,
         "Rule 4 keeps a drafted x with chance min(1, p/q), and after a rejection draws from the residual, "
-        "(2/3, 1/3, 0). Half of the draft is kept, two twelfths of each token. Which law comes out?",
-        unit="twelfths of a, b and c",
+        "(2/3, 1/3, 0). Half of the draft is kept, two twelfths of each token. Which law comes "
+        "out, in twelfths of a, b and c?",
+        unit="twelfths",
         answer=(6.0, 4.0, 2.0),
         reply="(2, 2, 2) is kept, and half of the residual is (4, 2, 0). Together they are p.",
         slips=(

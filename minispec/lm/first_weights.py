@@ -7,7 +7,7 @@ steps, and cost nothing at run time:
 
 1. All embeddings share one direction. So queries and keys can have a part that is the same for every token,
    and rotary positions turn that part into a preference for a distance.
-2. The heads of the first layer use it to look one or two tokens back.
+2. The heads of the first layer use it to look one to four tokens back.
 3. In later layers queries start out equal to keys, so that like looks for like.
 
 These are starting points: training moves all of them.
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from minispec.lm.model import GPTConfig
 
-DISTANCES = (1, 2)  # tokens back
+DISTANCES = (1, 2, 3, 4)  # tokens back
 PEAK = 6.0  # the score of a token at the distance that a head looks for
 QUERY_NOISE, KEY_NOISE = 0.3, 0.09  # what such heads keep of their random weights
 SLOWEST = 0.1  # radians per token: slower pairs cannot tell neighbours apart

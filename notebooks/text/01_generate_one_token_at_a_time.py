@@ -155,16 +155,15 @@ print(f"A step of the draft takes {t['draft', 1] / t['target', 1]:.2f} of a step
 five_guess.against(ratio)
 
 # %% [markdown]
-# Our models are small, and their weights fit where memory is fast. What dominates a forward of
-# theirs is the fixed work of starting each operation. The lesson is the same: a forward has a price
-# that does not depend on how many positions go through it.
+# Our models are small. Much of their time goes into starting each operation, rather than into
+# reading weights. The lesson is the same: a forward has a price that does not depend on how many
+# positions go through it.
 #
 # ## Speculative execution
 #
 # A processor does not wait at a branch. It guesses which way the program will go and works ahead.
 # If the guess was right, time is won; if not, the work is thrown away. Here a small model makes the
-# guesses, and the large one checks five of them in one pass, for little more than the price of one
-# token.
+# guesses, and the large one checks five of them in one pass.
 #
 # Run it, on the story from above. Both models count their forwards.
 
@@ -176,7 +175,7 @@ run = minispec.record(large, drafter, [prompt], k=5, verifier=rule, **settings)
 counts = run.statistics()
 print(f"{counts.emitted} tokens, {counts.target_calls} passes of the target")
 print(f"{counts.tokens_per_target_call:.2f} tokens a pass")
-print(f"{small.calls} forwards of the draft, one for each guess and a few to catch up")
+print(f"{small.calls} forwards of the draft: the prompt, each guess, and a few to catch up")
 assert large.calls == 1 + counts.target_calls < counts.emitted  # the 1 reads the prompt
 assert small.calls > counts.drafted
 

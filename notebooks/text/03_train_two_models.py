@@ -31,13 +31,16 @@ for name, model in (("target", target), ("draft", draft)):
 # models of the same language, one large and one small. The language here is made for it.
 
 # %% tags=["nbval-check-output"]
+from textwrap import fill
+
 from minispec.lm.presets import STORIES
 from minispec.lm.stories import draw_stories
 
 (story,) = draw_stories(1, seed=12, friends=2)
-print(story.text)
+print(fill(story.text, 90))
 print("\nsettled by an earlier sentence:")
-print(*(f"{story.text[f.start : f.end].strip()} ({f.fact})" for f in story.forced), sep=", ")
+facts = [f"{story.text[f.start : f.end].strip()} ({f.fact})" for f in story.forced]
+print(fill(", ".join(facts), 90))
 
 # %% [markdown]
 # First the friends are introduced, then they do things. What they *are* is chosen by chance. Later,
@@ -72,8 +75,8 @@ from minispec.lm.recipes import Lesson, gpt
 from minispec.lm.train import gather, train_pair
 
 small = gpt(layers=2, width=64, heads=4, kv_heads=2, ffn=176, vocab_size=512)
-easy, real = Lesson(80, rows=16, window=64, friends=1), Lesson(120, rows=8, window=128, friends=2)
-lessons = {"target_lessons": (easy, real), "draft_lessons": (real,)}
+easy, full = Lesson(80, rows=16, window=64, friends=1), Lesson(120, rows=8, window=128, friends=2)
+lessons = {"target_lessons": (easy, full), "draft_lessons": (full,)}
 few = Lesson(steps=20, rows=8, window=128, friends=2)
 recipe = replace(STORIES, target=small, stories=2500, **lessons, distill_lessons=(few,))
 material = gather(recipe, pair.tokenizer, held_out=64)

@@ -130,8 +130,8 @@ greedy = dict(verifier=minispec.verify_greedy, warp=minispec.Warp(temperature=0)
 passes, wasted = [], []
 for k in (1, 2, 4, 8, 16):
     drafter = minispec.ModelDrafter(draft)
-    told = minispec.record(target, drafter, [prompt], k=k, rng=rng, max_new_tokens=64, **greedy)
-    counts = told.statistics()
+    run = minispec.record(target, drafter, [prompt], k=k, rng=rng, max_new_tokens=64, **greedy)
+    counts = run.statistics()
     passes.append(counts.target_calls)
     wasted.append(counts.drafted - counts.accepted)
     print(f"K = {k:2}: {passes[-1]:2} passes of the target, {wasted[-1]:3} guesses for nothing")
@@ -143,8 +143,8 @@ assert passes[-1] < passes[0] and wasted[-1] > wasted[0]
 
 # %% tags=["misleads-negligible-draft"]
 drafter = minispec.ModelDrafter(draft)
-told = minispec.record(target, drafter, [prompt], k=8, rng=rng, max_new_tokens=64, **greedy)
-seconds = told.statistics().seconds
+run = minispec.record(target, drafter, [prompt], k=8, rng=rng, max_new_tokens=64, **greedy)
+seconds = run.statistics().seconds
 share = seconds["draft"] / (seconds["draft"] + seconds["verify"])
 print(f"drafting {1e3 * seconds['draft']:.1f} ms, verifying {1e3 * seconds['verify']:.1f} ms")
 if share > 0.1:
@@ -153,9 +153,9 @@ else:
     print(f"Here the draft takes only {share:.0%} of the time of both.")
 
 # %% [markdown]
-# K steps of the draft stand before each pass of the target, and no two of them run at once. For one
-# token, write c for the time of a draft step over that of a target step. Then a round pays K · c on
-# top. Notebook 10 looks for the best K.
+# K steps of the draft stand before each pass of the target, and no two of them run at once. Call c
+# the time of a draft step, counted in steps of the target. Then each round pays K · c on top of its
+# pass. Notebook 10 looks for the best K.
 #
 # ## Why q is remembered
 
@@ -171,10 +171,9 @@ predict(
 )
 
 # %% [markdown]
-# Three tokens, a, b and c. The target says p = (3, 2, 1)/6. The softmax of the draft is (1, 1, 4)/6,
-# and the drafter always takes the most probable token: c. `first_token` follows the shipped
-# verifier through every branch of chance and adds up what comes out. It should be p, which is
-# (6, 4, 2)/12.
+# Three tokens, a, b and c. The target says p = (3, 2, 1)/6, which is (6, 4, 2)/12. The softmax of
+# the draft is (1, 1, 4)/6, and the drafter always takes the most probable token: c. `first_token`
+# follows the shipped verifier through every branch of chance and adds up what comes out.
 
 # %% tags=["claim-D1", "nbval-check-output"]
 from minispec.evidence.first_token import first_token, parts
@@ -190,8 +189,16 @@ assert parts(wrong.law, 12) == "(6, 3, 3)/12"
 
 # %% [markdown]
 # With the softmax for q, too much c comes out, and no error is raised. It even accepts more, so it
-# looks better. Well-known libraries have shipped this bug.
-#
+# looks better. Well-known libraries have shipped this bug. Here it is once more: green is what was
+# kept, and the bars should end at the blue lines.
+
+# %% tags=["claim-D1"]
+from minispec.show.plots.rule_law import rule_law
+
+assert wrong.acceptance > honest.acceptance
+rule_law(wrong, p, "abc")
+
+# %% [markdown]
 # So q is not what the model thinks. It is the law that the token was *really* drawn from, after
 # temperature and all. A drafter must note it when it draws, because later nobody can tell.
 #
@@ -233,8 +240,8 @@ predict(
 )
 
 # %% [markdown]
-# Here is the worst draft that one can have: the same model before any training. It knows nothing.
-# Let it guess for the target, greedily, and compare the texts.
+# Here is a draft that knows nothing: the same model before any training. Let it guess for the
+# target, greedily, and compare the texts.
 
 # %% tags=["claim-B3"]
 torch.manual_seed(0)
@@ -242,11 +249,10 @@ untrained = minispec.GPT(draft.config).eval()
 texts = {}
 for name, model in (("trained", draft), ("untrained", untrained)):
     drafter = minispec.ModelDrafter(model)
-    told = minispec.record(target, drafter, [prompt], k=4, rng=rng, max_new_tokens=40, **greedy)
-    texts[name], counts = told.tokens(), told.statistics()
-    print(
-        f"{name:9} {counts.target_calls:2} passes, {counts.acceptance:.0%} of the guesses accepted"
-    )
+    run = minispec.record(target, drafter, [prompt], k=4, rng=rng, max_new_tokens=40, **greedy)
+    texts[name], counts = run.tokens(), run.statistics()
+    share = f"{counts.acceptance:.0%} of the guesses accepted"
+    print(f"{name:9} {counts.target_calls:2} passes, {share}")
 assert texts["trained"] == texts["untrained"]
 print("\nboth:", pair.tokenizer.decode(texts["untrained"]))
 

@@ -28,15 +28,15 @@ print("target: a 3/6, b 2/6, c 1/6\ndraft:  a 1/6, b 1/6, c 4/6")
 # %% [markdown]
 # ## A language of three words
 #
-# Text is often sampled: the next token is drawn from the target's law p. With a draft, this is what
-# must not change: over many draws, a has to come up in 3 of 6 cases, b in 2, c in 1. But it is the
-# draft that proposes, by its own law q, and it is in love with c.
+# Text is often sampled: the next token is drawn from the target's law p. That must stay so with a
+# draft: a has to come up in 3 of 6 cases, b in 2, c in 1. But it is the draft that proposes, by its
+# own law q, and it is in love with c.
 #
-# So a rule is needed. It sees one drafted token, keeps it, or says another. You will meet four.
-# Before each is run, work out on paper what comes out, in twelfths.
+# So a rule is needed. It sees one drafted token, and keeps it or says another. You will meet four.
+# Work out on paper what comes out of each, in twelfths, before you run it.
 #
-# **Rule 1** is the one of notebook 5. Keep the drafted token if it is the target's most probable
-# one, else say that one.
+# **Rule 1** is that of notebook 5. Keep the drafted token if it is the target's most probable one,
+# else say that one.
 
 # %% tags=["predict"]
 top_match = predict("law-of-top-match", guess=None)
@@ -230,13 +230,11 @@ from minispec.show.plots.verification import verification_strip
 
 run = load_walkthrough("rejection")
 r = max((r for r in run.trace.rounds if r.kind(0) == "correction"), key=lambda r: r.accepted(0))
-place, top_ten = r.accepted(0), minispec.Warp(top_k=10)
-real_p, real_q = (top_ten(law[0, place].log()) for law in (r.target_probs, r.draft.probs))
-found = first_token(minispec.verify_rejection, real_p, real_q)
-print(
-    f"{len(found.law)} tokens; largest error: {(torch.tensor(found.law) - real_p).abs().max():.0e}"
-)
-assert torch.allclose(torch.tensor(found.law).double(), real_p, rtol=0, atol=1e-12)
+top_ten = minispec.Warp(top_k=10)
+here = [top_ten(law[0, r.accepted(0)].log()) for law in (r.target_probs, r.draft.probs)]  # p, q
+law = torch.tensor(first_token(minispec.verify_rejection, *here).law, dtype=torch.float64)
+print(f"{len(law)} tokens: what comes out is p, up to {(law - here[0]).abs().max():.0e}")
+assert torch.allclose(law, here[0], rtol=0, atol=1e-12)
 draws = [run.accept_draw(r.index, i) for i in range(r.drafted(0))]
 verification_strip(r, run.words, drawn=[draw.number if draw else None for draw in draws])
 

@@ -24,8 +24,8 @@ from minispec.evidence.walkthrough import load_walkthrough
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
 recording = load_walkthrough("greedy")  # the story that you know, as it was recorded
-trace, words = recording.trace, recording.words
-for r in trace.rounds[:4]:
+print(f"{pair.walkthrough} …\n")
+for r in recording.trace.rounds[:4]:
     print(f"round {r.index}: {r.drafted(0)} drafted, {r.accepted(0)} accepted, then a {r.kind(0)}")
 
 # %% [markdown]
@@ -55,6 +55,7 @@ predict(
 # %% tags=["claim-A5", "claim-C3"]
 from minispec.show.plots.cache_grid import cache_grid
 
+trace, words = recording.trace, recording.words
 r = next(r for r in trace.rounds if r.kind(0) == "correction")
 layers = {"target": target.config.layers, "draft": draft.config.layers}
 cache_grid(trace, words, r.index, ["before", "drafted", "verified", "rolled back"], layers=layers)

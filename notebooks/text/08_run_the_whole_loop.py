@@ -11,6 +11,8 @@
 # **Time**: 35 minutes, and some ten seconds of computing.
 
 # %%
+from textwrap import fill
+
 import torch
 
 import minispec
@@ -23,7 +25,7 @@ prompt = tokenizer.encode(pair.walkthrough)
 settings = dict(max_new_tokens=100, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
 settings |= dict(eos=tokenizer.end_of_text)
 alone = [step[0] for step in minispec.generate(target, [prompt], **settings)]
-print(f"{pair.walkthrough}\n\n{tokenizer.decode(alone)}\n")
+print(fill(pair.walkthrough, 96), fill("…" + tokenizer.decode(alone), 96), sep="\n\n", end="\n\n")
 print(f"the target alone: {len(alone)} tokens, {len(alone)} target calls")
 
 # %% [markdown]
@@ -31,10 +33,14 @@ print(f"the target alone: {len(alone)} tokens, {len(alone)} target calls")
 #
 # This is all there is:
 #
-#     prefill     both models read the prompt but its last token, which is pending repeat until the
-# text ends: draft       the draft guesses up to K tokens verify      one target call judges them
-# all; a rule keeps some, and adds one more commit      what was gained is written, up to an end or
-# a limit roll back   both caches forget the rest; the last token is pending
+# ```
+# prefill        both models read the prompt but its last token, which is pending
+# repeat until the text ends:
+#     draft      the draft guesses up to K tokens
+#     verify     one target call judges them all; a rule keeps some, and adds one more
+#     commit     what was gained is written, up to an end or a limit
+#     roll back  both caches forget the rest; the last token is pending
+# ```
 #
 # The draft is decent, and K is 5. How far will that go?
 
@@ -160,6 +166,9 @@ print("easiest:", *(f"{word!r} {chance:.2f}" for chance, word in often[:-7:-1]))
 assert often[0][0] < 0.9 < often[-1][0]
 
 # %% [markdown]
+# Words that any sentence needs are easy. Words that depend on who did what, earlier in the story,
+# are not.
+#
 # ## How a run ends
 #
 # A round may gain six tokens where there is room for two. minispec then drafts less, so that the
@@ -194,12 +203,12 @@ assert run.tokens() == alone[:2] and run.finish() == "eos" and last.kind(0) == "
 # rounds into text. Between two bars stands a token; a line is a round. So text comes in bursts.
 
 # %% tags=["claim-C8"]
-pieces, sampled["rng"] = [], minispec.SeededRng(2)
+pieces, tokens, sampled["rng"] = [], [], minispec.SeededRng(2)
 for r in minispec.speculate(target, drafter, [prompt], **sampled):
     burst = list(minispec.stream([r], tokenizer))
-    pieces += burst
+    pieces, tokens = pieces + burst, [*tokens, *r.emitted[0]]
     print("|".join(burst))
-assert len(burst) <= len(r.emitted[0]) <= 6
+assert "".join(pieces) == tokenizer.decode(tokens)
 
 # %% [markdown]
 # One trap: a token is not always whole characters. A sign like ✓ has three bytes, and this small
@@ -254,8 +263,8 @@ else:
 # %% [markdown]
 # ## Recap
 #
-# - A round is draft, verify, commit, roll back. It costs one target call, and gains one token to K
-#   + 1.
+# - A round is draft, verify, commit, roll back. It costs one target call, and gains at least one
+#   token, at most K + 1.
 # - The last token of a round is pending. The next round reads it together with the new draft.
 # - Ends and limits cut a round, even inside an accepted draft.
 # - Text streams in bursts. Rows of a batch go at their own pace, and none disturbs another.

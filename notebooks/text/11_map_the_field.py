@@ -139,9 +139,8 @@ ratios = {}
 for rows in (1, 8, 64, 256):
     one, five = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
     ratios[rows] = five / one
-    print(
-        f"{rows:3} texts: {rows / one:6.0f} tokens a second; checking 5 takes {five / one:.1f} steps"
-    )
+    print(f"{rows:3} texts: {rows / one:6.0f} tokens a second;", end=" ")
+    print(f"with a draft of 4 a pass takes {five / one:.1f} times as long")
 assert ratios[1] == 1 and ratios[256] > 4.9
 assert list(ratios.values()) == sorted(ratios.values())
 
@@ -292,31 +291,34 @@ else:
 # %% [markdown]
 # ## Streaming
 #
-# None of this keeps text from being shown as it comes. It comes in pieces of several tokens.
+# None of this keeps text from being shown as it comes: `stream` takes rounds as they arrive.
 
 # %% tags=["claim-C8"]
 rounds = minispec.speculate(target, minispec.ModelDrafter(draft), [prompt], **speculative)
-pieces = list(minispec.stream(rounds, pair.tokenizer))
-print(*pieces, sep=" | ")
-assert "".join(pieces) == pair.tokenizer.decode(alone) and len(pieces) < len(alone)
+pieces = minispec.stream(rounds, pair.tokenizer)
+first = next(pieces)  # one round has been decoded, and no more
+print(repr(first), "can be read by now. The rest:", "".join(rest := list(pieces)))
+assert first + "".join(rest) == pair.tokenizer.decode(alone)
 
 # %% [markdown]
 # ## The map
+#
+# *Not yet* means: not built in minispec.
 #
 # | lever | what gets smaller | the text's law | in minispec |
 # |---|---|---|---|
 # | key-value cache | positions computed again | the same | notebook 2 |
 # | grouped-query attention | keys and values | a model trained that way | in the model |
 # | fused attention | trips to memory | the same, up to rounding | PyTorch's |
-# | CUDA graphs | launches of kernels | the same | not built yet |
-# | quantized target | bytes per weight | another one | not built yet |
+# | CUDA graphs | launches of kernels | the same | not yet |
+# | quantized target | bytes per weight | another one | not yet |
 # | quantized draft | c | the same | rounding only, above |
-# | batching | readings of weights per text | the same | fixed batches; new texts joining: not built yet |
+# | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | look-up of n-grams | the same, and no draft model | the same | the exercise |
-# | early exit: the target's first layers guess | the same, and one shared cache | the same | not built yet |
-# | extra heads that guess (Medusa, EAGLE) | the same, and c | the same if verified as here | not built yet |
-# | trees: several guesses for a place | target calls per token | the same, by a larger rule | not built yet |
+# | early exit: its first layers guess | the same, and the draft's cache | the same | not yet |
+# | heads that guess (Medusa, EAGLE) | the same, and c | the same, if verified so | not yet |
+# | trees: several guesses a place | target calls per token | the same, by a larger rule | not yet |
 #
 # Levers add up, up to a point. A quantized target is read faster, so a draft that was cheap beside
 # it is less so: c rises. A large batch and a draft want the same spare arithmetic.
@@ -336,7 +338,8 @@ assert "".join(pieces) == pair.tokenizer.decode(alone) and len(pieces) < len(alo
 # When you read a speed-up, ask: which batch, which machine, which text, against how fast a target
 # alone? And: the same law, or another one? Some rules accept what is likely enough. They are
 # faster, and they change the law. Notebook 9 finds that out.
-#
+
+# %% [markdown]
 # ## Recap
 #
 # - Grouped heads, fused kernels, quantization, batching and speculation pull at different things.

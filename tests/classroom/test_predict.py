@@ -12,7 +12,8 @@ from minispec.classroom.questions import MISCONCEPTIONS, QUESTIONS, question_nam
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "text"
 WITH_CHOICES = [q for q in QUESTIONS if not q.numeric]
-WITH_NUMBERS = [q for q in QUESTIONS if q.numeric]
+WITH_LAWS = [q for q in QUESTIONS if isinstance(q.answer, tuple)]
+WITH_NUMBERS = [q for q in QUESTIONS if q.numeric and q not in WITH_LAWS]
 
 
 def names(questions):
@@ -76,6 +77,30 @@ def test_each_slip_has_its_reply(question):
     assert exact.right and exact.value == truth and str(exact).startswith("✓ Right")
     far = predict(question.key, guess=1000 * truth + 1).against(truth)
     assert far.right is False and f"{truth:.4g}" in str(far) and "you said more" in str(far)
+
+
+@pytest.mark.parametrize("question", WITH_LAWS, ids=names(WITH_LAWS))
+def test_a_law_is_guessed_part_by_part(question):
+    """The right law gets ✓ and can be drawn, a slip its own reply, any other law is told the answer."""
+    right = predict(question.key, guess=list(question.answer))
+    assert right.right and str(right).startswith("✓ Right")
+    assert right.law == tuple(x / 12 for x in question.answer) and right.value is None
+    for slip in question.slips:
+        wrong = predict(question.key, guess=slip.number)
+        assert wrong.right is False and slip.reply in str(wrong)
+    other = predict(question.key, guess=(0, 0, 12))
+    assert other.right is False and "It is (" in str(other) and str(other).startswith("✗ Not yet")
+    assert "guess=(…, …, …)" in str(predict(question.key))
+
+
+@pytest.mark.parametrize(
+    "guess", [(6, 4), (6, 4, 3), (3, 2, 1), (14, -2, 0), ("a", 6, 6), 12, "abc", (..., 6, 6)]
+)
+def test_what_is_no_law_is_told_what_would_be_one(guess):
+    """Another number of parts, another sum, a negative part, words."""
+    prediction = predict("law-of-fresh-draw", guess=guess)
+    assert prediction.guess is None and prediction.law is None and prediction.right is None
+    assert "3 numbers that sum to 12 (twelfths)" in str(prediction)
 
 
 @pytest.mark.parametrize("guess", ["z", "", 7, -1, True, float("nan"), ["a"], {}, object, "ab", b"a"])

@@ -32,8 +32,8 @@ def positions_computed(prompt, new, cached):
 
 
 def total_variation(p, q):
-    """One minus the overlap, in numpy."""
-    return 1 - np.minimum(p.numpy(), q.numpy()).sum()
+    """One minus the overlap, in numpy and in float32."""
+    return 1 - np.minimum(p.float().numpy(), q.float().numpy()).sum()
 
 
 def draft_tokens(model, cache, pending, k, warp, rng):
@@ -60,8 +60,8 @@ def verification_mask(cached, k):
 
 
 def residual(p, q):
-    """Token by token, in plain Python."""
-    short = [max(0.0, float(a) - float(b)) for a, b in zip(p, q, strict=True)]
+    """Token by token, in plain Python, from float32."""
+    short = [max(0.0, float(a) - float(b)) for a, b in zip(p.float(), q.float(), strict=True)]
     return [x / sum(short) for x in short] if sum(short) else p.tolist()
 
 

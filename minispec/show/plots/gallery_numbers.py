@@ -16,6 +16,7 @@ import torch
 from minispec.decoding.records import Draft
 from minispec.decoding.rng import SeededRng
 from minispec.decoding.verify import verify_rejection
+from minispec.evidence.first_token import first_token
 from minispec.evidence.measurements import (
     FOLDER,
     BatchPoint,
@@ -34,6 +35,7 @@ from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.law_histogram import law_histogram
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.picture import Picture
+from minispec.show.plots.rule_law import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
@@ -53,6 +55,9 @@ def gallery(folder: Path = FOLDER) -> Iterator[Picture]:
     """
     yield seven_billion()
     yield laws()
+    with planted(mutant_named("correction-from-p")):
+        biased = first_token(verify_rejection, P, Q)
+    yield rule_law(biased, P, "abc", guess=P)
     for kind, draw in FIGURES.items():
         path = folder / f"{kind}.json"
         found = load_measurement(path) if path.is_file() else None

@@ -1,0 +1,46 @@
+"""The figure of a live training: its data are what was measured, and it can be read."""
+
+import pytest
+from figures import readable
+
+from minispec.lm.train import Progress
+from minispec.show.plots.learning import learning, loss_lines
+
+LIVE = [
+    Progress("target", 10, 30, 4.0, 1.0, 3.9),
+    Progress("target", 20, 30, 3.0, 2.0),
+    Progress("target", 30, 30, 2.0, 3.0, 0.7),
+    Progress("draft-plain", 20, 20, 2.0, 3.0, 0.9),
+    Progress("draft", 10, 10, 0.1, 3.0, 0.8),
+]
+RECORDED = [Progress("target", 900, 900, 0.4, 60.0, 0.4), Progress("draft", 500, 500, 0.1, 9.0, 0.5)]
+
+
+def test_the_lines_are_the_measured_losses_and_distilling_counts_on():
+    """Steps without a held-out loss are left out; a distilled draft goes on where the plain one ended."""
+    assert loss_lines(LIVE) == {
+        "target": [(10, 3.9), (30, 0.7)],
+        "draft-plain": [(20, 0.9)],
+        "draft": [(30, 0.8)],
+    }
+
+
+def test_live_and_recorded_losses_are_drawn_and_the_floor_under_both():
+    """Every line is there under its own name, where its losses are; the guess stands at its height."""
+    picture = learning(LIVE, RECORDED, 0.37, guess=0.0)
+    (axes,) = picture.figure.axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert lines["target, live"] == [[10, 3.9], [30, 0.7]]
+    assert lines["target, recorded"] == [[900, 0.4]]
+    assert lines["draft, distilled, recorded"] == [[500, 0.5]]
+    assert lines["entropy, 0.370"][0][1] == 0.37
+    assert lines["your guess"][0][1] == 0
+    assert "0.70 nats" in picture.caption and "0.33 above" in picture.caption
+    assert "30: 0.700" in picture.twin and "your guess: 0" in picture.twin
+    readable(picture)
+
+
+def test_nothing_measured_is_refused():
+    """Without a live loss there is nothing to show."""
+    with pytest.raises(ValueError, match="no held-out loss"):
+        learning([Progress("target", 10, 30, 4.0, 1.0)], RECORDED, 0.37)

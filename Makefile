@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+# Tests run in this many processes, each with one thread.
+WORKERS ?= 2
 LAB_ARGS ?=
 ONLY ?=
 # On Linux without a GPU: the PyTorch project's index of CPU wheels, to save gigabytes.
@@ -38,7 +40,7 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 	@$(VENV_PYTHON) -m minispec lab $(LAB_ARGS)
 
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
-	@$(VENV_PYTHON) -m pytest -q -m 'not browser' $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(LINT)  ## check style, format and types
 	@$(VENV_PYTHON) -m ruff check .

@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Several workers share the cores. Two processes that each want all cores would take turns, slowly.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import `tiny`
 

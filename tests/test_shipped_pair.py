@@ -84,7 +84,6 @@ def test_draft_does_not_recall(pair, corpus):
     assert forced_accuracy(pair.target, corpus, pair.tokenizer)["all"] >= draft + 0.30
 
 
-@pytest.mark.xfail(strict=True, reason="not reached yet: see the pair's recorded forced_accuracy")
 def test_target_recalls(pair, corpus):
     """Of words that an earlier sentence forces, the target gets at least 90%."""
     assert forced_accuracy(pair.target, corpus, pair.tokenizer)["all"] >= 0.90

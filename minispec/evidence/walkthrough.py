@@ -159,10 +159,10 @@ def acceptance_ratios(r: Round, row: int = 0) -> list[float]:
 
 
 def is_telling(recording: Recording) -> bool:
-    """Whether a story has a correction and a bonus, and comes to its end in good time."""
+    """Whether a story has a correction and a bonus, and comes to its end before the cap."""
     kinds = {r.kind(0) for r in recording.trace.rounds}
     trace = recording.trace
-    return {"correction", "bonus"} <= kinds and trace.finish() == "eos" and len(trace.tokens()) <= MOST_TOKENS
+    return {"correction", "bonus"} <= kinds and trace.finish() == "eos"
 
 
 def first_clear(pair: Pair, prompt: str, verifier: str) -> Recording:

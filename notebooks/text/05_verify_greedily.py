@@ -160,7 +160,7 @@ assert token == best[accepted] != drafted[accepted]  # out of the same pass
 gained = [*drafted[:accepted], token]
 print(f"{accepted} accepted and 1 correction: {len(gained)} tokens out of 1 target call")
 behind = sum(a == b for a, b in zip(drafted[accepted + 1 :], best[accepted + 1 : -1], strict=True))
-print(f"{behind} guesses behind it agree as well, and do not count")
+print(f"guesses behind it that agree as well, and do not count: {behind}")
 assert gained == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
@@ -241,13 +241,13 @@ speculative = dict(k=5, verifier=minispec.verify_greedy, **settings)
 run = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **speculative)
 text = [step[0] for step in minispec.generate(target, [prompt], **settings)]
 assert run.tokens() == text
-print(
-    f"{len(text)} tokens: {len(text)} calls of the target alone, {len(run.rounds)} with the draft"
-)
+print(f"{len(text)} tokens: target alone {len(text)} calls, with the draft {len(run.rounds)}")
 with torch.inference_mode():
     exact, whole = deepcopy(target).double(), torch.tensor([[*prompt, *drafted]])
     wide = exact(torch.tensor([block]), prefill(exact, [prompt], torch.device("cpu")))[0]
-print(f"in 64 bits: {(wide - exact(whole)[0, -len(block) :]).abs().max():.0e} apart")
+    apart = (wide - exact(whole)[0, -len(block) :]).abs().max()
+print(f"in 64 bits, with a cache and without: {apart:.0e} apart")
+assert apart < 1e-9
 
 # %% [markdown]
 # ## A sampled draft changes nothing
@@ -266,7 +266,7 @@ for seed in (1, 2, 3):
     assert run.tokens() == text
 
 # %% [markdown]
-# Whoever agrees with the target's favourite token writes the target's greedy text, whatever the
+# A rule that keeps only what the target likes best writes the target's greedy text, whatever the
 # temperature of the draft. It is not sampled text. For that, another rule is needed: notebook 6.
 #
 # ## A recipe that circulates
@@ -276,7 +276,7 @@ for seed in (1, 2, 3):
 # does it lose?
 
 
-# %% tags=["claim-C4", "misleads-offset", "misleads-no-bonus"]
+# %%
 def recipe(text, k, most, offset):
     made, calls = list(text), 0
     while len(made) < len(text) + most:
@@ -291,18 +291,17 @@ def recipe(text, k, most, offset):
 
 
 # %% tags=["claim-C4", "misleads-no-bonus", "misleads-second-pass"]
-wanted = dict(max_new_tokens=30, warp=greedy, rng=rng)
-alone = [step[0] for step in minispec.generate(target, [prompt], **wanted)]
-wanted |= dict(k=4, verifier=minispec.verify_greedy)
+wanted = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=20, warp=greedy, rng=rng)
 loop = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **wanted)
-made = {"as written": recipe(prompt, 4, 30, False), "with the offset": recipe(prompt, 4, 30, True)}
+made = {"as written": recipe(prompt, 4, 20, False), "with the offset": recipe(prompt, 4, 20, True)}
 made["minispec"] = loop.tokens(), len(loop.rounds)
 for name, (tokens, calls) in made.items():
-    print(f"{name:15}: asked for 30, made {len(tokens)} tokens in {calls} target calls")
+    print(f"{name:15}: asked for 20, made {len(tokens)} tokens in {calls} target calls")
 assert made["as written"][1] > made["with the offset"][1] > made["minispec"][1]
-assert made["minispec"][0] == alone == made["with the offset"][0][:30]
+assert made["minispec"][0] == text[:20] == made["with the offset"][0][:20]
 late, _ = recipe([*prompt, *text[:-2]], 4, 1, True)  # two tokens before the end of the story
 print("asked for 1, near the end:", " ".join(repr(words[token]) for token in late))
+assert len(late) > 1 and pair.tokenizer.end_of_text in late[:-1]
 
 # %% [markdown]
 # With the offset the text is right, and calls are wasted. A rejection ends a round without its

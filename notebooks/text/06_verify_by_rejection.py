@@ -2,7 +2,7 @@
 # # 6. Verify by rejection
 #
 # **You'll do**: take a language of three words, work out by hand what four rules make of it, run
-# each, and write the rule that every production engine uses.
+# each, and write the one that is right and fast.
 #
 # **You'll learn**: why min(1, p/q) and the residual give exactly the target's law, and what goes
 # wrong with everything that looks simpler.
@@ -66,7 +66,7 @@ fresh_draw = predict("law-of-fresh-draw", guess=None)
 fresh_draw
 
 # %%
-found = first_token(minispec.verify_coupled, p, q)  # each rule's chance is its own here
+found = first_token(minispec.verify_coupled, p, q)  # its name is explained in notebook 9
 assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([6.0, 4, 2]))
 assert abs(found.acceptance - sum(a * b for a, b in zip(p, q, strict=True))) < 1e-12
 rule_law(found, p, "abc", guess=fresh_draw.law)
@@ -145,8 +145,9 @@ assert torch.allclose(12 * torch.tensor(found.kept), torch.tensor([2.0, 2, 2]))
 rule_law(found, p, "abc", guess=rejection.law)
 
 # %% [markdown]
-# Now green and red meet the line, at every token. This is *rejection sampling*, modified: Leviathan
-# and others, and Chen and others, found it in 2023.
+# Now green and red meet the line, at every token, and that is no luck: min(p, q) is kept, and
+# max(0, p − q) fills up the rest. Together they are p, whatever q is. This is *modified rejection
+# sampling* (Leviathan and others 2023, Chen and others 2023).
 #
 # Look at c: there is no red in it. Is that an accident?
 
@@ -170,7 +171,7 @@ laws = torch.rand(1000, 2, 5, generator=torch.Generator().manual_seed(0)).double
 rejectable = laws[:, 1] > laws[:, 0]  # [1000, V]: q above p
 assert not correction_law(laws[:, 0], laws[:, 1])[rejectable].any()
 print("1000 pairs of laws: the residual never gives a token that can be rejected any chance")
-assert abs(found.acceptance - acceptance(p, q)) < 1e-12
+assert abs(first_token(minispec.verify_rejection, p, q).acceptance - acceptance(p, q)) < 1e-12
 assert abs(acceptance(p, q) - (1 - total_variation(p, q))) < 1e-12
 overlap(p, q, "abc", drawn=2)
 
@@ -179,8 +180,8 @@ overlap(p, q, "abc", drawn=2)
 # the two halves of the rule. Green is what p and q share, Σ min(p, q): that is kept. The hatched
 # part is rejected, and as much is missing in the blue.
 #
-# The shared part is 1 − TV(p, q), where TV is the total variation, the distance of notebook 3. So
-# the acceptance rate α says how alike two laws are, and nothing about who is right.
+# The shared part is 1 − TV(p, q), where TV is the total variation, the distance of notebook 3. It
+# is the *acceptance rate* α of this rule. Other rules accept less, or more.
 
 # %% tags=["predict"]
 predict(
@@ -205,8 +206,8 @@ from minispec.evidence.first_token import parts
 always_c = [0.0, 0.0, 1.0]
 honest = first_token(minispec.verify_rejection, p, always_c)
 wrong_q = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
-for name, found in (("(0, 0, 1)", honest), ("(1, 1, 4)/6", wrong_q)):
-    print(f"told {name:11}: keeps {found.acceptance:.3f}, and {parts(found.law, 12)} comes out")
+for told, out in (("(0, 0, 1)", honest), ("(1, 1, 4)/6", wrong_q)):
+    print(f"told {told:11}: keeps {out.acceptance:.3f}, and {parts(out.law, 12)} comes out")
 assert torch.allclose(12 * torch.tensor(honest.law), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(wrong_q.law), torch.tensor([6.0, 3, 3]))
 assert wrong_q.acceptance > honest.acceptance
@@ -214,7 +215,8 @@ rule_law(wrong_q, p, "abc")
 
 # %% [markdown]
 # Told the wrong q, the rule keeps more, and the text is no longer the target's. The bug looks like
-# progress. It has been in well-known libraries.
+# progress: well-known libraries have had it. So a high acceptance rate proves nothing. A rule that
+# keeps everything keeps 100%, and emits the draft's law.
 #
 # ## The real models
 #

@@ -169,9 +169,10 @@ cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"], l
 # of the text, and the draft reads it. This is *catch-up*, one small forward.
 #
 # After that, one sentence holds for both caches after every round: **they hold all committed tokens
-# but the pending one**. Check it on your own run.
+# but the pending one**. Check it on a run of your own.
 
 # %% tags=["claim-C1", "claim-C3"]
+mine = minispec.record(target, drafter, trace.prompts, k=5, **settings)
 committed = len(mine.prompts[0])
 for run in mine.rounds:
     committed += len(run.emitted[0])

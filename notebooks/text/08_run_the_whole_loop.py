@@ -13,8 +13,6 @@
 # %%
 from textwrap import fill
 
-import torch
-
 import minispec
 from minispec.classroom import check, goal, hint, predict
 from minispec.evidence.walkthrough import load_walkthrough

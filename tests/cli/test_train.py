@@ -6,6 +6,7 @@ import pytest
 
 from minispec import load_pair
 from minispec.cli.main import run
+from minispec.lm.publish import history_of
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,11 @@ def test_train_reports_and_saves(text, minispec_home, tmp_path, capsys):
         assert {"parameters", "seconds", "steps", "validation_loss"} <= report[model].keys()
     assert report["entropy_floor"] is None and 0 <= report["acceptance"] <= 1
     assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
-    assert load_pair(out).info["corpus"]["name"] == str(text)
+    info = load_pair(out).info
+    assert info["corpus"]["name"] == str(text)
+    history = history_of(info)
+    assert {p.stage for p in history} == {"target", "draft-plain", "draft"}
+    assert all(p.validation is not None for p in history)
 
 
 def test_a_failed_training_says_so(text, minispec_home, tmp_path, capsys):

@@ -46,10 +46,11 @@ def needed(case):
     cells = read(case.notebook)
     tagged = [place for place, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
     place = tagged[case.nth]
-    chosen, wanted = [], used(cells[place][0])
+    chosen, wanted = [], Names(cells[place][0]).free
     for tree, of_cell in reversed(cells[:place]):
-        if wanted & made(tree) and "exercise" not in of_cell:
-            wanted |= used(tree)
+        names = Names(tree)
+        if wanted & names.bound and "exercise" not in of_cell:
+            wanted = (wanted - names.bound) | names.free
             chosen.insert(0, tree)
     return chosen, cells[place][0]
 
@@ -59,20 +60,59 @@ def read(notebook):
     return [(ast.parse(c.source), tags(c)) for _, c in code_cells(read_text(NOTEBOOKS[notebook]))]
 
 
-def used(tree):
-    """Returns all names that a cell reads."""
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+class Names(ast.NodeVisitor):
+    """The names that a cell binds, and those that it takes from cells before it: read before they are bound.
 
+    What is read is visited before what is bound. What a function or a comprehension binds is its own; here it
+    counts as bound by the cell, which is enough.
+    """
 
-def made(tree):
-    """Returns all names that a cell binds: by assignment, import or definition."""
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-    return names
+    def __init__(self, tree):
+        self.bound, self.free = set(), set()
+        self.visit(tree)
+
+    def visit_Name(self, node):
+        if isinstance(node.ctx, ast.Store):
+            self.bound.add(node.id)
+        elif node.id not in self.bound:
+            self.free.add(node.id)
+
+    def visit_arg(self, node):
+        self.bound.add(node.arg)
+
+    def visit_Assign(self, node):
+        for part in (node.value, *node.targets):
+            self.visit(part)
+
+    def visit_AugAssign(self, node):
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name) and node.target.id not in self.bound:
+            self.free.add(node.target.id)
+        self.visit(node.target)
+
+    def visit_For(self, node):
+        for part in (node.iter, node.target, *node.body, *node.orelse):
+            self.visit(part)
+
+    def visit_ListComp(self, node):
+        for part in (*node.generators, *(getattr(node, name, None) for name in ("key", "value", "elt"))):
+            if part is not None:
+                self.visit(part)
+
+    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
+
+    def visit_comprehension(self, node):
+        for part in (node.iter, node.target, *node.ifs):
+            self.visit(part)
+
+    def visit_alias(self, node):
+        self.bound.add((node.asname or node.name).partition(".")[0])
+
+    def visit_FunctionDef(self, node):
+        self.bound.add(node.name)
+        self.generic_visit(node)
+
+    visit_ClassDef = visit_FunctionDef
 
 
 def test_at_least_fifteen_claims_are_tried_by_bugs():

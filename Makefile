@@ -49,6 +49,7 @@ lint: $(LINT)  ## check style, format and types
 
 notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
+	@$(VENV_PYTHON) notebooks/claims_table.py
 
 browser: $(BROWSER)  ## drive notebooks and pages in a headless chromium, which must be installed
 	@$(VENV_PYTHON) -m pytest -q -m browser tests/browser $(PYTEST_ARGS)

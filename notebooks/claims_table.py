@@ -17,15 +17,16 @@ HEAD = """\
 Written by `notebooks/claims_table.py` from the tags of the notebooks' cells: do not edit it.
 
 *Shown in* names the notebook and the section. A cell with this tag stands there. *Asked in* names
-the prediction that brings it up. *Fails with* names bugs: planted in the package, they make a cell
-with this tag fail (`tests/notebooks/test_claims.py`). All cells run in `make test`.
+the prediction that brings it up. *Test* names bugs: planted in the package, they make a cell with
+this tag fail (`tests/notebooks/test_claims.py`). Where none is named, a cell asserts what is so, or
+just shows it. All cells run in `make test`.
 """
 
 
-def cells_of(row: Row) -> list[tuple[Path, str]]:
-    """Returns where a row is shown: the text, and the section."""
+def cells_of(row: Row) -> list[tuple[Path, str, str]]:
+    """Returns where a row is shown: the text, the section, and the cell's source."""
     return [
-        (text, section)
+        (text, section, source)
         for text in texts()
         if not is_solution(text)
         for section, of_cell, source in read(text)
@@ -46,6 +47,11 @@ def read(text: Path) -> list[tuple[str, list[str], str]]:
     return found
 
 
+def asserts(source: str) -> bool:
+    """Returns whether a cell asserts something."""
+    return re.search(r"^ *assert |assert_close", source, flags=re.MULTILINE) is not None
+
+
 def table() -> str:
     """Returns the whole page."""
     return HEAD + "".join(part(title, rows) for title, rows in TABLES.items())
@@ -55,7 +61,7 @@ def part(title: str, rows: Sequence[Row]) -> str:
     """Returns the table of one kind of rows."""
     lines = [
         f"\n## {title}\n",
-        "| tag | what is so | shown in | asked in | fails with |",
+        "| tag | what is so | shown in | asked in | test |",
         "|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *(line(row) for row in rows)]) + "\n"
@@ -64,13 +70,15 @@ def part(title: str, rows: Sequence[Row]) -> str:
 def line(row: Row) -> str:
     """Returns a row as a line of Markdown."""
     places: dict[str, str] = {}
-    for text, section in cells_of(row):
+    for text, section, _ in cells_of(row):
         name = f"{int(text.name[:2])}: {re.sub(r'^[0-9]+[.] ', '', section)}"
         places[name] = f"[{name}](../notebooks/{notebook_of(text).name})"
     shown = "; ".join(places.values())
     missing = f"not yet: {row.not_yet}" if row.not_yet else ""
     asked = ", ".join(f"`{key}`" for key in row.questions)
     bugs = ", ".join(dict.fromkeys(f"`{case.mutant}`" for case in CASES if case.tag == row.tag))
+    if not bugs:
+        bugs = "asserted" if any(asserts(source) for _, _, source in cells_of(row)) else "shown"
     cells = [
         f"`{row.tag}`",
         row.words,

@@ -30,8 +30,8 @@ def drafts_of(pair: Pair) -> Mapping[str, GPT]:
         `distilled`: the pair's draft; `the target`: always right, and as slow as itself.
     """
     torch.manual_seed(0)
-    sizes = {"layers": 1, "width": 8, "heads": 1, "kv_heads": 1, "ffn": 8, "tied": True}
-    untrained = GPT(replace(pair.draft.config, **sizes)).eval()
+    config = replace(pair.draft.config, layers=1, width=8, heads=1, kv_heads=1, ffn=8, tied=True)
+    untrained = GPT(config).eval()
     plain = load_pair(pair.folder, draft="draft-plain").draft
     return {"untrained": untrained, "plain": plain, "distilled": pair.draft, "the target": pair.target}
 
@@ -43,8 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m minispec.evidence.record [--short] [FOLDER]", file=sys.stderr)
         return 2
     pair, how = load_pair(), SHORT if "--short" in arguments else FULL
+    folder = folders[0] if folders else FOLDER
     try:
-        record_measurements(pair, drafts_of(pair), *(folders or [FOLDER]), how, lambda kind: print(kind, "…"))
+        record_measurements(pair, drafts_of(pair), folder, how, lambda kind: print(kind, "…"))
     except ValueError as error:
         print(f"minispec: {error}", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ These are starting points: training moves all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -50,8 +51,19 @@ def draw_weights(model: nn.Module, config: GPTConfig) -> None:
             nn.init.normal_(weight, std=0.02)
         elif weight.dim() == 2:
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+    if config.layers > 1:  # a lone layer has nobody to leave marks for
+        bind(dict(model.named_parameters()), size, config)
+
+
+def bind(weights: Mapping[str, Tensor], size: float, config: GPTConfig) -> None:
+    """Prepares the heads for binding: the three things that the module's docstring names.
+
+    Args:
+        weights: by name; changed in place.
+        size: the standard deviation of the embeddings.
+        config: the model's sizes.
+    """
     shared = torch.randn(config.width)
-    weights = dict(model.named_parameters())
     weights["embed_tokens.weight"].add_(shared * size)  # [V, D]: as long as what is a token's own
     for layer in range(config.layers):
         q, k = (weights[f"layers.{layer}.self_attn.{name}.weight"] for name in ("q_proj", "k_proj"))

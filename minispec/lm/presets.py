@@ -52,9 +52,9 @@ STORIES = Recipe(
     ),
     draft_lessons=(
         Lesson(steps=200, rows=32, window=64, friends=1),
-        Lesson(steps=900, rows=8, window=256, friends=2),
+        Lesson(steps=2400, rows=8, window=256, friends=2),
     ),
-    distill_lessons=(Lesson(steps=600, rows=8, window=256, friends=2),),
+    distill_lessons=(Lesson(steps=1200, rows=8, window=256, friends=2),),
     stories=30_000,
     friends=2,
 )

@@ -202,7 +202,7 @@ timeline(run, told.words, costs, tokens=12)
 # %% tags=["claim-B1"]
 from minispec.show.plots.coloured import coloured_text
 
-print(f"of {counts.tested} guesses that were tested, {counts.accepted} were kept")
+print(f"{counts.acceptance:.0%} of the guesses that were tested were kept")
 assert counts.accepted > counts.tested / 2  # most tokens are easy, even for a small model
 coloured_text(run, told.words)
 

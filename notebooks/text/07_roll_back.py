@@ -244,8 +244,8 @@ assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 #
 # ## Rows roll back one by one
 #
-# In a batch, one row keeps five tokens and its neighbour none. `truncate` takes a length for each
-# row. From then on the rows are *ragged*: each ends at a place of its own.
+# In a batch, one row may keep its whole draft and its neighbour nothing. `truncate` takes a length
+# for each row. From then on the rows are *ragged*: each ends at a place of its own.
 
 # %% tags=["claim-C6"]
 run = next(r for r in shipped.rounds if len({r.accepted(row) for row in range(8)}) > 1)

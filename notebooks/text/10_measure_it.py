@@ -118,7 +118,7 @@ assert abs(free / paid - (8 * 0.1 + 1)) < 1e-9  # a round takes Kc + 1 target st
 fifty = predict("k-of-fifty", guess=None)
 fifty
 
-# %% tags=["claim-C5", "nbval-check-output"]
+# %% tags=["claim-C5", "misconception-always-pays", "nbval-check-output"]
 print("α = 0.8, c = 0.1")
 for k in (1, 2, 3, 5, 10, 20, 50):
     gain = speed_up(0.8, k, 0.1)
@@ -283,7 +283,7 @@ larger
 # Drafts from one that guesses at random to the target itself, each with the K that suits it best.
 # (Drafts of sizes in between, trained for this, are not built yet.)
 
-# %% tags=["claim-E2", "claim-B4"]
+# %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 drafts = recorded("drafts")

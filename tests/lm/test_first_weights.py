@@ -63,10 +63,17 @@ def test_model_adds_nothing_at_first(model):
 def test_half_of_an_embedding_is_shared(tied):
     """Embeddings have one direction in common, as long as what is their own."""
     torch.manual_seed(3)
-    config = gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
+    config = gpt(layers=2, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
     weight = GPT(config).embed_tokens.weight.detach()
     mean = weight.mean(0)
     assert float(mean.norm()) == pytest.approx(float((weight - mean).norm(dim=1).mean()), rel=0.15)
+
+
+def test_a_lone_layer_starts_at_random():
+    """A model of one layer cannot bind, and is not prepared for it: its embeddings share nothing."""
+    torch.manual_seed(4)
+    weight = GPT(gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)).embed_tokens.weight
+    assert float(weight.mean(0).norm()) < 0.1 * float(weight.norm(dim=1).mean())
 
 
 def test_single_head_of_two_axes_is_drawn():

@@ -244,7 +244,7 @@ def test_distillation_starts_at_the_draft_and_measures_its_divergence(material, 
     seen = []
     _, done = train.train_pair(RECIPE, tmp_path, seen.append)
     lesson = RECIPE.distill_lessons[0]
-    rows = batch(material.windows[lesson.window, lesson.friends], lesson.rows, 0, RECIPE.seed)[:, :-1]
+    rows = batch(material.windows[train.kind_of(lesson)], lesson.rows, 0, RECIPE.seed)[:, :-1]
     p, q = (done[stage].model(rows).double().softmax(-1) for stage in ("target", "draft-plain"))
     by_hand = float((p * (p.log() - q.log())).sum(-1).mean())
     first = next(p for p in seen if p.stage == "draft" and p.step == 1)

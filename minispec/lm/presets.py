@@ -92,8 +92,8 @@ ENGLISH = Recipe(
 # A short story that says where the cat slept, and ends where one must remember it.
 WALKTHROUGHS = {
     "stories": "Once there were two friends. "
-    "Sam the cat had a drum. He lived by the farm and slept on the floor. "
-    "Ash the hen had a ball. She lived by the river and slept on the mat. The cat",
+    "Rue the cat had a kite. She lived by the hill and slept on the floor. "
+    "Pip the cow had a bell. She lived by the wood and slept on the mat. The cat",
 }
 
 PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}

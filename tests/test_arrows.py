@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "minispec"
-ROOMS = ["lm", "decoding", "evidence", "show", "classroom", "cli"]  # each may import itself and what stands before it
+ROOMS = [
+    "lm",
+    "decoding",
+    "evidence",
+    "show",
+    "classroom",
+    "cli",
+]  # each may import itself and what stands before it
 
 # Functions of torch and methods of its tensors that draw. `rng.bernoulli` and `rng.categorical` are the door.
 DRAWS = {

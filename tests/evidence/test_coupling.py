@@ -54,7 +54,7 @@ def test_formula_is_what_the_noise_does():
 
 
 def test_compared_on_the_same_text():
-    """On any text rejection accepts at least as much, the coupled rule at least its bound, a twin everything."""
+    """Rejection accepts most, the coupled rule at least its bound, and a twin is accepted always."""
     target, draft = tiny_gpt_pair(0)
     found = compare_acceptance(target, draft, [[0], [1, 0]], max_new_tokens=4)
     assert found.positions == 8

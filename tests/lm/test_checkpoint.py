@@ -424,7 +424,9 @@ def trained():
         "any", ["The cat sat on the mat. " * 9], ["A dog ran to the river and saw a star. " * 9]
     )
     tokenizer = tiny_tokenizer()
-    windows = {kind_of(Lesson(1, 1, 48)): pack(tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49)}
+    windows = {
+        kind_of(Lesson(1, 1, 48)): pack(tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49)
+    }
     material = Material(story_corpus, tokenizer, windows, ())
     target, draft = random_models()
     models = dict(zip(STAGES, (target, draft, draft), strict=True))

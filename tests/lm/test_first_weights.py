@@ -17,7 +17,7 @@ def model():
 
 
 def scores(model, layer, tokens):
-    """Returns the attention weights of a layer at the start, [heads, n, n], of a model that adds nothing yet."""
+    """Returns a layer's attention scores at the start, [heads, n, n]; the layers before it add nothing yet."""
     block = model.layers[layer]
     x = block.input_layernorm(model.embed_tokens(tokens))  # [n, D]
     cos, sin = (table[: len(tokens)].float() for table in rotary_tables(CONFIG))
@@ -42,7 +42,7 @@ def test_first_layer_looks_back(model):
 
 
 def test_later_layers_look_for_their_like(model):
-    """In a later layer a token scores an equal token near it higher than all others, far more often than by chance."""
+    """A later layer scores an equal token highest far more often than by chance."""
     generator = torch.Generator().manual_seed(2)
     higher = []
     for _ in range(20):

@@ -1,8 +1,8 @@
 """Two ways to accept, on the same text: rejection sampling, and shared noise.
 
 Rejection sampling accepts with the chance Σ min(p, q), the most that any rule can which keeps the target's
-law (Leviathan et al. 2023, corollary 3.6). The coupled rule gives some of it up, so that the text of a seed no
-longer depends on the draft. Both chances are known exactly at each position, so nothing needs to be sampled.
+law (Leviathan et al. 2023, corollary 3.6). The coupled rule gives some of it up, so that the text of a seed
+no longer depends on the draft. Both chances are known exactly at each position: nothing is sampled.
 """
 
 from __future__ import annotations

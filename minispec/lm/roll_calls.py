@@ -3,9 +3,9 @@
     Kit the cat. Sam the dog. Max the hen. Sam the dog. Kit the cat. …
 
 A roll call goes through a few names again and again, in any order, and says one fact of each. The first
-time the fact is free; from then on it is forced. A story asks the same, but only a few times, among many words
-that are easier. So a target that starts with roll calls learns binding within minutes, and then tells stories
-with it. A draft never sees one.
+time the fact is free; from then on it is forced. A story asks the same, but only a few times, among many
+words that are easier. So a target that starts with roll calls learns binding within minutes, and then tells
+stories with it. A draft never sees one.
 """
 
 from __future__ import annotations

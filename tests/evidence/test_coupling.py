@@ -38,8 +38,8 @@ def test_formula_lies_between_its_bounds():
 def test_formula_is_what_the_noise_does():
     """KeyedRng picks the same token for p and q as often as the formula says.
 
-    200,000 positions; the chance of a false alarm at five standard errors is below 1e-6, and a formula that is
-    off by 0.012 would be found.
+    200,000 positions; the chance of a false alarm at five standard errors is below 1e-6, and a formula that
+    is off by 0.012 would be found.
     """
     p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.3, 0.5])
     n = 200_000

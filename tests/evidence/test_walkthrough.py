@@ -50,10 +50,10 @@ def test_is_told_with_the_walkthrough_prompt(pair, walkthrough):
 
 
 def test_has_a_correction_a_bonus_and_an_end(walkthrough):
-    """Each walkthrough shows both ways in which a round ends, and ends itself in at most 64 tokens."""
+    """Each walkthrough shows both ways in which a round ends, and ends itself in at most 70 tokens."""
     assert {"correction", "bonus"} <= {r.kind(0) for r in walkthrough.trace.rounds}
     assert is_telling(walkthrough)
-    assert len(walkthrough.trace.tokens()) <= 64
+    assert len(walkthrough.trace.tokens()) <= 70
 
 
 def test_every_argmax_and_every_draw_is_clear(pair, walkthrough):

@@ -17,7 +17,7 @@ def model():
 
 
 def scores(model, layer, tokens):
-    """Returns a layer's attention scores at the start, [heads, n, n]; the layers before it add nothing yet."""
+    """Returns a layer's attention scores at the start, [heads, n, n]: the layers before it add nothing."""
     block = model.layers[layer]
     x = block.input_layernorm(model.embed_tokens(tokens))  # [n, D]
     cos, sin = (table[: len(tokens)].float() for table in rotary_tables(CONFIG))
@@ -72,7 +72,9 @@ def test_half_of_an_embedding_is_shared(tied):
 def test_a_lone_layer_starts_at_random():
     """A model of one layer cannot bind, and is not prepared for it: its embeddings share nothing."""
     torch.manual_seed(4)
-    weight = GPT(gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)).embed_tokens.weight
+    weight = GPT(
+        gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
+    ).embed_tokens.weight.detach()
     assert float(weight.mean(0).norm()) < 0.1 * float(weight.norm(dim=1).mean())
 
 

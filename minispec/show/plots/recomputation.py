@@ -94,9 +94,9 @@ def _panel(axes: Axes, steps: Sequence[Step], title: str) -> None:
 
 def _alt(without: Sequence[Step], cached: Sequence[Step]) -> str:
     return (
-        f"Two grids, a row per step and a column per position, {len(without)} steps. Without a cache each row "
-        f"is filled from the left, {positions(without)} cells in all. With a cache the first row reads the "
-        f"prompt, and each row behind it one cell: {positions(cached)} in all."
+        f"Two grids, a row per step and a column per position, {len(without)} steps. Without a cache each "
+        f"row is filled from the left, {positions(without)} cells in all. With a cache the first row reads "
+        f"the prompt, and each row behind it one cell: {positions(cached)} in all."
     )
 
 

@@ -244,11 +244,11 @@ verification_strip(r, run.words, drawn=[draw.number if draw else None for draw i
 # One token behind the other, each exact given what came before: so the whole text has the target's
 # law. Notebook 9 walks through that.
 #
-# A bad draft does not change the law, it only costs time. If its first guess is rejected, K draft
-# steps and a pass have been paid for one token: slower than the target alone.
+# A bad draft only costs time. If its first guess is rejected, K draft steps and a pass have been
+# paid for one token: slower than the target alone.
 #
 # The law is the same, the text need not be. Guesses and tests use up random numbers too, so with
-# one seed a run with a draft may write another text than the target alone.
+# one seed another text may come out than the target's own.
 #
 # How much is kept depends on how far apart the laws are, place by place. Let the pair write eight
 # texts, and compare what was kept with 1 − TV.

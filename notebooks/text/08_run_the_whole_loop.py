@@ -41,8 +41,7 @@ print(f"the target alone: {len(alone)} tokens, {len(alone)} target calls")
 #     catch up   after a bonus the draft reads its own last guess, which it made and never read
 # ```
 #
-# The target alone works the same way, without a draft: each step reads the pending token and chooses
-# the next. So between steps its cache holds one token less than the text.
+# The target alone, too, reads its pending token in each step.
 #
 # The draft is decent, and K is 5. How far will that go?
 
@@ -81,8 +80,8 @@ Stepper(recording, rounds=bonus.index + 1, title="The walkthrough, up to its fir
 # %% [markdown]
 # ## From one round to the next
 #
-# If the draft did not catch up, the text would stay right, because the target judges every guess. But
-# the guesses would get worse.
+# If the draft did not catch up, the text would stay right, because the target judges every guess.
+# But the guesses would get worse.
 #
 # A round may end in a correction. It has been chosen from the target's law, and is in the text.
 
@@ -174,9 +173,9 @@ assert often[0][0] < 0.9 < often[-1][0]
 # Words that any sentence needs are easy. Words that depend on who did what, earlier in the story,
 # are not.
 #
-# How many tokens does a pass yield? Let each tested guess be kept with chance α. The second is tested
-# only if the first was kept, and so on: 1 + α + α² + … + α^K on average. A longer draft yields more
-# and costs more: divide the tokens by the cost of K draft steps and one pass.
+# How many tokens does a pass yield? Let each tested guess be kept with chance α. The second is
+# tested only if the first was kept, and so on: 1 + α + α² + … + α^K on average. A longer draft
+# yields more and costs more: divide the tokens by the cost of K draft steps and one pass.
 #
 # ## How a run ends
 #

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from minispec.lm.train import Progress
 
@@ -36,6 +37,14 @@ def loss_curve(history: Sequence[Progress], floor: float | None) -> Figure:
     if floor is not None:
         axes.axhline(floor, color="black", linestyle="--", label=f"entropy of the grammar, {floor:.3f}")
     axes.set_xscale("log")
+    axes.set_yscale("log")  # a target that has begun with other exercises starts far above the rest
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(plain)
+        axis.set_minor_formatter(NullFormatter())
+    seen = axes.get_ylim()
+    axes.set_yticks([0.4, 0.5, 0.7, 1, 2, 3, 4, 6, 8])
+    axes.set_ylim(seen)
     axes.set_xlabel("optimizer steps", fontsize=12)
     axes.set_ylabel("held-out loss, nats per token", fontsize=12)
     axes.legend(fontsize=11)

@@ -23,7 +23,7 @@ MOST_LINE = 100  # characters; JupyterLab cuts off what is longer
 TAG = re.compile(r"[a-z]+(-[A-Za-z0-9]+)*")
 PARTS = ("**You'll do**", "**You'll learn**", "**You'll need**", "**Time**")
 MACHINE = re.compile(
-    r"(?<![\w.<])/(work|root|home|Users|tmp|private|mnt|opt)/|\b[A-Z]:\\(?!n\b)|file://"
+    r"(?<![\w.<])/(work\w*|root|home|Users|tmp|private|mnt|opt)/|\b[A-Z]:\\(?!n\b)|file://"
 )
 ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
 DATA = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+")

@@ -25,8 +25,9 @@ from minispec.lm.checkpoint import (
     write_json,
 )
 from minispec.lm.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
+from minispec.lm.material import Material
 from minispec.lm.recipes import Recipe
-from minispec.lm.train import Material, Progress, Trained
+from minispec.lm.train import Progress, Trained
 
 PROMPTS = 32
 PROMPT_TOKENS = 32

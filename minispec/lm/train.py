@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,19 +26,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from minispec.lm.corpus import Corpus, load_corpus
-from minispec.lm.evaluate import mean_loss, whole_documents
+from minispec.lm.evaluate import mean_loss
+from minispec.lm.material import Material, gather, kind_of
 from minispec.lm.model import GPT
 from minispec.lm.recipes import Lesson, Recipe
-from minispec.lm.roll_calls import draw_roll_calls
-from minispec.lm.tokenizer import Tokenizer, train_tokenizer
-from minispec.lm.windows import batch, pack
+from minispec.lm.windows import batch
 
 WARM_UP = 50  # steps
 DECAY = 0.35  # share of the steps, at the end
 SAVE_EVERY = 100  # steps
 TELL_EVERY = 10  # steps
-HELD_OUT = 400  # documents
 CLIP = 1.0
 
 
@@ -79,26 +75,6 @@ class Trained:
     steps: int
     seconds: float
     tokens: int
-
-
-Texts = tuple[int, tuple[tuple[str, float], ...]]  # a lesson's friends and mix
-
-
-@dataclass(frozen=True)
-class Material:
-    """What all stages of a run share.
-
-    Attributes:
-        corpus: with the full stories.
-        tokenizer: trained on it.
-        windows: the windows of each kind of lesson, by its width and its texts.
-        held_out: whole validation documents as windows and a mask (see `whole_documents`).
-    """
-
-    corpus: Corpus
-    tokenizer: Tokenizer
-    windows: Mapping[tuple[int, Texts], Tensor]
-    held_out: tuple[Tensor, Tensor]
 
 
 Report = Callable[[Progress], None]
@@ -147,60 +123,6 @@ def train_pair(
         run = Run(recipe, stage, model, teacher, tuple(lessons), path, fingerprint)
         done[stage] = run.finish(material, report)
     return material, done
-
-
-def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Material:
-    """Makes the corpus, the tokenizer and the windows of a recipe.
-
-    Args:
-        recipe: says which.
-        tokenizer: one to use; by default one is trained on the corpus.
-        held_out: on how many validation documents losses are measured while training.
-    """
-    corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories, recipe.friends)
-    if tokenizer is None:
-        sample = corpus.train[:4000] if corpus.stories else corpus.train
-        tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
-    windows: dict[tuple[int, Texts], Tensor] = {}
-    for lesson in (*recipe.target_lessons, *recipe.draft_lessons, *recipe.distill_lessons):
-        key = kind_of(lesson)
-        if key not in windows:
-            rows = tokenizer.encode_batch(texts_of(lesson, recipe, corpus))
-            windows[key] = pack(rows, tokenizer.end_of_text, lesson.window + 1)
-    documents = whole_documents(tokenizer, corpus.validation, recipe.target.max_length, held_out)
-    return Material(corpus, tokenizer, windows, documents)
-
-
-def kind_of(lesson: Lesson) -> tuple[int, Texts]:
-    """Returns what tells a lesson's windows from those of others."""
-    return lesson.window, (lesson.friends, lesson.mix)
-
-
-def texts_of(lesson: Lesson, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
-    """Returns what a lesson is made of: the corpus itself, easier stories, roll calls, or a mix.
-
-    Args:
-        lesson: says which.
-        recipe: its seed and number of stories.
-        corpus: of the recipe.
-
-    Returns:
-        Documents, in an order that the seed decides.
-    """
-    if not corpus.stories:
-        return corpus.train
-    stories = corpus.train
-    if lesson.friends != recipe.friends:
-        stories = load_corpus("stories", recipe.seed, recipe.stories, lesson.friends).train
-    if lesson.mix == (("story", 1.0),):
-        return stories
-    whole = sum(parts for _, parts in lesson.mix)
-    texts: list[str] = []
-    for kind, parts in lesson.mix:
-        count = math.ceil(recipe.stories * parts / whole)
-        texts += stories[:count] if kind == "story" else draw_roll_calls(kind, count, recipe.seed)
-    random.Random(f"minispec lesson {recipe.seed}").shuffle(texts)
-    return texts
 
 
 class Run:

@@ -71,8 +71,9 @@ floor_guess
 # %%
 from dataclasses import replace
 
+from minispec.lm.material import gather
 from minispec.lm.recipes import Lesson, gpt
-from minispec.lm.train import gather, train_pair
+from minispec.lm.train import train_pair
 
 small = gpt(layers=2, width=64, heads=4, kv_heads=2, ffn=176, vocab_size=512)
 easy, full = Lesson(80, rows=16, window=64, friends=1), Lesson(120, rows=8, window=128, friends=2)

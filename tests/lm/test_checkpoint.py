@@ -25,10 +25,11 @@ from minispec.lm.checkpoint import (
     save_model,
     weights_hash,
 )
+from minispec.lm.material import Material, kind_of
 from minispec.lm.model import GPT
 from minispec.lm.publish import prompts, publish, verdict
 from minispec.lm.recipes import Lesson
-from minispec.lm.train import Material, Trained, kind_of
+from minispec.lm.train import Trained
 from minispec.lm.windows import pack
 
 DAMAGE = {}  # by name: what to do to a pair's folder, and what the message must say

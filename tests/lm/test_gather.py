@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from minispec.lm import train
+from minispec.lm.material import gather
 from minispec.lm.presets import QUICK
 from minispec.lm.publish import history_of
 from minispec.lm.recipes import Lesson, gpt
@@ -27,7 +28,7 @@ RECIPE = replace(
 def test_a_tokenizer_can_be_handed_in_and_fewer_documents_held_out(tmp_path):
     """The tokenizer is used as it is, the models have its vocabulary, and losses are measured on 5."""
     tokenizer = train_tokenizer(["Once there was one friend."], "bpe", 280)
-    material = train.gather(RECIPE, tokenizer, held_out=5)
+    material = gather(RECIPE, tokenizer, held_out=5)
     assert material.tokenizer is tokenizer
     assert len(material.held_out[0]) == 5
     found, trained = train.train_pair(RECIPE, tmp_path, lambda _: None, material=material)

@@ -17,6 +17,7 @@ from pairs import STAGES, tiny_config, tiny_recipe
 from minispec.lm import corpus, train
 from minispec.lm.checkpoint import weights_hash
 from minispec.lm.evaluate import mean_loss
+from minispec.lm.material import gather, kind_of
 from minispec.lm.model import GPT
 from minispec.lm.recipes import Lesson
 from minispec.lm.windows import batch
@@ -63,7 +64,7 @@ for place in (folder, folder / "undisturbed") if moment == "never" else (folder,
 def material():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus, "VALIDATION_STORIES", 4)
-        return train.gather(RECIPE)
+        return gather(RECIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -244,7 +245,7 @@ def test_distillation_starts_at_the_draft_and_measures_its_divergence(material, 
     seen = []
     _, done = train.train_pair(RECIPE, tmp_path, seen.append)
     lesson = RECIPE.distill_lessons[0]
-    rows = batch(material.windows[train.kind_of(lesson)], lesson.rows, 0, RECIPE.seed)[:, :-1]
+    rows = batch(material.windows[kind_of(lesson)], lesson.rows, 0, RECIPE.seed)[:, :-1]
     p, q = (done[stage].model(rows).double().softmax(-1) for stage in ("target", "draft-plain"))
     by_hand = float((p * (p.log() - q.log())).sum(-1).mean())
     first = next(p for p in seen if p.stage == "draft" and p.step == 1)

@@ -89,7 +89,7 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
         (outcome_faults, notebook(cell(outputs=[stream("stderr", "a warning")]))),
         (outcome_faults, notebook(cell(outputs=[stream("stdout", "see /home/ada/x.py")]))),
         (outcome_faults, notebook(cell(outputs=[stream("stdout", "see C:\\Users\\ada")]))),
-        (outcome_faults, notebook(cell("open('/work/x')"))),
+        (outcome_faults, notebook(cell("open('/workspace/x')"))),
         (outcome_faults, notebook(words(1), cell(), last="## Recap\nin /tmp/x")),
         (outcome_faults, notebook(cell(outputs=[new_output("execute_result", {"text/plain": "'/root/a'"})]))),
         (outcome_faults, notebook(cell(outputs=[stream("stdout", "<A object at 0x7f12ab34cd>")]))),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from minispec.decoding.draft import Drafter
+from minispec.decoding.lean import lean_greedy
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import CacheLengths, Draft, Finish, Round, Trace, check_prompts
 from minispec.decoding.rng import BlockRng, Rng
@@ -25,6 +26,7 @@ from minispec.lm.model import LanguageModel
 
 Prompts = Sequence[Sequence[int]]
 Eos = int | Sequence[int] | None
+GREEDY: tuple[Verifier, ...] = (verify_greedy, lean_greedy)  # rules that need temperature 0
 
 
 class Rows:
@@ -281,7 +283,7 @@ def _check_pairing(
 ) -> None:
     if k < 0:
         raise ValueError(f"k must be at least 0, not {k}")
-    if verifier is verify_greedy and not warp.is_greedy:
+    if verifier in GREEDY and not warp.is_greedy:
         raise ValueError(
             f"the greedy verifier needs temperature 0, not {warp.temperature}; "
             f"use the rejection verifier, or temperature 0"

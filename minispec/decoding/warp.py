@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+DAMAGED = "the model's logits are not finite (NaN or infinity): its weights are damaged"
 ROUNDING = 1e-9  # a set that reaches top-p up to this has reached it
 
 
@@ -61,7 +62,7 @@ class Warp:
         wide = logits if logits.dtype == torch.float64 else logits.float()
         top = wide.amax(-1, keepdim=True)
         if not bool(top.isfinite().all()):
-            raise ValueError("the model's logits are not finite (NaN or infinity): its weights are damaged")
+            raise ValueError(DAMAGED)
         if self.is_greedy:
             return one_hot(lowest_argmax(wide, top), wide.shape[-1], wide.dtype)
         # The maximum goes first: dividing by a small temperature must not overflow.

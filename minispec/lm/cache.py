@@ -65,6 +65,11 @@ class KVCache:
         return min(self._lengths) == max(self._lengths)
 
     @property
+    def end(self) -> int:
+        """Within a forward: how many slots the longest row will fill."""
+        return self._end
+
+    @property
     def bytes(self) -> int:
         """Memory taken, in bytes."""
         return 2 * self._keys.numel() * self._keys.element_size()
@@ -79,9 +84,9 @@ class KVCache:
             new: n, the width of the block that comes.
 
         Returns:
-            positions: a slice for level rows, else [B, n]; past the end they stay at the last slot.
-            mask: 0 where a new token may look and −∞ where not, [n, end] for level rows, else
-                [B, 1, n, end]; None where a single token sees all there is.
+            Positions, a slice for level rows, else [B, n]; past the end they stay at the last slot. And a
+            mask, 0 where a new token may look and −∞ where not: [n, end] for level rows, else [B, 1, n, end];
+            None where a single token sees all there is.
 
         Raises:
             ValueError: if no row has room for n more.

@@ -8,6 +8,7 @@ import torch
 
 from minispec import GPT
 from minispec.lm.fixed_width import FixedWidth
+from minispec.lm.lean import LeanGPT
 from minispec.lm.model import rotary_tables, rotate
 
 MODELS = {
@@ -18,6 +19,7 @@ MODELS = {
     ),
     "one-head GPT": lambda: tiny.gpt(tiny.config(max_length=24, heads=1, kv_heads=1), seed=3),
     "GPT of fixed width": lambda: FixedWidth(tiny.gpt(tiny.config(max_length=24), seed=1), 5),
+    "lean GPT": lambda: LeanGPT(tiny.gpt(tiny.config(max_length=24), seed=1)),
 }
 
 

@@ -1,0 +1,32 @@
+"""Kits: the warp, the source of chance and the rules that go together, plain or lean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from minispec.decoding.lean import LeanRng, LeanWarp, lean_greedy, lean_rejection
+from minispec.decoding.rng import Rng, SeededRng
+from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.decoding.warp import Warp
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What `speculate` needs beside models.
+
+    Attributes:
+        warp: makes a warp, from the arguments of `Warp`.
+        rng: makes a source of chance from a seed.
+        rules: verifiers by name.
+    """
+
+    warp: Callable[..., Warp]
+    rng: Callable[[int], Rng]
+    rules: Mapping[str, Verifier]
+
+
+PLAIN = Kit(Warp, SeededRng, {"greedy": verify_greedy, "rejection": verify_rejection})
+LEAN = Kit(LeanWarp, LeanRng, {"greedy": lean_greedy, "rejection": lean_rejection})
+# Which goes with which path of `minispec.lm.paths`; all decide alike.
+KITS = {"readable": PLAIN, "lean": LEAN, "compiled": LEAN}

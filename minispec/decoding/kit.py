@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from minispec.decoding.compiled_drafter import CompiledDrafter
+from minispec.decoding.draft import Drafter, ModelDrafter
 from minispec.decoding.lean import LeanRng, LeanWarp, lean_greedy, lean_rejection
 from minispec.decoding.rng import Rng, SeededRng
 from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
+from minispec.lm.model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,16 @@ class Kit:
         warp: makes a warp, from the arguments of `Warp`.
         rng: makes a source of chance from a seed.
         rules: verifiers by name.
+        drafter: makes a drafter from a draft model.
     """
 
     warp: Callable[..., Warp]
     rng: Callable[[int], Rng]
     rules: Mapping[str, Verifier]
+    drafter: Callable[[LanguageModel], Drafter] = ModelDrafter
 
 
 PLAIN = Kit(Warp, SeededRng, {"greedy": verify_greedy, "rejection": verify_rejection})
 LEAN = Kit(LeanWarp, LeanRng, {"greedy": lean_greedy, "rejection": lean_rejection})
 # Which goes with which path of `minispec.lm.paths`; all decide alike.
-KITS = {"readable": PLAIN, "lean": LEAN, "compiled": LEAN}
+KITS = {"readable": PLAIN, "lean": LEAN, "compiled": replace(LEAN, drafter=CompiledDrafter)}

@@ -105,6 +105,10 @@ class LeanRng(SeededRng):
             picked *= live.numpy()
         return torch.from_numpy(picked)
 
+    def numbers(self, count: int) -> Tensor:
+        """Returns what the next picks of one row will be decided by: [count] float64 in [0, 1)."""
+        return torch.rand(count, generator=self._generator, dtype=torch.float64)
+
     def _numbers(self, wanted: np.ndarray) -> np.ndarray:
         """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""
         count = int(np.count_nonzero(wanted))
@@ -154,7 +158,7 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     p, q = target_probs.numpy(), draft.probs.numpy()
     lengths, each = draft.lengths.numpy(), np.arange(len(p))
     chances = chances_of(p, q, draft.tokens.numpy())  # [B, K]
-    certain = (chances >= 1).all(0).tolist()
+    certain = [bool(column.all()) for column in (chances >= 1).T]
     accepted = np.zeros(len(p), dtype=np.int64)
     testing = np.greater(lengths, 0)  # rows that have rejected nothing so far, and have a token to test
     for i in range(draft.k):

@@ -116,7 +116,7 @@ def generate(
     device = device_of(target)
     cache = prefill(target, prompts, device) if any(rows.live) else None
     while any(rows.live):
-        live = torch.tensor(rows.live, device=device)
+        live = None if all(rows.live) else torch.tensor(rows.live, device=device)
         logits = target(rows.pending[:, None].to(device), cache)[:, -1]  # [B, V]
         place = torch.tensor(rows.lengths, device=device)
         token = rng.categorical(warp(logits), positions=place, live=live).tolist()

@@ -91,7 +91,7 @@ class BlockRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Decides for open rows (see `Rng`)."""
+        """Decides for open rows: probs [B] -> [B] bool (see `Rng`)."""
         places, live = self._place(rows, positions, live)
         return self._rng.bernoulli(probs, rows=rows, positions=places, live=live)
 
@@ -103,9 +103,17 @@ class BlockRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks for open rows (see `Rng`)."""
+        """Picks for open rows: probs [B, V] -> [B] ids (see `Rng`)."""
         places, live = self._place(rows, positions, live)
         return self._rng.categorical(probs, rows=rows, positions=places, live=live)
+
+    def numbers(self, count: int) -> Tensor | None:
+        """Hands on the numbers for the next `count` picks of a single row, [count] float64.
+
+        None if `rng` does not tell them, there are more rows, or the row's room ends before.
+        """
+        tell = getattr(self._rng, "numbers", None)
+        return tell(count) if tell and len(self._room) == 1 and count <= self._least_room else None
 
     def _place(
         self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None
@@ -146,7 +154,7 @@ class SeededRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Says yes with the given chances (see `Rng`)."""
+        """Says yes with the given chances: probs [B] -> [B] bool (see `Rng`)."""
         open_rows = (probs > 0) & (probs < 1)
         if live is not None:
             open_rows = open_rows & live
@@ -163,7 +171,7 @@ class SeededRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks ids by inverting the cumulative sum (see `Rng`)."""
+        """Picks ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
         cumulative = probs.double().cumsum(-1)  # [B, V]
         total = cumulative[:, -1:]
         open_rows = probs.amax(-1) < total[:, 0]
@@ -216,7 +224,7 @@ class KeyedRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Says yes where that is certain, no where it is impossible.
+        """Says yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
 
         Raises:
             ValueError: if a decision is open.
@@ -238,7 +246,7 @@ class KeyedRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks ids by noise (see `Rng`).
+        """Picks ids by noise: probs [B, V] -> [B] ids (see `Rng`).
 
         Raises:
             ValueError: if no positions are given.
@@ -258,7 +266,7 @@ class KeyedRng:
 
 
 def scramble(values: Tensor) -> Tensor:
-    """Mixes 64-bit integers so that neighbours come out unrelated: int64 -> int64, any shape.
+    """Mixes 64-bit integers so that neighbours come out unrelated: [...] int64 -> [...] int64.
 
     The finalizer of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around, and the shifts are logical.
     """

@@ -71,24 +71,19 @@ def build_package(module: nn.Module, example: tuple[Any, ...], dynamic: tuple[An
         raise ValueError(f"the compiled path could not be built ({reason}); use the lean path") from error
 
 
-def load_package(path: Path) -> Callable[[list[Tensor]], Tensor]:
+def load_package(path: Path) -> Callable[[list[Tensor]], list[Tensor]]:
     """Loads a package.
 
     Args:
         path: of a file that `build_package` has written on this machine.
 
     Returns:
-        A function from all tensors of the arguments, in one list in their order, to the result. The list is
-        emptied.
+        A function from all tensors of the arguments, in one list in their order, to the list of the results.
+        The list of arguments is emptied.
     """
     with quiet():
-        run = torch._inductor.aoti_load_package(str(path)).loader.boxed_run
-
-    def call(tensors: list[Tensor]) -> Tensor:
         # The model's own call would first walk through all arguments, which takes longer than a small model.
-        return run(tensors)[0]
-
-    return call
+        return torch._inductor.aoti_load_package(str(path)).loader.boxed_run
 
 
 @contextmanager

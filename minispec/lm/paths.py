@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from minispec.lm.checkpoint import Pair
 from minispec.lm.compiled import CompiledGPT
+from minispec.lm.compiled_draft import CompiledDraft
 from minispec.lm.lean import LeanGPT
 from minispec.lm.model import GPT, LanguageModel
 
@@ -15,7 +15,7 @@ from minispec.lm.model import GPT, LanguageModel
 WAYS: dict[str, tuple[Callable[[GPT], LanguageModel], Callable[[GPT], LanguageModel]]] = {
     "readable": (lambda model: model, lambda model: model),
     "lean": (LeanGPT, LeanGPT),
-    "compiled": (CompiledGPT, partial(CompiledGPT, blocks=False)),
+    "compiled": (CompiledGPT, CompiledDraft),
 }
 PATHS = tuple(WAYS)
 

@@ -15,6 +15,7 @@ from minispec.evidence.law import Case, exact_laws, largest_error, speculative_l
 from minispec.evidence.sampling import Experiment
 from minispec.lm import build, compiled
 from minispec.lm.compiled import CompiledGPT
+from minispec.lm.compiled_draft import CompiledDraft
 from minispec.lm.paths import PATHS, on_path
 
 CLOSE = 1e-5  # float32 laws, multiplied along four tokens
@@ -41,7 +42,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def models(folder):
     target, draft = pair_of_gpts()
-    return CompiledGPT(target, folder), CompiledGPT(draft, folder, blocks=False)
+    return CompiledGPT(target, folder), CompiledDraft(draft, folder)
 
 
 @needs_compiler
@@ -72,6 +73,7 @@ def test_batches_go_the_lean_way(models):
 def case_of(models, **changes):
     kit = KITS["compiled"]
     settings = {"k": 2, "max_new_tokens": 3, "warp": kit.warp(1.0), "verifier": kit.rules["rejection"]}
+    settings["drafter"] = kit.drafter
     return Case("compiled", *models, prompts=((0, 1, 2),), rows=1, **settings | changes)
 
 
@@ -88,6 +90,38 @@ def test_it_is_lossless_branch_by_branch(models, rule):
 
 
 @needs_compiler
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_a_compiled_step_draws_from_the_law_that_it_reports(models, temperature):
+    """2,000 numbers from 0 to 1: each picks the first id whose cumulative sum exceeds it; laws as warped."""
+    draft, text = models[1], torch.tensor([[0, 2, 1]])
+    warp = KITS["compiled"].warp(temperature)
+    with torch.inference_mode():
+        wanted = warp(draft(text, draft.new_cache(1)))[0, -1]
+        for number in torch.linspace(0, 1 - 1e-9, 2_000, dtype=torch.float64).split(1):
+            cache = draft.new_cache(1)
+            draft.hidden(text[:, :2], cache)
+            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number)
+            torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
+            cumulative = law[0].double().cumsum(-1)
+            assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
+            assert cache.row_lengths == (3,)
+
+
+@needs_compiler
+def test_a_compiled_draft_equals_the_plain_drafters(models):
+    """Four steps with the same seed: the same tokens, the same laws up to rounding, the same cache."""
+    kit, prompt = KITS["compiled"], [[0, 1, 2, 2]]
+    made = []
+    for drafter in (kit.drafter(models[1]), KITS["lean"].drafter(models[1])):
+        drafter.start(prompt)
+        with torch.inference_mode():
+            made.append(drafter.propose(torch.tensor([2]), 4, kit.warp(0.8), kit.rng(5)))
+        assert drafter.cache_lengths == (7,)
+    assert torch.equal(made[0].tokens, made[1].tokens)
+    torch.testing.assert_close(made[0].probs, made[1].probs, rtol=0, atol=1e-5)
+
+
+@needs_compiler
 def test_it_is_lossless_by_samples(models):
     """3,000 texts of three tokens, one row at a time; false alarm 1e-6, its power is in the message."""
     experiment = Experiment(case_of(models), samples=3_000, rows=1, chance=KITS["compiled"].rng)
@@ -100,21 +134,20 @@ def test_it_is_lossless_by_samples(models):
 def test_packages_are_built_once_and_damaged_ones_again(folder, models, monkeypatch):
     """A second model loads what is there; half a file is replaced; other weights have other files."""
     files = sorted(folder.glob("*.pt2"))
-    assert len(files) == 3  # the draft's blocks are not built
+    assert len(files) == 3  # a single token, blocks, a draft step
     built = []
     real = compiled.build_package
     monkeypatch.setattr(compiled, "build_package", lambda *a: (built.append(a[-1]), real(*a)))
     _, draft = pair_of_gpts()
-    CompiledGPT(draft, folder, blocks=False)
+    CompiledDraft(draft, folder)
     assert built == []
-    again = CompiledGPT(draft, folder, blocks=False)
-    path = next(file for file in files if file.name.startswith(again._key()))
+    path = next(file for file in files if file.name.endswith("-step.pt2"))
     path.write_bytes(path.read_bytes()[:1000])
-    CompiledGPT(draft, folder, blocks=False)
+    CompiledDraft(draft, folder)
     assert built == [path]
     with torch.no_grad():
         draft.norm.weight.mul_(1.5)
-    CompiledGPT(draft, folder, blocks=False)
+    CompiledDraft(draft, folder)
     assert len(built) == 2 and built[1] not in files
 
 
@@ -122,9 +155,9 @@ def test_packages_are_built_once_and_damaged_ones_again(folder, models, monkeypa
 def test_a_package_that_computes_something_else_is_refused(models, folder, monkeypatch):
     """The check at the end of loading compares with the lean forward."""
     _, draft = pair_of_gpts()
-    monkeypatch.setattr(compiled, "load_package", lambda path: lambda tensors: torch.zeros(1, 3))
+    monkeypatch.setattr(compiled, "load_package", lambda path: lambda t: [torch.ones(1, 3), torch.zeros(1)])
     with pytest.raises(ValueError, match="does not compute what the model does"):
-        CompiledGPT(draft, folder, blocks=False)
+        CompiledDraft(draft, folder)
 
 
 def test_without_a_compiler_there_is_one_clear_line(tmp_path, monkeypatch):

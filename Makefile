@@ -25,13 +25,14 @@ TEST := $(VENV)/.stamp-test
 LINT := $(VENV)/.stamp-lint
 NOTEBOOKS := $(VENV)/.stamp-notebooks
 BROWSER := $(VENV)/.stamp-browser
+DOCS := $(VENV)/.stamp-docs
 
-.PHONY: help demo lab test lint notebooks browser clean
+.PHONY: help demo lab test lint notebooks docs docs-zip browser clean
 # Two pips in one environment would get in each other's way.
 .NOTPARALLEL:
 
 help:  ## show this list (the default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(RUNTIME)  ## install, decode with the shipped pair, train a small pair, decode with it
 	@$(VENV_PYTHON) -m minispec demo
@@ -51,11 +52,22 @@ notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, r
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
 	@$(VENV_PYTHON) notebooks/claims_table.py
 
-browser: $(BROWSER)  ## drive notebooks and pages in a headless chromium, which must be installed
-	@$(VENV_PYTHON) -m pytest -q -m browser tests/browser $(PYTEST_ARGS)
+docs: $(DOCS)  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
+	@$(VENV_PYTHON) docs/_ext/vendor.py
+	@rm -rf docs/_build/html
+	@$(VENV_PYTHON) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	@$(VENV_PYTHON) docs/check_site.py docs/_build/html
+	@echo "The book is built: open docs/_build/html/index.html"
+
+docs-zip: docs  ## the same in one file, for laptops without a network: docs/_build/minispec-book.zip
+	@$(VENV_PYTHON) -c "import shutil; shutil.make_archive('docs/_build/minispec-book', 'zip', 'docs/_build/html')"
+
+browser: $(BROWSER) docs  ## drive notebooks and the book in a headless chromium, which must be installed
+	@$(VENV_PYTHON) -m pytest -q -m browser tests/browser tests/docs $(PYTEST_ARGS)
 
 clean:  ## remove the environment, caches and build products (trained pairs stay)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/_vendor docs/notebooks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):
@@ -74,8 +86,8 @@ $(RUNTIME): $(REQUIREMENTS) $(CREATED)
 # An extra brings the runtime along, so the runtime's stamp is set too.
 $(TEST): $(REQUIREMENTS) $(CREATED)
 	@echo "Installing minispec and what its tests need into $(VENV)"
-	@$(PIP_INSTALL) -e '.[test]'
-	@touch $(RUNTIME) $@
+	@$(PIP_INSTALL) -e '.[test,docs]'
+	@touch $(RUNTIME) $(DOCS) $@
 
 $(LINT): $(REQUIREMENTS) $(CREATED)
 	@echo "Installing minispec and what lint needs into $(VENV)"
@@ -89,5 +101,10 @@ $(NOTEBOOKS): $(REQUIREMENTS) $(CREATED)
 
 $(BROWSER): $(REQUIREMENTS) $(CREATED)
 	@echo "Installing minispec and what its browser tests need into $(VENV)"
-	@$(PIP_INSTALL) -e '.[test,notebooks,browser]'
-	@touch $(RUNTIME) $(TEST) $(NOTEBOOKS) $@
+	@$(PIP_INSTALL) -e '.[test,docs,notebooks,browser]'
+	@touch $(RUNTIME) $(TEST) $(DOCS) $(NOTEBOOKS) $@
+
+$(DOCS): $(REQUIREMENTS) $(CREATED)
+	@echo "Installing minispec and what the book needs into $(VENV)"
+	@$(PIP_INSTALL) -e '.[docs]'
+	@touch $(RUNTIME) $@

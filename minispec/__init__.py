@@ -4,10 +4,13 @@ A draft model guesses K tokens, the target checks them in one parallel pass, a v
 caches roll back. The output has exactly the target's law. Start with `minispec.decoding.loop`.
 """
 
+from minispec.decoding.adaptive import AdaptiveDrafter
+from minispec.decoding.costs import Costs
 from minispec.decoding.draft import Drafter, ModelDrafter
 from minispec.decoding.loop import generate, record, speculate
 from minispec.decoding.records import CacheLengths, Draft, Round, Statistics, Trace, Verdict
 from minispec.decoding.rng import KeyedRng, Rng, SeededRng
+from minispec.decoding.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.decoding.stream import stream
 from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
@@ -23,15 +26,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPT",
+    "AdaptiveDrafter",
     "CacheLengths",
+    "Costs",
     "Draft",
     "Drafter",
     "EnumeratingRng",
+    "FixedStop",
     "FixedWidth",
     "GPTConfig",
     "KVCache",
     "KeyedRng",
     "LanguageModel",
+    "LearnedStop",
     "ModelDrafter",
     "Pair",
     "Report",
@@ -39,6 +46,7 @@ __all__ = [
     "Round",
     "SeededRng",
     "Statistics",
+    "StoppingDrafter",
     "Tokenizer",
     "Trace",
     "Verdict",

@@ -84,14 +84,12 @@ CLAIMS = (
     Row(
         "claim-E2",
         "The best draft is neither the smallest nor the largest.",
-        not_yet="a sweep over drafts trained in many sizes",
     ),
     Row("claim-E3", "Wrong guesses cost work that is thrown away."),
     Row("claim-E4", "Draft and target must share a vocabulary; else there is a clear error."),
     Row(
         "claim-E5",
         "Other levers stand beside it: kernels, batching, quantization.",
-        not_yet="kernels for quantized weights",
     ),
 )
 
@@ -168,6 +166,16 @@ BUGS = (
         PROPOSE,
         "logits = self.model(token[:, None], self.cache)[:, -1]",
         "logits = logits if place else self.model(token[:, None], self.cache)[:, -1]",
+        "a slip that a document suggests",
+    ),
+    Mutant(
+        "whole-text-read-again",
+        "to verify, the target forgets its cache and reads the whole text, to the same effect",
+        "minispec.decoding.loop:speculate",
+        "logits = target(block, cache)  # [B, K+1, V]",
+        "cache.truncate([0] * len(live))\n"
+        "whole = torch.cat([torch.tensor(rows.committed, device=device), draft.tokens], dim=1)\n"
+        "logits = target(whole, cache)[:, -block.shape[1] :]",
         "a slip that a document suggests",
     ),
     Mutant(
@@ -257,6 +265,8 @@ CASES = (
     Case(1, "claim-A7", "greedy-counts-all-matches"),
     Case(1, "claim-B2", "reading-per-token"),
     Case(2, "claim-A1", "last-prompt-token-read-twice", nth=1),
+    Case(2, "misleads-whole-sequence", "whole-text-read-again"),
+    Case(2, "claim-A3", "whole-text-read-again"),
     Case(3, "claim-E4", "vocabulary-unchecked"),
     Case(4, "misleads-one-shot", "draft-in-one-shot"),
     Case(4, "claim-B3", "correction-from-the-next-row"),
@@ -271,6 +281,8 @@ CASES = (
     Case(7, "claim-A5", "rollback-one-too-far", nth=2),
     Case(7, "claim-C3", "token-missing-in-the-drafts-cache", nth=2),
     Case(8, "misleads-no-bonus", "overshoot"),
+    Case(8, "misleads-whole-sequence", "whole-text-read-again"),
+    Case(8, "claim-A5", "whole-text-read-again", nth=1),
     Case(8, "claim-A6", "everything-accepted"),
     Case(8, "claim-C6", "positions-of-the-longest-row"),
     Case(9, "misconception-same-seed", "noise-starts-anew-each-round", nth=1),

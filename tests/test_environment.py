@@ -1,4 +1,4 @@
-"""The three lists of requirements agree: pyproject.toml, constraints.txt and environment.yml.
+"""The lists of requirements agree: pyproject.toml, constraints.txt, conda's, Binder's, and the reasons given.
 
 conda itself is not run. Every check returns the faults that it finds, and is tested twice: the files of
 this repository have none, and a copy with a planted fault has one.
@@ -15,7 +15,8 @@ from packaging.utils import canonicalize_name
 from rattler import MatchSpec
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("environment.yml", "pyproject.toml", "constraints.txt")
+FILES = ("environment.yml", "binder/environment.yml", "pyproject.toml", "constraints.txt", "CONTRIBUTING.md")
+LISTS = FILES[:4]
 
 # What conda-forge calls the packages that have another name there. The others keep theirs.
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
@@ -44,8 +45,13 @@ def pins(constraints):
 
 def match_spec_faults(files):
     """Every line for conda is a match spec with a plausible name, and none is there twice."""
+    lists = [files[name] for name in ("environment.yml", "binder/environment.yml")]
+    return [fault for one in lists for fault in spec_faults(conda_lines(one))]
+
+
+def spec_faults(lines):
     faults, names = [], []
-    for line in conda_lines(files["environment.yml"]):
+    for line in lines:
         try:
             name = MatchSpec(line, strict=True).name.normalized
         except Exception as error:  # rattler's own kinds of error differ between its versions
@@ -61,9 +67,12 @@ def match_spec_faults(files):
 
 def channel_faults(files):
     """Only conda-forge: the others are gone or want a licence."""
-    channels = yaml.safe_load(files["environment.yml"]).get("channels")
-    named = [line for line in conda_lines(files["environment.yml"]) if "::" in line]
-    return ([] if channels == ["conda-forge"] else [f"channels: {channels}"]) + named
+    faults = []
+    for name in ("environment.yml", "binder/environment.yml"):
+        channels = yaml.safe_load(files[name]).get("channels")
+        faults += [line for line in conda_lines(files[name]) if "::" in line]
+        faults += [] if channels == ["conda-forge"] else [f"channels: {channels}"]
+    return faults
 
 
 def pip_faults(files):
@@ -90,6 +99,32 @@ def agreement_faults(files):
     ]
 
 
+def binder_faults(files):
+    """Binder gets the same packages, with PyTorch for CPUs, and JupyterLab; minispec comes by postBuild."""
+    root, binder = conda_lines(files["environment.yml"]), conda_lines(files["binder/environment.yml"])
+    notebooks = requirements(files["pyproject.toml"], "notebooks")
+    wanted = [line.replace("pytorch ", "pytorch-cpu ") for line in root]
+    wanted += [f"{name} {notebooks[name]}" for name in ("jupyterlab", "ipykernel")]
+    nested = yaml.safe_load(files["binder/environment.yml"])["dependencies"]
+    faults = [f"not for Binder: {line}" for line in set(wanted) - set(binder)]
+    faults += [f"for Binder only: {line}" for line in set(binder) - set(wanted)]
+    return faults + [f"{item}: postBuild installs the rest" for item in nested if not isinstance(item, str)]
+
+
+def reason_faults(files):
+    """CONTRIBUTING.md says of every package why it is here, and of no other."""
+    table = files["CONTRIBUTING.md"].split("| package | why |\n|---|---|\n")[1].split("\n\n")[0]
+    rows = [re.fullmatch(r"\| (.+?) \| (.+) \|", line) for line in table.splitlines()]
+    given = [canonicalize_name(name) for row in rows for name in row[1].split(", ")]
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    wanted = set(requirements(files["pyproject.toml"]))
+    for extra in project["optional-dependencies"]:
+        wanted |= set(requirements(files["pyproject.toml"], extra))
+    faults = [f"{name}: no reason" for name in wanted - set(given)]
+    faults += [f"{name}: not needed" for name in set(given) - wanted]
+    return faults + [f"{name}: twice" for name in set(given) if given.count(name) > 1]
+
+
 def pin_faults(files):
     """Everything that is installed is pinned to one version, inside its range; torch to the CPU build's."""
     found = pins(files["constraints.txt"])
@@ -97,7 +132,8 @@ def pin_faults(files):
         f"{pin}: not a pin" for pin in found.values() if not re.fullmatch(r"==[^*,]+", str(pin.specifier))
     ]
     faults += [] if str(found.get("torch")) == "torch==2.13.0" else ["torch is not pinned to 2.13.0"]
-    for extra in (None, "test", "lint", "notebooks", "browser", "peers"):
+    extras = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]
+    for extra in (None, *extras):
         for name, specifier in requirements(files["pyproject.toml"], extra).items():
             version = str(found[name].specifier).removeprefix("==") if name in found else None
             if version is None or not specifier.contains(version):
@@ -108,7 +144,7 @@ def pin_faults(files):
 def address_faults(files):
     """No list names an index or a host: where that is unreachable, an install would hang."""
     marks = ("://", "--index", "--extra-index", "--find-links")
-    return [f"{name}: {mark}" for name in FILES for mark in marks if mark in files[name]]
+    return [f"{name}: {mark}" for name in LISTS for mark in marks if mark in files[name]]
 
 
 @pytest.fixture
@@ -116,7 +152,16 @@ def files():
     return {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
 
 
-CHECKS = [match_spec_faults, channel_faults, pip_faults, agreement_faults, pin_faults, address_faults]
+CHECKS = [
+    match_spec_faults,
+    channel_faults,
+    pip_faults,
+    agreement_faults,
+    binder_faults,
+    reason_faults,
+    pin_faults,
+    address_faults,
+]
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -141,6 +186,16 @@ def test_the_files_have_no_fault(check, files):
         (agreement_faults, "environment.yml", "pytorch >=2.9", "pytorch >=2.8"),
         (agreement_faults, "environment.yml", "python >=3.11", "python >=3.10"),
         (agreement_faults, "pyproject.toml", '    "rich>=13.8",\n', ""),
+        (match_spec_faults, "binder/environment.yml", "numpy >=", "numpy >=>"),
+        (channel_faults, "binder/environment.yml", "  - conda-forge\n", "  - defaults\n"),
+        (binder_faults, "binder/environment.yml", "pytorch-cpu", "pytorch"),
+        (binder_faults, "binder/environment.yml", "  - numpy >=1.26\n", ""),
+        (binder_faults, "binder/environment.yml", "jupyterlab >=4.2", "jupyterlab >=4"),
+        (binder_faults, "binder/environment.yml", "  - pip\n", "  - pip\n  - pip:\n      - pandas\n"),
+        (binder_faults, "environment.yml", "rich >=13.8", "rich >=14"),
+        (reason_faults, "CONTRIBUTING.md", "| numpy |", "| scipy, numpy |"),
+        (reason_faults, "CONTRIBUTING.md", "| numpy |", "| pandas |"),
+        (reason_faults, "pyproject.toml", '    "rich>=13.8",\n', '    "rich>=13.8",\n    "pandas",\n'),
         (pin_faults, "constraints.txt", "torch==2.13.0\n", ""),
         (pin_faults, "constraints.txt", "torch==2.13.0\n", "torch>=2.13.0\n"),
         (pin_faults, "constraints.txt", "torch==2.13.0\n", "torch==2.12.0\n"),
@@ -156,7 +211,7 @@ def test_a_planted_fault_is_found(check, file, old, new, files):
     assert check(files | {file: files[file].replace(old, new)}) != []
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", LISTS)
 def test_a_file_that_does_not_parse_is_an_error(file, files):
     broken = files | {file: "[[ not: of any format\n"}
     with pytest.raises(Exception, match=r".+"):

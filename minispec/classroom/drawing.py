@@ -77,13 +77,18 @@ class Drawing:
     def html(self) -> str:
         """Returns the drawing as a table that needs no style sheet."""
         rows = "".join(
-            f'<tr><th scope="row" style="{LABEL}">{html.escape(line.label)}</th>'
-            + "".join(html_cell(cell) for cell in line.cells)
-            + "</tr>"
+            f"<tr>{html_label(line.label)}" + "".join(html_cell(cell) for cell in line.cells) + "</tr>"
             for line in self.lines
         )
         note = f'<div style="margin:0.4em 0 0">{html.escape(self.note)}</div>' if self.note else ""
         return f'<table style="{TABLE}">{rows}</table>{note}'
+
+
+def html_label(text: str) -> str:
+    """Returns the head of a row; a plain cell where it says nothing, for an empty head would be announced."""
+    if not text:
+        return f'<td style="{LABEL}"></td>'
+    return f'<th scope="row" style="{LABEL}">{html.escape(text)}</th>'
 
 
 TABLE = "border-collapse:collapse;margin:0.4em 0;background:transparent"

@@ -32,7 +32,7 @@ class Limited:
         return self._model.new_cache(rows)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens, and counts.
+        """Reads tokens, and counts: [B, n] -> [B, n, D].
 
         Raises:
             RuntimeError: if the budget is spent.
@@ -44,9 +44,9 @@ class Limited:
         return self._model.hidden(tokens, cache)
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Maps to logits."""
+        """Maps to logits: [B, n, D] -> [B, n, V]."""
         return self._model.head(hidden)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache))."""
+        """Returns head(hidden(tokens, cache)): [B, n] -> [B, n, V]."""
         return self.head(self.hidden(tokens, cache))

@@ -72,7 +72,10 @@ class Parts:
         return self._warp(self._target(self._block, self.cache))
 
     def verify(self, draft: Draft, target_probs: Tensor) -> tuple[int, int]:
-        """Returns how many drafted tokens are accepted, and the correction or bonus."""
+        """Returns how many drafted tokens are accepted, and the correction or bonus.
+
+        target_probs: [1, K+1, V]; one row.
+        """
         verdict = self._verifier(draft, target_probs, self._rng)
         return int(verdict.accepted), int(verdict.token)
 

@@ -1,4 +1,4 @@
-"""The command line: `minispec demo | train | generate | bench`."""
+"""The command line: a file per command."""
 
 from minispec.cli.main import main
 

@@ -1,25 +1,53 @@
-"""`minispec bench`: measure the speed-up on this machine."""
+"""`minispec bench`: measure, in sections, what speculative decoding brings on this machine."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from minispec.cli import options
-from minispec.evidence.bench import NEW_TOKENS, WIDTHS, run_bench
+from minispec.cli import bench_tables, options
+from minispec.decoding.adaptive import MOST
+from minispec.evidence.sections.everything import NAMES, choose
+from minispec.evidence.sections.plan import CORE, FULL, QUICK, Plan
+from minispec.evidence.sections.run import run_bench
+from minispec.lm.files import check_file_place
+
+COLUMNS = (
+    BarColumn(),
+    TextColumn("{task.percentage:3.0f}%"),
+    TimeElapsedColumn(),
+    TextColumn("{task.description}"),
+)
 
 
 def bench(
     pair: options.PairOption = "stories",
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--section", help=f"Measure this only, and what it needs; may be repeated: {', '.join(NAMES)}."
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", help="Leave this section out; may be repeated.")
+    ] = None,
     k: Annotated[
         list[int] | None, typer.Option("--k", help="Values of K to choose from; may be repeated.")
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", help="Measurements per prompt.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts and values of K.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="More prompts and repetitions.")] = False,
+    repeats: Annotated[int | None, typer.Option("--repeats", help="Measurements per prompt.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts and values of K: a minute.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="All sections, and more prompts: a quarter of an hour.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="Write the report here, as JSON; a run that was cut goes on."),
+    ] = None,
     seed: options.SeedOption = 0,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
@@ -27,64 +55,59 @@ def bench(
     as_json: options.JsonOption = False,
 ) -> None:
     """Measure speculative decoding against the target alone."""
-    if repeats < 1:
-        raise ValueError(f"--repeats must be at least 1, not {repeats}")
-    widths = tuple(k or ((3, 5, 8) if quick else WIDTHS))
-    if min(widths) < 1:
-        raise ValueError(f"--k must be at least 1 here, not {min(widths)}; target-only is measured anyway")
+    plan, sections = plan_of(quick, full, k, repeats), choose(section or (), full, skip or ())
+    if not sections:
+        raise ValueError("--skip leaves nothing to measure")
+    if output is not None:
+        check_file_place(output)
     options.set_threads(threads)
     models = options.open_pair(pair, device, dtype)
     console = options.console(as_json)
-    with console.status("measuring") as status:
+    with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=1.0)
         report = run_bench(
             models,
-            widths=widths,
-            repeats=repeats * (3 if full else 1),
-            prompts=32 if full else 8 if quick else 16,
-            new_tokens=NEW_TOKENS,
+            sections=sections,
+            plan=plan,
             seed=seed,
-            tell=lambda text: status.update(text),
+            output=output,
+            tell=lambda share, text: progress.update(bar, completed=share, description=text),
         )
     if as_json:
         options.print_json(report)
     else:
-        show(report, console)
+        show(report, console, output)
 
 
-def show(report: dict[str, Any], console: Console) -> None:
-    """Prints the report as two tables."""
+def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
+    """Returns how much to measure.
+
+    Raises:
+        ValueError: if options contradict each other, or a number is below 1.
+    """
+    if quick and full:
+        raise ValueError("--quick and --full contradict each other; choose one")
+    if repeats is not None and repeats < 1:
+        raise ValueError(f"--repeats must be at least 1, not {repeats}")
+    if wrong := [n for n in k or () if not 1 <= n <= MOST]:
+        raise ValueError(f"--k must be 1 to {MOST} here, not {wrong[0]}; target-only is measured anyway")
+    plan = QUICK if quick else FULL if full else CORE
+    if k:
+        plan = replace(plan, widths=tuple(sorted(set(k))), few_widths=tuple(sorted(set(k))))
+    return replace(plan, repeats=repeats) if repeats else plan
+
+
+def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
+    """Prints the report for people: what is most asked for, as tables."""
     machine = report["machine"]
     console.print(
         f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, "
         f"torch {machine['torch']}",
         soft_wrap=True,
     )
-    for title, rows in (
-        ("Every K, on the prompts that choose it", "sweep"),
-        ("The best K, on other prompts", "settings"),
-    ):
-        table = Table(title=title, title_justify="left")
-        for column in (
-            "verifier",
-            "K",
-            "speed-up",
-            "quartiles",
-            "acceptance",
-            "tokens/call",
-            "tokens/s alone",
-            "tokens/s",
-        ):
-            table.add_column(column, justify="left" if column == "verifier" else "right")
-        for s in report[rows]:
-            low, high = s["speedup_quartiles"]
-            table.add_row(
-                s["verifier"],
-                str(s["k"]),
-                f"{s['speedup']:.2f}x",
-                f"{low:.2f} to {high:.2f}",
-                f"{s['acceptance']:.1%}",
-                f"{s['tokens_per_target_call']:.2f}",
-                f"{s['target_only_tokens_per_second']:.0f}",
-                f"{s['tokens_per_second']:.0f}",
-            )
+    for table in bench_tables.tables(report):
         console.print(table)
+    for name, reason in report["skipped"].items():
+        console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    if output is not None:
+        console.print(f"the whole report: {output}", soft_wrap=True)

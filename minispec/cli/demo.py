@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
+from rich.text import Text
 
 from minispec.cli import options
 from minispec.cli.generate import read_prompt
@@ -26,7 +29,25 @@ from minispec.lm.files import check_file_place, write_whole
 from minispec.lm.presets import QUICK
 from minispec.lm.publish import verdict
 from minispec.show.step_page import page
-from minispec.show.text import Glyphs, Outcome, glyphs_for, legend, losses_table, marked, outcome_table
+from minispec.show.text import (
+    COLOURS,
+    Glyphs,
+    Outcome,
+    glyphs_for,
+    legend,
+    losses_table,
+    marked,
+    outcome_table,
+)
+
+# On this ground all colours but the bonus's blue have the contrast that small text needs: 4.5 to 1.
+NIGHT = TerminalTheme(
+    (20, 20, 20),
+    SVG_EXPORT_THEME.foreground_color,
+    [SVG_EXPORT_THEME.ansi_colors[number] for number in range(8)],
+    [SVG_EXPORT_THEME.ansi_colors[number] for number in range(8, 16)],
+)
+BONUS_BY_NIGHT = "#56b4e9"  # Okabe and Ito's lighter blue
 
 
 def demo(
@@ -80,9 +101,13 @@ def write_picture(console: Console, path: Path) -> None:
     Raises:
         ValueError: if the file cannot be written.
     """
-    picture = console.export_svg(title="minispec demo")
+    # A terminal wraps long lines by itself. A picture would cut them off, so they are set once more.
+    shown = Text.from_ansi(console.export_text(clear=False, styles=True))
+    paper = Console(file=io.StringIO(), record=True, width=console.width, color_system="truecolor")
+    paper.print(shown)
+    picture = paper.export_svg(title="minispec demo", theme=NIGHT, unique_id="demo")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-    write_whole(path, picture)
+    write_whole(path, picture.replace(COLOURS["bonus"].lower(), BONUS_BY_NIGHT))
 
 
 def walk_page(shown: list[tuple[Pair, str]], k: int, max_new_tokens: int, seed: int) -> str:

@@ -11,17 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from minispec.cli import options
-from minispec.decoding.draft import ModelDrafter
+from minispec.decoding.adaptive import MOST, AdaptiveDrafter
+from minispec.decoding.costs import Costs
+from minispec.decoding.draft import Drafter
+from minispec.decoding.kit import KITS, Kit
 from minispec.decoding.loop import speculate
 from minispec.decoding.records import Round, Trace
 from minispec.decoding.rng import KeyedRng, Rng, SeededRng
 from minispec.decoding.stop import StopText, until
 from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
+from minispec.evidence.measure_costs import FEW, measure_costs
 from minispec.lm.checkpoint import Pair
 from minispec.lm.fixed_width import Cost, FixedWidth, measure_cost
+from minispec.lm.model import LanguageModel
+from minispec.lm.paths import PATHS, on_path
 from minispec.show.text import glyphs_for, legend, marked
 
+AUTO = "auto"
 RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
     "greedy": (verify_greedy, SeededRng),
     "rejection": (verify_rejection, SeededRng),
@@ -35,7 +42,14 @@ def generate(
     ] = None,
     pair: options.PairOption = "stories",
     verifier: Annotated[str, typer.Option("--verifier", help="greedy, rejection or coupled.")] = "rejection",
-    k: Annotated[int, typer.Option("--k", help="Drafted tokens per round; 0 is target-only.")] = 4,
+    k: Annotated[
+        str,
+        typer.Option(
+            "--k",
+            help="Drafted tokens per round; 0 is target-only; auto: as many as pay here, measured first. "
+            "A sampled text then depends on this machine's speed as well as on the seed; its law does not.",
+        ),
+    ] = "4",
     temperature: Annotated[
         float | None, typer.Option("--temperature", help="By default 1, and 0 for the greedy verifier.")
     ] = None,
@@ -65,6 +79,7 @@ def generate(
             "--exact", help="Compute logits that are equal to the last bit for every K; say the cost."
         ),
     ] = False,
+    path: options.PathOption = "readable",
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
     threads: options.ThreadsOption = None,
@@ -72,9 +87,15 @@ def generate(
 ) -> None:
     """Continue a prompt, speculatively."""
     rule, source = RULES[options.choose(verifier, list(RULES), "--verifier")]
-    warp = Warp(
+    kit = KITS[options.choose(path, PATHS, "--path")]
+    if exact and path != "readable":
+        raise ValueError(f"--exact has a way of its own to compute; leave out --path {path}")
+    if verifier in kit.rules:
+        rule, source = kit.rules[verifier], kit.rng
+    warp = kit.warp(
         temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p
     )
+    most = read_k(k)
     if max_new_tokens < 0:
         raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     options.set_threads(threads)
@@ -82,17 +103,23 @@ def generate(
     models = options.open_pair(pair, device, dtype)
     ids = models.tokenizer.encode(text)
     stopper = StopText(models.tokenizer, stop or [])
-    k = 0 if target_only else k
+    most = 0 if target_only else most
     out = options.console(as_json)
-    target, draft, cost = exactly(models) if exact else (models.target, models.draft, None)
+    ready = on_path(models, path)
+    target, draft, cost = exactly(models) if exact else (ready.target, ready.draft, None)
+    drafter: Drafter | None = kit.drafter(draft) if most > 0 else None
+    costs = None
+    if drafter is not None and k == AUTO:
+        costs = quick_costs(target, draft, ids, warp, rule, kit)
+        drafter = AdaptiveDrafter(drafter, costs, most)
 
     started = perf_counter()
     rounds = until(
         speculate(
             target,
-            ModelDrafter(draft) if k > 0 else None,
+            drafter,
             [ids],
-            k=k,
+            k=most,
             verifier=rule,
             max_new_tokens=max_new_tokens,
             warp=warp,
@@ -105,7 +132,12 @@ def generate(
         glyphs = glyphs_for(out.encoding)
         out.print(text, end="", style="dim", soft_wrap=True)
         rounds = show(rounds, models, out, glyphs)
-    config = {"k": k, "verifier": verifier, "max_new_tokens": max_new_tokens, "context": context(models, k)}
+    config = {
+        "k": AUTO if costs else most,
+        "verifier": verifier,
+        "max_new_tokens": max_new_tokens,
+        "context": context(models, most),
+    }
     trace = Trace((tuple(ids),), config, tuple(rounds))
     seconds = perf_counter() - started
     if stream:
@@ -115,10 +147,39 @@ def generate(
     if cost is not None:
         document["exact"] = {**asdict(cost), "ratio": cost.ratio}
         print(cost, file=sys.stderr)  # not in the text, which may be read by another program
+    if costs is not None:
+        document["costs"] = asdict(costs)  # seconds, by which K was chosen
     if as_json:
         options.print_json(document)
     elif not stream:
         sys.stdout.write(text + document["text"] + "\n")  # as it is: nothing wrapped, no tab expanded
+
+
+def read_k(k: str) -> int:
+    """Returns K, or the largest K to choose from for an automatic one.
+
+    Raises:
+        ValueError: if it is neither a number nor `auto`.
+    """
+    if k == AUTO:
+        return MOST
+    try:
+        return int(k)
+    except ValueError:
+        raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
+
+
+def quick_costs(
+    target: LanguageModel, draft: LanguageModel, prompt: list[int], warp: Warp, rule: Verifier, kit: Kit
+) -> Costs:
+    """Measures in a fraction of a second what the parts of a round take here.
+
+    Raises:
+        ValueError: if the prompt or the settings cannot be decoded with.
+    """
+    return measure_costs(
+        target, draft, [prompt], warp=warp, verifier=rule, tokens=FEW, new_tokens=24, repeats=5, kit=kit
+    )
 
 
 def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:

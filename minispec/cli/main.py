@@ -14,7 +14,9 @@ import typer
 
 from minispec.cli.bench import bench
 from minispec.cli.demo import demo
+from minispec.cli.doctor import doctor
 from minispec.cli.generate import generate
+from minispec.cli.grade import grade_command
 from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
@@ -27,10 +29,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, generate, bench, lab):
+for command in (demo, train, generate, bench, lab, doctor):
     app.command()(command)
 app.command("prove")(prove_command)
 app.command("zoo")(zoo_command)
+app.command("grade")(grade_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

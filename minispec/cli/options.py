@@ -23,6 +23,14 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
+PathOption = Annotated[
+    str,
+    typer.Option(
+        "--path",
+        help="How models compute: readable, lean, or compiled. The last needs a C++ compiler, and the first "
+        "time it builds for a minute or two. The texts differ by rounding at most.",
+    ),
+]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
 ]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from minispec.decoding.compiled_drafter import CompiledDrafter
 from minispec.decoding.draft import Drafter, ModelDrafter
-from minispec.decoding.lean import LeanRng, LeanWarp, lean_greedy, lean_rejection
+from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
 from minispec.decoding.rng import Rng, SeededRng
+from minispec.decoding.rng_lean import LeanRng
 from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
 from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel

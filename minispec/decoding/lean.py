@@ -1,12 +1,12 @@
-"""Lean versions of the warp, the source of chance and the rules: the same decisions in fewer operations.
+"""Lean versions of the warp and the rules: the same decisions in fewer operations.
 
 With a lean or compiled model a round takes less than a millisecond. Then it counts that a tensor operation
 takes microseconds to start, whatever its size. NumPy starts its operations several times faster, so
 decisions over a few numbers on a CPU are made in NumPy here. On a GPU these classes do what the plain ones
 do.
 
-`warp.py`, `rng.py` and `verify.py` are the ones to read. Tests hold the two to each other: the same laws
-and draws bit for bit, and the same law of the output by exact enumeration.
+`warp.py` and `verify.py` are the ones to read; `rng_lean.py` does the same for chance. Tests hold the two to
+each other: the same laws and draws bit for bit, and the same law of the output by exact enumeration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng, SeededRng
+from minispec.decoding.rng import Rng
 from minispec.decoding.verify import verify_rejection
 from minispec.decoding.warp import DAMAGED, Warp
 
@@ -56,68 +56,6 @@ class LeanWarp(Warp):
         probs = np.zeros_like(values)
         probs[rows, best] = 1
         return torch.from_numpy(probs).view(logits.shape)
-
-
-class LeanRng(SeededRng):
-    """A `SeededRng` that makes the same draws with the same seed, in fewer operations."""
-
-    def bernoulli(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
-        """Says yes with the given chances: probs [B] -> [B] bool (see `Rng`)."""
-        if probs.device.type != "cpu":
-            return super().bernoulli(probs, rows=rows, positions=positions, live=live)
-        chance = probs.numpy()
-        wanted = (chance > 0) & (chance < 1)
-        if live is not None:
-            wanted &= live.numpy()
-        yes = self._numbers(wanted) < chance
-        if live is not None:
-            yes &= live.numpy()
-        return torch.from_numpy(yes)
-
-    def categorical(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
-        """Picks ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
-        if probs.device.type != "cpu":
-            return super().categorical(probs, rows=rows, positions=positions, live=live)
-        law = probs.numpy()
-        cumulative = law.cumsum(-1, dtype=np.float64)  # [B, V]
-        total = cumulative[:, -1]
-        wanted = law.max(-1) < total
-        if live is not None:
-            wanted &= live.numpy()
-        threshold = np.minimum(self._numbers(wanted) * total, np.nextafter(total, 0))
-        each = zip(cumulative, threshold, strict=True)
-        picked = np.array([row.searchsorted(number, "right") for row, number in each])
-        if live is not None:
-            picked *= live.numpy()
-        return torch.from_numpy(picked)
-
-    def numbers(self, count: int) -> Tensor:
-        """Returns what the next picks of one row will be decided by: [count] float64 in [0, 1)."""
-        return torch.rand(count, generator=self._generator, dtype=torch.float64)
-
-    def _numbers(self, wanted: np.ndarray) -> np.ndarray:
-        """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""
-        count = int(np.count_nonzero(wanted))
-        drawn = torch.rand(count, generator=self._generator, dtype=torch.float64).numpy()
-        if count == wanted.size:
-            return drawn
-        uniform = np.zeros(wanted.shape)
-        uniform[wanted] = drawn
-        return uniform
 
 
 def lean_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:

@@ -110,7 +110,7 @@ class RecordingRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Says yes with the given chances, and notes it (see `Rng`)."""
+        """Says yes with the given chances, and notes it: probs [B] -> [B] bool (see `Rng`)."""
         yes = self._rng.bernoulli(probs, rows=rows, positions=positions, live=live)
         chances, outcomes = probs.double().tolist(), yes.tolist()
         edges = [(0.0, p) if y else (p, 1.0) for p, y in zip(chances, outcomes, strict=True)]
@@ -125,7 +125,7 @@ class RecordingRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks ids, and notes it (see `Rng`)."""
+        """Picks ids, and notes it: probs [B, V] -> [B] ids (see `Rng`)."""
         picked = self._rng.categorical(probs, rows=rows, positions=positions, live=live)
         cumulative = probs.double().cumsum(-1)
         cumulative = cumulative / cumulative[:, -1:]  # [B, V]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.draft import ModelDrafter
 from minispec.decoding.loop import speculate
 from minispec.decoding.records import Finish, Round
 from minispec.decoding.rng import Rng
@@ -104,7 +103,7 @@ class OneScript:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Says what the script says (see `Rng`)."""
+        """Says what the script says: probs [B] -> [B] bool (see `Rng`)."""
         return self._rng.bernoulli(probs, rows=torch.zeros(len(probs), dtype=torch.long), live=live)
 
     def categorical(
@@ -115,7 +114,7 @@ class OneScript:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks what the script says (see `Rng`)."""
+        """Picks what the script says: probs [B, V] -> [B] ids (see `Rng`)."""
         return self._rng.categorical(probs, rows=torch.zeros(len(probs), dtype=torch.long), live=live)
 
 
@@ -123,7 +122,7 @@ def rounds_of(case: Case, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterato
     """Runs the shipped loop as a case says, on any prompts."""
     return speculate(
         case.target,
-        ModelDrafter(case.draft, case.draft_warp),
+        case.new_drafter(),
         prompts,
         k=case.k,
         verifier=case.verifier,
@@ -157,7 +156,7 @@ def branches(case: Case, as_one: bool = False) -> Iterator[Branch]:
             for prompt, own in enumerate(batch):
                 yield Branch(prompt, weight, own, None)
     else:
-        for prompt, (own, decisions), weight in walk(run, range(len(case.prompts))):
+        for prompt, (own, decisions), weight in walk(run, range(len(case.prompts)), case.rows):
             yield Branch(prompt, weight, own, decisions)
 
 

@@ -122,7 +122,10 @@ def refuses_batches(rule: Verifier, family: Sequence[Instance]) -> str | None:
 
 
 def complaint(rule: Verifier, rows: Rows, starts: Tensor) -> str | None:
-    """Says what goes wrong when a rule is called on some rows, whatever comes out."""
+    """Says what goes wrong when a rule is called on some rows, whatever comes out.
+
+    starts: [B], which of `rows` to call it on.
+    """
     try:
         decide(rule, rows, starts, SeededRng(0))
     except Broken as broken:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from minispec.decoding.draft import ModelDrafter
 from minispec.decoding.loop import speculate
 from minispec.decoding.rng import KeyedRng, SeededRng
 from minispec.evidence.branches import branches
@@ -40,15 +39,15 @@ class Remembering:
         return self.cache
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Does as the model does."""
+        """Does as the model does: [B, n] -> [B, n, D]."""
         return self._model.hidden(tokens, cache)
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Does as the model does."""
+        """Does as the model does: [B, n, D] -> [B, n, V]."""
         return self._model.head(hidden)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Does as the model does."""
+        """Does as the model does: [B, n] -> [B, n, V]."""
         return self._model(tokens, cache)
 
 
@@ -59,10 +58,10 @@ def check_invariant(case: Case) -> str | None:
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         prompts = [case.prompts[key] for key in keys]
         texts = [list(prompt) for prompt in prompts]
-        target, drafter = Remembering(case.target), ModelDrafter(case.draft, case.draft_warp)
+        target, draft = Remembering(case.target), Remembering(case.draft)
         for r in speculate(
             target,
-            drafter,
+            case.drafter(draft, case.draft_warp),
             prompts,
             k=case.k,
             verifier=case.verifier,
@@ -73,12 +72,12 @@ def check_invariant(case: Case) -> str | None:
         ):
             for text, emitted in zip(texts, r.emitted, strict=True):
                 text.extend(emitted)
-            caches = [("target", case.target, target.cache), ("draft", case.draft, drafter.cache)]
+            caches = [("target", case.target, target.cache), ("draft", case.draft, draft.cache)]
             found = [cache_fault(name, model, cache, texts) for name, model, cache in caches if cache]
             faults.extend(fault for fault in found if fault)
         return [None] * len(keys)
 
-    for _ in walk(run, range(len(case.prompts))):
+    for _ in walk(run, range(len(case.prompts)), case.rows):
         if faults:
             return faults[0]
     return None

@@ -51,7 +51,7 @@ class EnumeratingRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Says what the scripts say (see `Rng`)."""
+        """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
         chances = probs.double().tolist()
         names, on = self._names(probs, rows, live)
         said = []
@@ -72,7 +72,7 @@ class EnumeratingRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks what the scripts say (see `Rng`)."""
+        """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
         wide = probs.double()
         laws = (wide / wide.sum(-1, keepdim=True)).tolist()
         names, on = self._names(probs, rows, live)

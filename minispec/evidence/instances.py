@@ -112,6 +112,9 @@ class Instance:
         """Returns what the target alone says: the joint law of n+1 tokens for each length n, in a row.
 
         All kinds of rows are equally likely, so the sum over everything is 1.
+
+        Returns:
+            [N] float64, N = the number of lengths' texts together.
         """
         parts = []
         for n in self.lengths:
@@ -162,7 +165,7 @@ def as_tensor(table: Table, rows: int) -> Tensor:
 
 
 def stack(columns: list[Tensor], empty: Tensor) -> Tensor:
-    """Returns the columns side by side along a new second dimension, or `empty` if there are none."""
+    """Returns columns [R, ...] side by side as [R, n, ...], or `empty` if there are none."""
     return torch.stack(columns, 1) if columns else empty
 
 

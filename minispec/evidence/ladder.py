@@ -15,6 +15,7 @@ from minispec.decoding.verify import verify_coupled, verify_greedy
 from minispec.decoding.warp import Warp
 from minispec.evidence.law import Case
 from minispec.evidence.models import TableModel, table_pair, tiny_gpt_pair
+from minispec.evidence.quick_learners import automatic, stopping
 
 ONE = ((0,),)
 RAGGED = ((0,), (1, 0, 1))
@@ -53,6 +54,8 @@ def two_ids(seed: int) -> Sequence[Case]:
         replace(wider, name="V 2, K 2, cap 3, two rows", prompts=RAGGED),
         replace(wider, name="V 2, K 2, context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
         replace(wider, name="V 2, K 2, cap 3, greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
+        replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=stopping),
+        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=automatic, rows=1),
     )
 
 

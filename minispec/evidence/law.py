@@ -9,12 +9,12 @@ end-of-sequence, cap, ragged batch and all. `target_only_laws` does the same wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from minispec.decoding.draft import ModelDrafter
+from minispec.decoding.draft import Drafter, ModelDrafter
 from minispec.decoding.loop import generate, speculate
 from minispec.decoding.records import Finish, Round
 from minispec.decoding.verify import Verifier, verify_rejection
@@ -41,6 +41,8 @@ class Case:
         eos: ids that end a row.
         verifier: the rule.
         draft_warp: the draft's own warp, or None.
+        drafter: makes what drafts, from the draft and its own warp.
+        rows: how many branches are walked as rows of one batch; 1 where a row's drafts depend on the others.
     """
 
     name: str
@@ -53,6 +55,17 @@ class Case:
     eos: tuple[int, ...] = ()
     verifier: Verifier = verify_rejection
     draft_warp: Warp | None = None
+    drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter
+    rows: int = 512
+
+    def new_drafter(self) -> Drafter:
+        """Returns what drafts, for one run."""
+        return self.drafter(self.draft, self.draft_warp)
+
+    @property
+    def drafts_all(self) -> bool:
+        """Whether K tokens are drafted wherever there is room; else the drafter may draft fewer."""
+        return self.drafter is ModelDrafter
 
     @property
     def context(self) -> int:
@@ -83,7 +96,7 @@ def speculative_laws(case: Case) -> Walked:
         rounds = list(
             speculate(
                 case.target,
-                ModelDrafter(case.draft, case.draft_warp),
+                case.new_drafter(),
                 [case.prompts[key] for key in keys],
                 k=case.k,
                 verifier=case.verifier,
@@ -93,12 +106,12 @@ def speculative_laws(case: Case) -> Walked:
                 eos=case.eos,
             )
         )
-        coverage.update(marks(rounds, case.k))
+        coverage.update(marks(rounds, case.k) if case.drafts_all else marks_of_lengths(rounds, case))
         return outcomes(rounds, len(keys))
 
     laws: list[Law] = [{} for _ in case.prompts]
     branches = 0
-    for start, outcome, weight in walk(run, range(len(case.prompts))):
+    for start, outcome, weight in walk(run, range(len(case.prompts)), case.rows):
         laws[start][outcome] = laws[start].get(outcome, 0.0) + weight
         branches += 1
     return Walked(laws, branches, coverage)
@@ -134,6 +147,17 @@ def marks(rounds: Iterable[Round], k: int) -> Counter[str]:
                 seen["EOS in an accepted draft" if kind == "draft" else f"EOS as {kind}"] += 1
             elif r.finish[row] is not None:
                 seen[f"the {r.finish[row]} ends a row"] += 1
+    return seen
+
+
+def marks_of_lengths(rounds: Iterable[Round], case: Case) -> Counter[str]:
+    """Counts what the rounds of a drafter show that may draft fewer tokens than K."""
+    seen: Counter[str] = Counter()
+    name = getattr(case.drafter, "__name__", str(case.drafter))
+    for r in rounds:
+        lengths = [r.drafted(row) for row, live in enumerate(r.live) if live]
+        seen.update(f"{name}: drafted {n}" for n in lengths)
+        seen["rows of a batch stop apart"] += len(set(lengths)) > 1
     return seen
 
 

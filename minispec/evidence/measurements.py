@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from minispec.evidence.bench import describe_machine
+from minispec.evidence.machine import describe_machine
 from minispec.lm.files import write_whole
 
 FORMAT = 1
@@ -162,7 +162,7 @@ class Measurement:
     Attributes:
         kind: a key of `KINDS`.
         date: the day, as in 2026-11-21.
-        machine: as `bench.describe_machine` says.
+        machine: as `machine.describe_machine` says.
         conditions: what else a reader needs to know: the pair, K, tokens, repetitions.
         points: what came out.
     """

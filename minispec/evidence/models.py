@@ -75,7 +75,7 @@ class TableModel:
 
 
 def normals(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Returns numbers that look standard normal and are a pure function of seed and place, float64."""
+    """Returns numbers that look standard normal and are a pure function of seed and place: [...] float64."""
     count = torch.Size(shape).numel()
     bits = scramble(scramble(torch.arange(count)) + scramble(torch.tensor(seed)))
     uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52

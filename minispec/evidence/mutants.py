@@ -1,12 +1,13 @@
 """The bugs of the zoo, in the order in which a token is made."""
 
 from minispec.evidence.mutants_caches import CACHES, DRAFT_CACHE
+from minispec.evidence.mutants_drafters import LENGTHS
 from minispec.evidence.mutants_laws import NEXT, WARPS
 from minispec.evidence.mutants_rules import ACCEPT, DRAFT
 from minispec.evidence.mutants_state import CHANCE, ENDS
 from minispec.evidence.mutation import Mutant
 
-MUTANTS = (*DRAFT, *ACCEPT, *NEXT, *WARPS, *CHANCE, *ENDS, *CACHES, *DRAFT_CACHE)
+MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *CHANCE, *ENDS, *CACHES, *DRAFT_CACHE)
 
 
 def mutant_named(name: str) -> Mutant:

@@ -59,6 +59,8 @@ def transformers_rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 def speculative_sampling() -> tuple[Callable[..., tuple[Tensor, Tensor]], dict[str, Any]]:
     """Returns transformers' function, and what else its version wants to be told.
 
+    It takes ids [1, n+K] and logits [1, K, V] and [1, K+1, V], and returns the ids that it keeps, [1, m].
+
     Raises:
         ImportError: if it cannot be had.
     """

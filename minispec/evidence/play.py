@@ -84,7 +84,7 @@ class Door:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Decides (see `Rng`)."""
+        """Decides: probs [B] -> [B] bool (see `Rng`)."""
         rows, live = self._whose(probs.shape, rows, live)
         flat = probs.reshape(-1)
         if bool(flat[live].isnan().any()):
@@ -100,7 +100,7 @@ class Door:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks (see `Rng`)."""
+        """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
         rows, live = self._whose(probs.shape[:-1], rows, live)
         flat = probs.reshape(-1, probs.shape[-1])
         asked = flat[live]
@@ -243,6 +243,9 @@ def law_of(leaves: Sequence[Leaf], instance: Instance, rows: Rows) -> Tensor:
         leaves: of a complete play.
         instance: that was played.
         rows: its rows.
+
+    Returns:
+        [N] float64, as long as `instance.law`.
     """
     start = torch.tensor([leaf.start for leaf in leaves])
     accepted = torch.tensor([leaf.accepted for leaf in leaves])

@@ -15,6 +15,7 @@ from minispec.decoding.verify import verify_coupled, verify_greedy
 from minispec.decoding.warp import Warp
 from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.models import table_pair, tiny_gpt_pair
+from minispec.evidence.quick_learners import automatic, learning_to_stop, stopping
 from minispec.evidence.statistics import Sampled
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
@@ -123,6 +124,10 @@ def wanted() -> list[str]:
         "the cap ends a row",
         "the context ends a row",
         "rows that finish at different rounds",
+        *(f"automatic: drafted {n}" for n in range(3)),
+        *(f"stopping: drafted {n}" for n in range(1, 4)),
+        *(f"learning_to_stop: drafted {n}" for n in range(4)),
+        "rows of a batch stop apart",
         *(f"warp {describe(warp)}" for warp in (Warp(), *WARPS)),
     ]
 
@@ -139,12 +144,14 @@ def few_cases() -> Iterator[Case]:
     """Yields cases that bring up everything, with some ten thousand branches together."""
     yield from table_cases(seed=0, longer=0)
     yield from gpt_cases(seed=0, longer=0)
+    yield from length_cases(seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
     """Yields more models and longer texts: some hundred thousand branches together."""
     for seed in (0, 1, 2):
         yield from table_cases(seed, longer=1)
+        yield from length_cases(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
 
@@ -194,3 +201,26 @@ def gpt_cases(seed: int, longer: int) -> Iterator[Case]:
     yield replace(base, name=f"GPT {seed}, a warp", warp=Warp(temperature=1.3, top_k=2, top_p=0.9))
     small, guess = tiny_gpt_pair(seed, vocab_size=2, max_length=7 + longer)
     yield Case(f"GPT {seed}, short context, K 4", small, guess, PROMPTS, 4, 9, eos=(1,))
+
+
+def length_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of drafters that choose how many tokens they draft.
+
+    The first learns from all rows of a batch, so its branches are walked one by one.
+
+    Args:
+        seed: of the models.
+        longer: how many more tokens than the least.
+    """
+    target, draft = table_pair(2, seed)
+    base = Case(
+        f"two tokens {seed}, automatic K", target, draft, PROMPTS[:1], 3, 5, drafter=automatic, rows=1
+    )
+    yield base
+    yield replace(base, name=f"two tokens {seed}, learning to stop", drafter=learning_to_stop)
+    big, small = tiny_gpt_pair(seed, vocab_size=2)
+    yield replace(base, name=f"GPT {seed}, automatic K", target=big, draft=small, max_new_tokens=4)
+    stops = Case(f"two tokens {seed}, stop rule", target, draft, PROMPTS, 3, 5 + longer, drafter=stopping)
+    yield stops
+    yield replace(stops, name=f"two tokens {seed}, stop rule, EOS", eos=(1,), warp=Warp(temperature=0.7))
+    yield replace(stops, name=f"GPT {seed}, stop rule", target=big, draft=small)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from minispec.decoding.draft import Drafter, ModelDrafter
+from minispec.decoding.draft import Drafter
 from minispec.decoding.loop import speculate
 from minispec.decoding.prefill import device_of
 from minispec.decoding.rng import KeyedRng, Rng, SeededRng
@@ -169,7 +169,7 @@ class Experiment:
         case = self.case
         return sample_outcomes(
             case.target,
-            ModelDrafter(case.draft, case.draft_warp),
+            case.new_drafter(),
             case.prompts[0],
             k=case.k,
             max_new_tokens=case.max_new_tokens,

@@ -113,7 +113,7 @@ def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
 
 
 def lines_of(instance: Instance, should: Tensor, came: Tensor) -> tuple[Line, ...]:
-    """Returns the texts of an instance with both chances."""
+    """Returns the texts of an instance with both chances: [N] each, in the order of `instance.law`."""
     texts = zip(instance.texts(), should.tolist(), came.tolist(), strict=True)
     return tuple(Line(text, a, b) for text, a, b in texts)
 

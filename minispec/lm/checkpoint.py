@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from minispec.lm.model import GPT, GPTConfig
+from minispec.lm.presets import MINUTES
 from minispec.lm.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
@@ -104,10 +105,11 @@ def find_pair(name: str | Path) -> Path:
     for place in places:
         if (place / "pair.json").is_file():
             return place
-    raise ValueError(
-        f"there is no pair called {str(name)!r}; there is {', '.join(sorted(known_pairs())) or 'none yet'}. "
-        f"Train one with: minispec train"
-    )
+    how = "Train one with: minispec train"
+    if str(name) in MINUTES:
+        how = f"Train it with: minispec train --preset {name} (about {MINUTES[str(name)]} min)"
+    known = ", ".join(sorted(known_pairs())) or "none yet"
+    raise ValueError(f"there is no pair called {str(name)!r}; there is {known}. {how}")
 
 
 def known_pairs() -> set[str]:
@@ -210,7 +212,7 @@ def load_model(
 
 
 def mismatch(model: GPT, weights: Mapping[str, Tensor]) -> str | None:
-    """Says in a few words how weights differ from what a model needs, or None if they fit."""
+    """Says in a few words how weights, [out, in] each, differ from what a model needs; None if they fit."""
     needed = {name: tuple(p.shape) for name, p in model.state_dict().items()}
     if missing := sorted(needed.keys() - weights.keys()):
         return f"{len(missing)} weights are missing, such as {missing[0]}"

@@ -29,9 +29,8 @@ def whole_documents(
         most: how many.
 
     Returns:
-        tokens: [N, W] ids, each document followed by end-of-text, padded with it.
-        mask: [N, W], true where a token counts: it belongs to the document or closes it, and something
-            stands before it.
+        Ids [N, W], each document followed by end-of-text, padded with it, and a mask [N, W], true where a
+        token counts: it belongs to the document or closes it, and something stands before it.
     """
     rows = [
         [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])

@@ -59,7 +59,7 @@ def bind(weights: Mapping[str, Tensor], size: float, config: GPTConfig) -> None:
     """Prepares the heads for binding: the three things that the module's docstring names.
 
     Args:
-        weights: by name; changed in place.
+        weights: by name, [out, in] each; changed in place.
         size: the standard deviation of the embeddings.
         config: the model's sizes.
     """
@@ -102,6 +102,9 @@ def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
 
 
 def start_alike(q: Tensor, k: Tensor, config: GPTConfig) -> None:
-    """Copies each key head's weights to the query heads that it serves."""
+    """Copies each key head's weights to the query heads that it serves.
+
+    q is [heads · head_dim, D] and is changed in place; k is [kv_heads · head_dim, D].
+    """
     heads = k.view(config.kv_heads, 1, config.head_dim, config.width)
     q.copy_(heads.expand(-1, config.heads // config.kv_heads, -1, -1).reshape(q.shape))

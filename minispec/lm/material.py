@@ -31,8 +31,8 @@ class Material:
     Attributes:
         corpus: with the full stories.
         tokenizer: trained on it.
-        windows: the windows of each kind of lesson, by its width and its texts.
-        held_out: whole validation documents as windows and a mask (see `whole_documents`).
+        windows: the windows [N, W] of each kind of lesson, by its width and its texts.
+        held_out: whole validation documents as windows [N, W] and a mask [N, W] (see `whole_documents`).
     """
 
     corpus: Corpus

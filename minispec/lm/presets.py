@@ -96,4 +96,7 @@ WALKTHROUGHS = {
     "Pip the cow had a bell. She lived by the wood and slept on the mat. The cat",
 }
 
+# About how long each takes to train: quick and english on two cores, stories on one.
+MINUTES = {"quick": 1, "stories": 15, "english": 7}
+
 PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}

@@ -98,8 +98,8 @@ SCRIPT = """
     var bar = make('div', 'ms-controls'), status = make('p', 'ms-status');
     bar.setAttribute('role', 'toolbar');
     bar.setAttribute('aria-label', 'Walk through the steps');
-    var first = make('button', 'ms-first', 'Start', 'First step');
-    var back = make('button', 'ms-back', '\\u2190 Back', 'Previous step');
+    var first = make('button', 'ms-first', 'Start', 'Start: first step');
+    var back = make('button', 'ms-back', '\\u2190 Back', 'Back: previous step');
     var next = make('button', 'ms-next', 'Next \\u2192', 'Next step');
     var round = make('button', 'ms-round-next', 'Next round', 'First step of the next round');
     var slider = make('input', 'ms-slider', '', 'Step');

@@ -93,7 +93,8 @@ def legend(glyphs: Glyphs) -> Text:
         "bonus": "the target's bonus after full acceptance",
     }
     for kind, meaning in meanings.items():
-        line.append(f"{getattr(glyphs, kind)} {meaning}   ", style=COLOURS[kind])
+        line.append(f"{getattr(glyphs, kind)} {meaning}  ", style=COLOURS[kind])
+    line.rstrip()
     return line
 
 

@@ -185,15 +185,18 @@ cache_grid(trace, words, 0, ["before"], layers=layers)
 # %% [markdown]
 # ## What a round reads
 #
-# Does the whole text go through the target again when the draft is verified? Watch its cache
-# through the first round. The figure shows the last tokens of the prompt, and what comes behind
-# them.
+# Does the whole text go through the target again when the draft is verified? Run it once more, and
+# let the target note how many positions each of its passes is given. Watch its cache, too. The
+# figure shows the last tokens of the prompt, and what comes behind them.
 
 # %% tags=["misleads-whole-sequence", "claim-A3"]
-lengths = first_round.target_cache
-read = lengths.verified[0] - lengths.before[0]
+passes = []  # positions that go through the target, one number for each pass
+hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+minispec.record(target, drafter, [prompt], **settings)
+hook.remove()
+read = passes[0]
 print(f"{len(prompt)} tokens, and {first_round.drafted(0)} drafted: {read} positions computed")
-assert read == 1 + first_round.drafted(0)  # the pending token and the draft
+assert passes == [1 + r.drafted(0) for r in trace.rounds]  # the pending token and the draft
 cache_grid(trace, words, 0, ["before", "drafted", "verified"], layers=layers)
 
 # %% [markdown]

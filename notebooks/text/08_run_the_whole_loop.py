@@ -23,8 +23,8 @@ prompt = tokenizer.encode(pair.walkthrough)
 settings = dict(max_new_tokens=100, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
 settings |= dict(eos=tokenizer.end_of_text)
 alone = [step[0] for step in minispec.generate(target, [prompt], **settings)]
-print(fill(pair.walkthrough, 96), fill("…" + tokenizer.decode(alone), 96), sep="\n\n", end="\n\n")
-print(f"the target alone: {len(alone)} tokens, {len(alone)} target calls")
+print(fill(pair.walkthrough, 84), fill("…" + tokenizer.decode(alone), 84), sep="\n\n")
+print(f"\nthe target alone: {len(alone)} tokens, {len(alone)} target calls")
 
 # %% [markdown]
 # ## A story in rounds
@@ -32,13 +32,15 @@ print(f"the target alone: {len(alone)} tokens, {len(alone)} target calls")
 # This is all there is:
 #
 # ```
-# prefill        both models read the prompt but its last token, which is pending
+# prefill        both models read the prompt but its last token: pending
 # repeat until the text ends:
 #     draft      the draft guesses up to K tokens
-#     verify     one target call judges them all; a rule keeps some, and adds one more
+#     verify     one target call judges them all; a rule keeps some, and
+#                adds one more
 #     commit     what was gained is written, up to an end or a limit
 #     roll back  both caches forget the rest; the last token is pending
-#     catch up   after a bonus the draft reads its own last guess, which it made and never read
+#     catch up   after a bonus the draft reads its own last guess, which
+#                it made and never read
 # ```
 #
 # The target alone, too, reads its pending token in each step.
@@ -99,12 +101,16 @@ predict(
 # %% tags=["claim-A5", "misleads-whole-sequence"]
 from minispec.show.plots.cache_grid import cache_grid
 
+passes = []  # positions that go through the target, one number for each pass
+hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+minispec.record(target, drafter, [prompt], k=5, verifier=greedy, **settings)  # again
+hook.remove()
+assert passes == [1 + r.drafted(0) for r in rounds]
 r = next(r for r in rounds if r.index and rounds[r.index - 1].kind(0) == "correction")
-corrected, cut = rounds[r.index - 1], r.target_cache
-print(f"pending: {words[int(r.pending[0])]!r}; read: {cut.verified[0] - cut.before[0]} positions")
+corrected = rounds[r.index - 1]
+print(f"pending: {words[int(r.pending[0])]!r}; read: {passes[r.index]} positions")
 assert int(r.pending[0]) == corrected.emitted[0][-1] == int(corrected.verdict.token[0])
-assert cut.before == corrected.target_cache.after
-assert cut.verified[0] - cut.before[0] == 1 + r.drafted(0)
+assert r.target_cache.before == corrected.target_cache.after
 cache_grid(trace, words, r.index, ["before", "verified"])
 
 # %% [markdown]
@@ -170,17 +176,17 @@ print("easiest:", *(f"{word!r} {chance:.2f}" for chance, word in often[:-7:-1]))
 assert often[0][0] < 0.9 < often[-1][0]
 
 # %% [markdown]
-# Words that any sentence needs are easy. Words that depend on who did what, earlier in the story,
-# are not.
+# Words that any sentence needs are easy. Who did what is not.
 #
 # How many tokens does a pass yield? Let each tested guess be kept with chance α. The second is
 # tested only if the first was kept, and so on: 1 + α + α² + … + α^K on average. A longer draft
-# yields more and costs more: divide the tokens by the cost of K draft steps and one pass.
+# yields more and costs more: divide by K draft steps and one pass.
 #
 # ## How a run ends
 #
-# A round may gain six tokens where there is room for two. minispec then drafts less, so that the
-# last token that fits is the target's own. The documents' pseudocode writes over the limit instead.
+# A round may gain six tokens where there is room for two. minispec then drafts one. Why not two?
+# The second could not add a token. If the first guess is rejected, nothing behind it counts. If it
+# is kept, the pass adds the target's own token, and the room is full.
 
 # %% tags=["claim-C3", "misleads-no-bonus", "nbval-check-output"]
 for cap in (1, 2, 3, 6, 7, 8):
@@ -193,9 +199,11 @@ for cap in (1, 2, 3, 6, 7, 8):
     assert run.tokens() == alone[:cap]
 
 # %% [markdown]
-# And an end of the text may come up *inside* an accepted draft. What was accepted behind it must
-# not be written. (Two well-known servers had this wrong; the pseudocode does not look for an end.)
-# To see it, let us call the second token of the story an end.
+# (The recipe of notebook 5 writes over the limit, and does not look for an end either.)
+#
+# An end of the text may come up *inside* an accepted draft. What was accepted behind it must not be
+# written. (Two well-known servers had this wrong.) To see it, let us call the second token of the
+# story an end.
 
 # %% tags=["claim-C3", "misleads-no-bonus", "nbval-check-output"]
 stop = alone[1]

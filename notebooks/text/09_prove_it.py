@@ -25,8 +25,9 @@ print(*(tokenizer.decode(prompt)[:76] + "…" for prompt in prompts), sep="\n")
 # %% [markdown]
 # ## The same text
 #
-# The documents say that the output is "provably identical" to the target's own. At temperature 0
-# that means what it says: the same tokens. Here are eight stories, each written twice.
+# Short introductions say that the output is "provably identical" to the target's own. At
+# temperature 0 that means what it says: the same tokens. Here are eight stories, each written
+# twice.
 
 # %% tags=["claim-A7"]
 cold = dict(max_new_tokens=60, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))

@@ -128,7 +128,8 @@ assert abs(speed_up(0.8, 50, 0.1) - fifty.truth) < 1e-3
 
 # %% [markdown]
 # Too few guesses gain little. Too many are thrown away, and cost their time. In between there is a
-# best K, and you can compute it.
+# best K, and you can compute it. (`minispec generate --k auto` does so while it decodes: from the
+# costs that it has measured, and from what was accepted so far.)
 #
 # ## Exercise
 #
@@ -280,8 +281,8 @@ larger = predict(
 larger
 
 # %% [markdown]
-# Drafts from one that guesses at random to the target itself, each with the K that suits it best.
-# (Drafts of sizes in between, trained for this, are not built yet.)
+# Drafts from one that guesses at random to the target itself, each with the K that suits it best. In
+# between are drafts of six sizes that were trained for this.
 
 # %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep

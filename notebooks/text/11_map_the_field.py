@@ -110,8 +110,8 @@ assert rates[2] < rates[32]
 
 # %% [markdown]
 # A few bits less cost nothing that one could tell from chance; then α falls. (The rounded weights
-# are still computed with as 32-bit numbers. This shows what the rounding does to α, and not yet
-# what 8-bit kernels do to c.)
+# are still computed with as 32-bit numbers. What PyTorch's own 8-bit kernels do to c, the bench
+# measures: `minispec bench --section quantized`.)
 #
 # ## Batching: one reading for many texts
 #
@@ -315,9 +315,11 @@ assert first + "".join(rest) == pair.tokenizer.decode(alone)
 # | fused attention | trips to memory | the same, up to rounding | PyTorch's |
 # | CUDA graphs | launches of kernels | the same | not yet |
 # | quantized target | bytes per weight | another one | not yet |
-# | quantized draft | c | the same | rounding only, above |
+# | quantized draft | c | the same | rounding above, 8-bit kernels in the bench |
+# | fewer, larger operations | their starts | the same, up to rounding | `--path lean`, `compiled` |
 # | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
+# | a K that chooses itself | wasted guesses | the same | `--k auto`, and a stop rule |
 # | look-up of n-grams | the same, and no draft model | the same | the exercise |
 # | early exit: its first layers guess | the same, and the draft's cache | the same | not yet |
 # | heads that guess (Medusa, EAGLE) | the same, and c | the same, if verified so | not yet |
@@ -333,7 +335,7 @@ assert first + "".join(rest) == pair.tokenizer.decode(alone)
 #   Its developers have measured losses at high load.
 # - Hugging Face transformers calls it assisted generation: a draft model, look-up in the prompt, or
 #   an early exit of the target. It also has a way around different tokenizers, by going through
-#   text.
+#   text. `minispec bench --section transformers` runs our weights in it, and compares.
 # - llama.cpp combines quantized targets with quantized drafts, on laptops.
 #
 # Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)

@@ -3,6 +3,9 @@
 import shutil
 
 import pytest
+from lab_page import jupyterlab
+
+from minispec.cli.lab import copy_notebooks, find_notebooks
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +19,13 @@ def browser():
         started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A JupyterLab with a student's copy of the notebooks."""
+    pytest.importorskip("jupyterlab")
+    folder = tmp_path_factory.mktemp("mine")
+    copy_notebooks(folder, find_notebooks())
+    with jupyterlab(folder, tmp_path_factory.mktemp("scratch")) as running:
+        yield running

@@ -1,28 +1,23 @@
 """Every notebook in a real JupyterLab, as a student has it: a fresh copy, run from the menu."""
 
-import pytest
-from lab_page import cell_with, edit_cell, errors, jupyterlab, opened, run_all
+import re
 
-from minispec.cli.lab import copy_notebooks, find_notebooks
+import pytest
+from lab_page import PROMPTS, cell_with, edit_cell, errors, opened, run_all
+
+from minispec.cli.lab import find_notebooks
 
 pytestmark = pytest.mark.browser
 NAMES = sorted(find_notebooks())
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    pytest.importorskip("jupyterlab")
-    folder = tmp_path_factory.mktemp("mine")
-    copy_notebooks(folder, find_notebooks())
-    with jupyterlab(folder, tmp_path_factory.mktemp("scratch")) as running:
-        yield running
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_run_all_runs_all(browser, address, name):
-    """Each cell gets its number, none shows an error or a warning, and figures have alternative text."""
+    """Each cell gets its number, no prompt is left with a star, none shows an error or a warning, and figures
+    have alternative text."""
     with opened(browser, address, name) as page:
-        assert run_all(page) > 0
+        assert run_all(page) == len(page.evaluate(PROMPTS)) > 0
+        assert [prompt for prompt in page.evaluate(PROMPTS) if not re.fullmatch(r"\[\d+\]:", prompt)] == []
         assert errors(page) == []
         images = page.locator(".jp-Notebook .jp-OutputArea-output img")
         assert all(len(image.get_attribute("alt") or "") >= 40 for image in images.all())

@@ -178,7 +178,8 @@ def test_controls_have_names_and_a_visible_focus(opened):
     controls = stepper.locator("button, input")
     assert controls.count() == 5
     for i in range(controls.count()):
-        assert controls.nth(i).get_attribute("aria-label")
+        name, seen = controls.nth(i).get_attribute("aria-label"), controls.nth(i).text_content()
+        assert name and seen.strip("←→ ").lower() in name.lower()  # who speaks to the page says what is seen
     opened.keyboard.press("Tab")
     width = opened.evaluate("getComputedStyle(document.activeElement).outlineWidth")
     assert opened.evaluate("document.activeElement.className") == "ms-next" and width == "3px"

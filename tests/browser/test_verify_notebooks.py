@@ -1,9 +1,7 @@
 """Notebooks 5 and 6 with guesses and wrong answers typed into a real JupyterLab."""
 
 import pytest
-from lab_page import cell_with, edit_cell, errors, jupyterlab, opened, run_all
-
-from minispec.cli.lab import copy_notebooks, find_notebooks
+from lab_page import cell_with, edit_cell, errors, opened, run_all
 
 pytestmark = pytest.mark.browser
 ALL_MATCHES = """def verify_greedily(drafted, best):
@@ -20,15 +18,6 @@ FROM_P = """def my_verifier(draft, target_probs, rng):
 
 
 check("write-the-verifier", my_verifier)"""
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    pytest.importorskip("jupyterlab")
-    folder = tmp_path_factory.mktemp("mine")
-    copy_notebooks(folder, find_notebooks())
-    with jupyterlab(folder, tmp_path_factory.mktemp("scratch")) as running:
-        yield running
 
 
 def test_notebook_5_answers(browser, address):

@@ -245,7 +245,8 @@ def test_hints_and_goal(exercise):
     assert exercise.hints[1] in hint(exercise.key, 2).text() and "2 of 2" in hint(exercise.key, 2).text()
     assert "two hints" in hint(exercise.key, 3).text()
     bundle = goal(exercise.key)._repr_mimebundle_()
-    assert "<table" in bundle["text/html"] and exercise.goal.note in bundle["text/plain"]
+    assert "<table" in bundle["text/html"] and "></th>" not in bundle["text/html"]  # no empty head
+    assert exercise.goal.note in bundle["text/plain"]
     assert f"about {exercise.minutes} minutes" in bundle["text/plain"]
 
 

@@ -49,6 +49,9 @@ def complaint(capsys, *arguments):
         (["--prompt", "a", "--stop", ""], "stop"),
         (["--prompt", "a", "--wings"], "--wings"),
         (["--prompt", "a", "--k", "many"], "integer"),
+        (["--prompt", "a", "--k", "2.5"], "or auto"),
+        (["--prompt", "The cat " * 200, "--k", "auto"], "context holds 96"),
+        (["--prompt", "a", "--k", "auto", "--verifier", "greedy", "--temperature", "1"], "temperature 0"),
     ],
 )
 def test_generate_says_what_is_wrong(capsys, pair, arguments, words):
@@ -80,7 +83,8 @@ def test_different_vocabularies(capsys, tmp_path):
     """A draft with another vocabulary is refused."""
     _, small = random_models(vocab_size=290)
     folder = build_pair(tmp_path / "mixed", draft=small)
-    assert "one vocabulary" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a")
+    for k in ("4", "auto"):
+        assert "one vocabulary" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a", "--k", k)
 
 
 def test_weights_with_nan(capsys, tmp_path):
@@ -88,7 +92,8 @@ def test_weights_with_nan(capsys, tmp_path):
     target, _ = random_models()
     target.norm.weight.data[0] = float("nan")
     folder = build_pair(tmp_path / "ill", target=target)
-    assert "not finite" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a")
+    for k in ("4", "auto"):
+        assert "not finite" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a", "--k", k)
 
 
 @pytest.mark.parametrize(

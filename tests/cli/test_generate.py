@@ -53,6 +53,33 @@ def test_target_only_is_k_zero(generate):
     assert alone["target_calls"] == len(alone["tokens"]) and alone["acceptance"] is None
 
 
+def test_automatic_k_adds_up(generate):
+    """Widths change from round to round and stay below 17, and the document says by which costs."""
+    report = generate("--k", "auto", "--seed", "1", "--max-new-tokens", "60", "--ignore-eos")
+    assert [t for r in report["rounds"] for t in r["emitted"]] == report["tokens"]
+    assert len(report["tokens"]) == 60 and report["finish"] == "cap"
+    assert all(len(r["drafted"]) <= 16 for r in report["rounds"])
+    assert set(report["costs"]) >= {"t_draft", "t_target", "catch_up", "round", "place"}
+    assert set(report["costs"]["t_target"]) == {"1", "2", "3", "5", "9", "17"}
+    assert min(report["costs"]["t_target"].values()) > 0 and report["costs"]["t_draft"] > 0
+
+
+def test_automatic_k_keeps_the_text_where_k_does_not_matter(generate):
+    """Greedy and coupled texts are those of target-only; without a draft nothing is measured."""
+    for verifier in ("greedy", "coupled"):
+        settings = ("--verifier", verifier, "--dtype", "float64", "--seed", "4")
+        auto, alone = generate("--k", "auto", *settings), generate("--k", "0", *settings)
+        assert auto["tokens"] == alone["tokens"] and "costs" in auto and "costs" not in alone
+    assert "costs" not in generate("--k", "auto", "--target-only")
+
+
+def test_automatic_k_where_there_is_no_room(generate):
+    """A cap of 0 or 1 gives no token or one, and nothing is drafted."""
+    assert generate("--k", "auto", "--max-new-tokens", "0")["tokens"] == []
+    report = generate("--k", "auto", "--max-new-tokens", "1")
+    assert len(report["tokens"]) == 1 and report["rounds"][0]["drafted"] == []
+
+
 def test_greedy_is_target_only(generate):
     """The greedy verifier says what the target alone says."""
     fast = generate("--verifier", "greedy", "--dtype", "float64")

@@ -63,21 +63,6 @@ def test_without_a_command_there_is_help(capsys):
     assert all(command in plain[1] for command in ("demo", "train", "generate", "bench"))
 
 
-def test_bench_prints_one_document_or_two_tables(capsys, pair, monkeypatch):
-    """`bench --json` is one document with what outside checks read; without it there are tables."""
-    monkeypatch.setattr("minispec.cli.bench.NEW_TOKENS", 8)
-    monkeypatch.setenv("COLUMNS", "120")
-    options = ("bench", "--pair", pair, "--quick", "--k", 2, "--repeats", 1)
-    status, out, _ = call(capsys, *options, "--json")
-    report = json.loads(out)
-    assert status == 0 and {"machine", "settings"} <= set(report)
-    for setting in report["settings"]:
-        assert {"pair", "verifier", "temperature", "k", "speedup", "acceptance"} < set(setting)
-        assert {"draft", "verify", "rollback", "other"} < set(setting["seconds"])
-    status, out, _ = call(capsys, *options)
-    assert status == 0 and out.count("greedy") == out.count("rejection") == 2
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_full_disk_is_one_line(pair):
     """Output that cannot be written is one clear line and exit status 2."""

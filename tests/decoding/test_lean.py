@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, check_verifier, verify_greedy, verify_rejection
 from minispec.decoding.kit import KITS, LEAN
-from minispec.decoding.lean import LeanRng, LeanWarp, lean_greedy, lean_rejection
+from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
 from minispec.decoding.loop import record
 from minispec.decoding.records import Draft
+from minispec.decoding.rng_lean import LeanRng
 from minispec.evidence.law import exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
 from minispec.lm.lean import LeanGPT

@@ -2,16 +2,13 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
-import torch
-from pairs import build_pair, tiny_config
+from pairs import build_pair
 from tiny import table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, record, verify_rejection
-from minispec.evidence import sweeps
-from minispec.evidence.bench import take_turn
 from minispec.evidence.checks import CHECKS
 from minispec.evidence.kill_matrix import Cell, Damage, Specimen, Zoo
 from minispec.evidence.measure import (
@@ -29,16 +26,8 @@ from minispec.evidence.measurements import (
     save_measurement,
 )
 from minispec.evidence.mutants import mutant_named
-from minispec.evidence.sweeps import (
-    Conditions,
-    measure_batches,
-    measure_draft_sizes,
-    measure_speed,
-    measure_zoo,
-    record_measurements,
-)
+from minispec.evidence.sweeps import Conditions, measure_speed, measure_zoo
 from minispec.evidence.theory import expected_tokens_by_position, kv_cache_bytes, speed_up
-from minispec.lm.model import GPT
 
 SHORT = Conditions(prompts=2, repeats=1, new_tokens=6)
 
@@ -104,31 +93,6 @@ def test_speed_is_predicted_from_what_was_measured(pair):
         assert point.simple == pytest.approx(speed_up(point.alpha, point.k, point.c))
 
 
-def test_draft_sizes_from_small_to_large(pair):
-    """One point per draft, sorted by size; the draft that is the target itself is always right."""
-    torch.manual_seed(0)
-    stranger = GPT(tiny_config(1, vocab_size=pair.target.vocab_size, width=8)).eval()
-    points = measure_draft_sizes(pair, {"itself": pair.target, "stranger": stranger}, [1, 2], SHORT)
-    assert [point.name for point in points] == ["stranger", "itself"] and finite(points)
-    assert points[1].alpha == 1 and points[0].alpha < 1
-    assert points[0].parameters == stranger.parameters_count and points[0].k in (1, 2)
-
-
-def test_batches_have_a_point_per_size(pair, monkeypatch):
-    """Sizes beyond the number of prompts use prompts again; throughputs are positive."""
-    rows = []
-
-    def noted(pair, prompts, *rest):
-        rows.append(len(prompts))
-        return take_turn(pair, prompts, *rest)
-
-    monkeypatch.setattr(sweeps, "take_turn", noted)
-    points = measure_batches(pair, [1, 11], k=2, how=SHORT)
-    assert [point.rows for point in points] == [1, 11] and finite(points)
-    assert rows == [1, 1, 11]  # the first is warm-up
-    assert all(point.target_only > 0 and point.speculative > 0 for point in points)
-
-
 def test_memory_counts_a_cache_per_row(pair):
     """Weights once, caches per row, both models."""
     one, four = measure_memory(pair), measure_memory(pair, rows=4)
@@ -139,18 +103,17 @@ def test_memory_counts_a_cache_per_row(pair):
     assert one[1].bytes == kv_cache_bytes(pair.target.config, pair.target.max_length)
 
 
-def test_files_survive_the_round_trip(pair, tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_survive_the_round_trip(tmp_path, kind):
     """Every kind is written with machine and date, and read as it was; nothing else is left behind."""
-    told = []
-    paths = record_measurements(pair, {"draft": pair.draft}, tmp_path / "new", SHORT, told.append)
-    assert [path.stem for path in paths] == told == [kind for kind in KINDS if kind != "zoo"]
-    assert sorted((tmp_path / "new").iterdir()) == sorted(paths)
-    for path in paths:
-        read = load_measurement(path)
-        assert read.kind == path.stem and read.date.startswith("20") and read.machine["cores"] >= 1
-        assert read.points and finite(read.points) and read.date in read.where
-        save_measurement(read, tmp_path / "again.json")
-        assert (tmp_path / "again.json").read_text() == path.read_text()
+    values = {"int": 3, "float": 1.5, "str": "word"}
+    point = KINDS[kind](**{field.name: values[str(field.type)] for field in fields(KINDS[kind])})
+    path = tmp_path / f"{kind}.json"
+    save_measurement(measured(kind, [point], {"pair": "tiny"}), path)
+    read = load_measurement(path)
+    assert read.points == (point,) and read.conditions == {"pair": "tiny"} and read.kind == kind
+    assert read.date.startswith("20") and read.machine["cores"] >= 1 and read.date in read.where
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_zoo_becomes_rows(tmp_path):

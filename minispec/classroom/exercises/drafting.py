@@ -48,7 +48,7 @@ GOAL = Drawing(
 def draft_tokens(
     model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
 ) -> Draft:
-    """Uses the shipped drafter."""
+    """Uses the shipped drafter: pending [B] in, a draft of tokens [B, k] and laws [B, k, V] out."""
     drafter = ModelDrafter(model)
     drafter._cache = cache
     return drafter.propose(pending, k, warp, rng)
@@ -64,7 +64,10 @@ def drawn(
     report_by: Warp,
     reads_its_own: bool = True,
 ) -> Draft:
-    """Drafts by one warp and reports by another: the loop behind most wrong answers."""
+    """Drafts by one warp and reports by another: the loop behind most wrong answers.
+
+    Pending [B] in, a draft of tokens [B, k] and laws [B, k, V] out.
+    """
     token, tokens, laws = pending, [], []
     for _ in range(k):
         logits = model(token[:, None], cache)[:, -1]

@@ -28,7 +28,7 @@ ONE_PLACE = BUGS[:5]  # can be seen with K = 1
 
 
 def with_other_numbers(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """The same rule: its chance comes from another seed, so its draws differ."""
+    """The same rule for target_probs [B, K+1, V]: its chance comes from another seed, so its draws differ."""
     fresh = SeededRng(1_000 + draft.tokens.shape[0])
     return verify_rejection(draft, target_probs, fresh)
 

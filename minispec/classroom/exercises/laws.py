@@ -27,7 +27,7 @@ GOAL = Drawing(
 
 
 def total_variation(p: Tensor, q: Tensor) -> float:
-    """Returns half the sum of all differences."""
+    """Returns half the sum of all differences of two laws, [V] each."""
     return float((p - q).abs().sum() / 2)
 
 

@@ -38,15 +38,15 @@ class LookUpDrafter:
         return list(range(len(text) - 1, 1, -1))
 
     def law(self, tokens: Tensor) -> Tensor:
-        """Returns the laws of proposed tokens."""
+        """Returns the laws of proposed tokens: [B, k] -> [B, k, V]."""
         return one_hot(tokens, self.vocab_size, torch.float64)
 
     def lengths(self, found: list[list[int]], k: int) -> Tensor:
-        """Returns how many are proposals."""
+        """Returns how many are proposals: [B]."""
         return torch.tensor([len(tokens) for tokens in found])
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Looks up."""
+        """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and laws [B, k, V] out."""
         found = [self.follow(text, k) for text in self.texts]
         tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in found]).long().reshape(-1, k)
         return Draft(tokens, self.law(tokens), self.lengths(found, k))
@@ -61,7 +61,7 @@ class UniformLaw(LookUpDrafter):
     """Reports a uniform law."""
 
     def law(self, tokens: Tensor) -> Tensor:
-        """Says 1/V."""
+        """Says 1/V for every id: [B, k] -> [B, k, V]."""
         return torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size, dtype=torch.float64)
 
 
@@ -92,7 +92,7 @@ class PaddingProposed(LookUpDrafter):
     """Counts padding as proposals."""
 
     def lengths(self, found: list[list[int]], k: int) -> Tensor:
-        """Says k for every row."""
+        """Says k for every row: [B]."""
         return torch.full((len(found),), k)
 
 

@@ -33,7 +33,7 @@ GOAL = Drawing(
 
 
 def verification_mask(cached: int, k: int) -> Tensor:
-    """Returns a lower triangle, shifted by what is cached."""
+    """Returns a lower triangle, shifted by what is cached: [k+1, cached+k+1] bool."""
     return torch.ones(k + 1, cached + k + 1, dtype=torch.bool).tril(cached)
 
 

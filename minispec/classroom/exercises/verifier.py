@@ -48,7 +48,10 @@ GOAL = Drawing(
 
 
 def top_match_else_argmax(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Accepts the target's most probable token, else says it: the greedy rule at any temperature."""
+    """Accepts the target's most probable token, else says it: the greedy rule at any temperature.
+
+    target_probs: [B, K+1, V].
+    """
     best = target_probs.argmax(-1)
     agrees = draft.tokens == best[:, : draft.k]
     agrees &= torch.arange(draft.k) < draft.lengths[:, None]

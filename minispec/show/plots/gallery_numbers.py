@@ -31,8 +31,11 @@ from minispec.evidence.measurements import (
 from minispec.evidence.mutants import mutant_named
 from minispec.evidence.mutation import planted
 from minispec.evidence.theory import Hardware, forward_cost, speed_up
+from minispec.lm.checkpoint import SHIPPED
+from minispec.lm.publish import history_of, recorded
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.law_histogram import law_histogram
+from minispec.show.plots.learning import learning
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.rule_law import rule_law
@@ -53,6 +56,7 @@ def gallery(folder: Path = FOLDER) -> Iterator[Picture]:
     Args:
         folder: where measurements were recorded, `latency.json` and so on; what is missing is made up.
     """
+    yield shipped_losses()
     yield seven_billion()
     yield laws()
     with planted(mutant_named("correction-from-p")):
@@ -63,6 +67,12 @@ def gallery(folder: Path = FOLDER) -> Iterator[Picture]:
         found = load_measurement(path) if path.is_file() else None
         for picture in draw(found.points if found else EXAMPLES[kind], found):
             yield picture if found else replace(picture, name=f"{picture.name} ({MADE_UP})")
+
+
+def shipped_losses() -> Picture:
+    """Returns the losses of the shipped pair while it was trained, and the entropy of its grammar."""
+    info = recorded(SHIPPED / "stories")
+    return learning([], history_of(info), info["entropy_floor"], guess=0)
 
 
 def seven_billion() -> Picture:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from minispec.decoding.recording import Recording
 from minispec.decoding.trace_file import load_trace
 from minispec.lm.checkpoint import SHIPPED
+from minispec.lm.publish import recorded
 from minispec.show.plots.along import along_the_text, positions_of
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.coloured import coloured_text
@@ -35,7 +36,10 @@ def gallery() -> Iterator[Picture]:
     yield verification_strip(r, words, drawn=[draw.number if draw else None for draw in draws])
     place = r.accepted(0)
     yield overlap(r.target_probs[0, place], r.draft.probs[0, place], words, int(r.draft.tokens[0, place]))
-    yield cache_grid(trace, words, index)
+    sizes = recorded(SHIPPED / "stories")["recipe"]
+    yield cache_grid(
+        trace, words, index, layers={name: sizes[name]["layers"] for name in ("target", "draft")}
+    )
     yield coloured_text(trace, words)
     yield along_the_text(positions_of(trace, words))
 

@@ -1,4 +1,4 @@
-"""The figure of a training watched live, over the one that was recorded."""
+"""The figure of a training: watched live, over the one that was recorded, or recorded alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def learning(
     """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
 
     Args:
-        live: what the live training reported.
+        live: what the live training reported; without any of it, the recorded one is drawn alone, boldly.
         recorded: what the other one did.
         floor: the entropy of the grammar, in nats per token.
         guess: how low the reader thinks that a loss can go.
@@ -53,18 +53,20 @@ def learning(
         The picture; its data is `loss_lines`.
 
     Raises:
-        ValueError: if nothing was measured live.
+        ValueError: if no held-out loss was measured, live or recorded.
     """
-    now, then = loss_lines(live), loss_lines(recorded)
-    if not now:
-        raise ValueError("the live training has no held-out loss to draw")
+    lines = {"live": loss_lines(live), "recorded": loss_lines(recorded)}
+    lines = {kind: of for kind, of in lines.items() if of}
+    if not lines:
+        raise ValueError("the training has no held-out loss to draw")
+    bold = next(iter(lines))
     figure = sheet(12, 7.2)
     axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
-    for lines, live_ones in ((then, False), (now, True)):
-        for stage, line in lines.items():
-            _line(axes, line, LOOKS[stage], live_ones)
+    for kind in reversed(lines):  # the bold ones last, on top
+        for stage, line in lines[kind].items():
+            _line(axes, line, LOOKS[stage], kind, kind == bold)
     axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
-    steps = [step for line in (*now.values(), *then.values()) for step, _ in line]
+    steps = [step for of in lines.values() for line in of.values() for step, _ in line]
     axes.set_xscale("log")
     axes.set_xlim(min(steps) / 1.15, max(steps) * 1.3)
     charts.ticks(axes, "x", [x for x in charts.steps_of_ten(*axes.get_xlim()) if min(steps) <= x])
@@ -74,45 +76,41 @@ def learning(
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside upper left", ncols=3, fontsize=TEXT, frameon=False
     )
-    text = _text(now, floor)
-    alt = f"Lines of held-out loss against steps: {', '.join(_name(s, True) for s in now)}; recorded: "
-    alt += f"{', '.join(_name(s, False) for s in then)}. {text}"
-    return Picture("learning", figure, alt, text, _twin(now, then, floor, guess))
+    text = _text(bold, lines[bold], floor)
+    drawn = "; ".join(f"{LOOKS[stage].word}, {kind}" for kind, of in lines.items() for stage in of)
+    alt = f"Lines of held-out loss against optimizer steps: {drawn}. {text}"
+    return Picture("learning", figure, alt, text, _twin(lines, floor, guess))
 
 
-def _line(axes: Axes, line: Line, look: State, live: bool) -> None:
-    """Draws one stage; the recorded one thinner, and its markers hollow."""
+def _line(axes: Axes, line: Line, look: State, kind: str, bold: bool) -> None:
+    """Draws one stage; what is not bold is thinner, and its markers are hollow."""
     steps, losses = zip(*line, strict=True)
     axes.plot(
         steps,
         losses,
         color=look.colour,
         marker=look.marker,
-        markersize=11 if live else 10,
-        markerfacecolor=look.colour if live else "white",
+        markersize=11 if bold else 10,
+        markerfacecolor=look.colour if bold else "white",
         markeredgewidth=2,
-        linewidth=4 if live else 1.5,
-        label=f"{look.word}, {'live' if live else 'recorded'}",
+        linewidth=4 if bold else 1.5,
+        label=f"{look.word}, {kind}",
     )
 
 
-def _name(stage: str, live: bool) -> str:
-    return f"{LOOKS[stage].word}, {'live' if live else 'recorded'}"
-
-
-def _text(now: dict[str, Line], floor: float) -> str:
-    ends = {stage: line[-1][1] for stage, line in now.items()}
+def _text(kind: str, lines: dict[str, Line], floor: float) -> str:
+    ends = {stage: line[-1][1] for stage, line in lines.items()}
     best = min(ends, key=lambda stage: ends[stage])
     return (
-        f"Of the live models the {LOOKS[best].word} is the best with {ends[best]:.2f} nats per token, "
+        f"Of the {kind} models the {LOOKS[best].word} is the best with {ends[best]:.2f} nats per token, "
         f"{ends[best] - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
     )
 
 
-def _twin(now: dict[str, Line], then: dict[str, Line], floor: float, guess: float | None) -> str:
+def _twin(lines: dict[str, dict[str, Line]], floor: float, guess: float | None) -> str:
     rows = [f"entropy of the grammar: {floor:.3f} nats per token"]
-    for lines, live in ((now, True), (then, False)):
-        for stage, line in lines.items():
+    for kind, of in lines.items():
+        for stage, line in of.items():
             said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
-            rows.append(f"{_name(stage, live)}, by step: {said}")
+            rows.append(f"{LOOKS[stage].word}, {kind}, by step: {said}")
     return "\n".join(rows) + (f"\n{GUESS.word}: {guess:g}" if guess is not None else "")

@@ -42,13 +42,15 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         _latency_line(axes, name, lines[name], look.colour, look.marker)
     first = lines[order[0]]
     near = min(first, key=lambda point: abs(point.width - at))
+    everything = [value * 1e3 for p in points for value in (p.low, p.high)]
     if guess is not None:
-        charts.guess_at(axes, near.width, guess * first[0].seconds * 1e3)
+        guessed = guess * first[0].seconds * 1e3
+        charts.guess_at(axes, near.width, guessed)
+        everything.append(guessed)
     axes.plot([], [], color="black", linestyle=":", label="one by one")
     axes.set_xscale("log")
     axes.set_yscale("log")
     charts.ticks(axes, "x", sorted({point.width for point in points}))
-    everything = [value * 1e3 for p in points for value in (p.low, p.high)]
     charts.ticks(axes, "y", charts.steps_of_ten(min(everything), max(everything)))
     axes.set_ylim(min(everything) / 1.5, max(everything) * 2)
     charts.keys(axes, 2)

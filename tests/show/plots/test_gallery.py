@@ -66,6 +66,25 @@ def test_texts_are_large_apart_and_whole(pictures):
     assert {p.name: faults(p.figure) for p in pictures if faults(p.figure)} == {}
 
 
+def test_guesses_stand_inside_their_axes(images):
+    """The reader's diamond lies on the chart, not on the keys above it or beyond."""
+    found = {picture.name: guesses_outside(picture.figure) for picture, _ in images}
+    assert sum(len(points) for points, _ in found.values()) >= 10
+    assert {name: outside for name, (_, outside) in found.items() if outside} == {}
+
+
+def guesses_outside(figure):
+    """Returns the places of all guesses in a figure, in pixels, and those that are outside their axes."""
+    points, outside = [], []
+    for axes in figure.axes:
+        for line in axes.lines:
+            if line.get_marker() == GUESS.marker and line.get_color() == GUESS.colour:
+                for point in axes.transData.transform(line.get_xydata()):
+                    points.append(tuple(point))
+                    outside += [] if axes.bbox.padded(1).contains(*point) else [tuple(point)]
+    return points, outside
+
+
 def test_pictures_speak(pictures):
     """Alternative text of at least 40 characters, a caption of one sentence with a digit, a text twin."""
     assert len(pictures) >= 14

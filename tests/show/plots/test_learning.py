@@ -3,7 +3,10 @@
 import pytest
 from figures import readable
 
+from minispec.lm.checkpoint import SHIPPED
+from minispec.lm.publish import recorded
 from minispec.lm.train import Progress
+from minispec.show.plots.gallery_numbers import shipped_losses
 from minispec.show.plots.learning import learning, loss_lines
 
 LIVE = [
@@ -40,7 +43,35 @@ def test_live_and_recorded_losses_are_drawn_and_the_floor_under_both():
     readable(picture)
 
 
+def test_the_recorded_losses_alone_are_those_of_the_shipped_pair():
+    """In the gallery every held-out loss in pair.json is a point, and no line goes through the entropy."""
+    info = recorded(SHIPPED / "stories")
+    picture = shipped_losses()
+    (axes,) = picture.figure.axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    labels = {"target": "target", "draft-plain": "draft", "draft": "draft, distilled"}
+    assert set(lines) == {f"{word}, recorded" for word in labels.values()} | {
+        f"entropy, {info['entropy_floor']:.3f}",
+        "your guess",
+    }
+    plain = info["models"]["draft-plain"]["steps"]
+    for stage, word in labels.items():
+        points = [[p["step"], p["validation"]] for p in info["history"] if p["stage"] == stage]
+        assert len(points) >= 10
+        shift = plain if stage == "draft" else 0
+        assert lines[f"{word}, recorded"] == [[step + shift, loss] for step, loss in points]
+        assert points[-1][1] == pytest.approx(info["models"][stage]["validation_loss"], abs=1e-3)
+        assert min(loss for _, loss in points) > info["entropy_floor"]
+    best = info["models"]["target"]["validation_loss"]
+    assert f"Of the recorded models the target is the best with {best:.2f} nats" in picture.caption
+    assert f"entropy of {info['entropy_floor']:.3f}" in picture.alt
+    assert "target, recorded, by step: 230: " in picture.twin
+    readable(picture)
+
+
 def test_nothing_measured_is_refused():
-    """Without a live loss there is nothing to show."""
+    """Without a held-out loss, live or recorded, there is nothing to show."""
+    unmeasured = [Progress("target", 10, 30, 4.0, 1.0)]
     with pytest.raises(ValueError, match="no held-out loss"):
-        learning([Progress("target", 10, 30, 4.0, 1.0)], RECORDED, 0.37)
+        learning(unmeasured, [], 0.37)
+    assert "recorded" in learning(unmeasured, RECORDED, 0.37).caption

@@ -1,0 +1,72 @@
+"""Figures of the results page, drawn at build from reports: `` ```{bench-figure} latency stories ``."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from minispec.evidence.record import measurements_of, recorded_report
+from minispec.show.plots.bench import bandwidth_shares, every_prediction, tokens_per_second, writers_of
+from minispec.show.plots.memory import memory_bars
+from minispec.show.plots.picture import Picture
+from minispec.show.plots.speed import latency, speed_up_curves
+from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+
+ALPHAS = (0.6, 0.8, 0.9)
+
+
+def points(report: dict[str, Any], kind: str) -> tuple[Any, ...]:
+    """Returns the points of one kind."""
+    return measurements_of(report, (kind,))[kind].points
+
+
+def curves(report: dict[str, Any]) -> Picture:
+    """Returns the promised speed-up against K, and what was measured."""
+    measured = points(report, "speed")
+    return speed_up_curves(ALPHAS, measured[0].c, measured)
+
+
+FIGURES: dict[str, Callable[[dict[str, Any]], Picture]] = {
+    "speed-up-curves": curves,
+    "tokens-per-second": lambda report: tokens_per_second(writers_of(report)),
+    "every-prediction": lambda report: every_prediction(report["sections"]["prediction"]["compared"]["rows"]),
+    "bandwidth": lambda report: bandwidth_shares(report["sections"]["bandwidth"]["points"]),
+    "latency": lambda report: latency(points(report, "latency")),
+    "draft-sweep": lambda report: draft_sweep(points(report, "drafts")),
+    "batch-sweep": lambda report: batch_sweep(points(report, "batches")),
+    "memory": lambda report: memory_bars(points(report, "memory")),
+}
+
+
+class BenchFigure(SphinxDirective):
+    """One figure of one report with its caption; the same in words behind a line that opens."""
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        """Draws it."""
+        name, pair = self.arguments
+        if name not in FIGURES:
+            raise self.error(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
+        picture = FIGURES[name](recorded_report(pair))
+        words = html.escape(picture.twin)
+        return [
+            nodes.raw("", picture.html(), format="html"),
+            nodes.raw(
+                "",
+                "<details><summary>The figure in words</summary>"
+                f'<pre tabindex="0" style="white-space:pre-wrap">{words}</pre></details>',
+                format="html",
+            ),
+        ]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tells Sphinx of the directive."""
+    app.add_directive("bench-figure", BenchFigure)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,130 @@
+"""Numbers in pages: `` {fact}`best-gain` `` stands for what was recorded, so no page holds its own.
+
+Each name has a small function below. What it reads comes with the package: recorded measurements, the zoo,
+the shipped pair. A page that names a fact which is not there stops the build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxRole
+
+from minispec.evidence.measurements import Measurement, SpeedPoint, recorded
+from minispec.evidence.mutants import MUTANTS
+from minispec.evidence.ties import FLOAT32_LIMIT, NARROW_CAP
+from minispec.lm.checkpoint import load_pair
+
+
+@cache
+def measurement(kind: str) -> Measurement:
+    """Returns what was recorded of a kind; each file is read once."""
+    return recorded(kind)
+
+
+def latency(model: str, width: int) -> float:
+    """Returns the recorded seconds of a forward over `width` tokens."""
+    return next(p.seconds for p in measurement("latency").points if (p.model, p.width) == (model, width))
+
+
+def verify_cost(width: int) -> str:
+    """Returns t(n)/t(1) of the target."""
+    return f"{latency('target', width) / latency('target', 1):.2f}"
+
+
+def best_speed() -> SpeedPoint:
+    """Returns the recorded K with the largest speed-up."""
+    return max(measurement("speed").points, key=lambda p: p.gain)
+
+
+def off(predicted: str) -> str:
+    """Returns how far one of the predictions was off, on average over all K."""
+    return f"{fmean(abs(getattr(p, predicted) / p.gain - 1) for p in measurement('speed').points):.0%}"
+
+
+def draft(name: str) -> Any:
+    """Returns the recorded point of a draft."""
+    return next(p for p in measurement("drafts").points if p.name == name)
+
+
+def batches() -> Sequence[Any]:
+    """Returns the recorded batch sizes, the smallest first."""
+    return sorted(measurement("batches").points, key=lambda p: p.rows)
+
+
+def memory(model: str) -> int:
+    """Returns the bytes of a model's weights and cache."""
+    return sum(p.bytes for p in measurement("memory").points if p.model == model)
+
+
+def found_by(check: str) -> str:
+    """Returns how many of the planted bugs a check found."""
+    place = measurement("zoo").conditions["checks"].index(check)
+    return str(sum(row.marks[place] != "." for row in measurement("zoo").points))
+
+
+def effects(effect: str) -> str:
+    """Returns how many bugs of the zoo have an effect."""
+    return str(sum(mutant.effect == effect for mutant in MUTANTS))
+
+
+FACTS: dict[str, Callable[[], str]] = {
+    "machine-speed": lambda: measurement("speed").where,
+    "machine-latency": lambda: measurement("latency").where,
+    "machine-drafts": lambda: measurement("drafts").where,
+    "machine-batches": lambda: measurement("batches").where,
+    "t5": lambda: verify_cost(5),
+    "t17": lambda: verify_cost(17),
+    "c": lambda: f"{best_speed().c:.2f}",
+    "alpha-shipped": lambda: f"{load_pair('stories').info['acceptance']:.3f}",
+    "best-k": lambda: str(best_speed().k),
+    "best-gain": lambda: f"{best_speed().gain:.2f}",
+    "best-simple": lambda: f"{best_speed().simple:.2f}",
+    "best-refined": lambda: f"{best_speed().refined:.2f}",
+    "off-simple": lambda: off("simple"),
+    "off-refined": lambda: off("refined"),
+    "untrained-alpha": lambda: f"{draft('untrained').alpha:.3f}",
+    "untrained-gain": lambda: f"{draft('untrained').gain:.2f}",
+    "self-alpha": lambda: f"{draft('the target').alpha:.2f}",
+    "self-c": lambda: f"{draft('the target').c:.2f}",
+    "self-gain": lambda: f"{draft('the target').gain:.2f}",
+    "batch-first-rows": lambda: str(batches()[0].rows),
+    "batch-first-gain": lambda: f"{batches()[0].gain:.2f}",
+    "batch-last-rows": lambda: str(batches()[-1].rows),
+    "batch-last-gain": lambda: f"{batches()[-1].gain:.2f}",
+    "batch-throughput": lambda: f"{batches()[-1].target_only / batches()[0].target_only:.0f}",
+    "memory-more": lambda: f"{memory('draft') / memory('target'):.1%}",
+    "bugs": lambda: str(len(MUTANTS)),
+    "bugs-biased": lambda: effects("biased"),
+    "bugs-slower": lambda: effects("slower"),
+    "bugs-breaks": lambda: effects("breaks"),
+    "found-law": lambda: found_by("law"),
+    "found-transformers": lambda: found_by("transformers-like"),
+    "found-vllm-rejection": lambda: found_by("vllm-like-rejection"),
+    "found-vllm-greedy": lambda: found_by("vllm-like-greedy"),
+    "bugs-recorded": lambda: str(len(measurement("zoo").points)),
+    "float32-limit": lambda: f"{FLOAT32_LIMIT:g}",
+    "narrow-cap": lambda: f"{NARROW_CAP:g}",
+}
+
+
+class FactRole(SphinxRole):
+    """`` {fact}`name` ``: a recorded number, as text."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Looks the number up; an unknown name is an error of the page."""
+        if self.text not in FACTS:
+            message = self.inliner.reporter.error(f"there is no fact {self.text!r}", line=self.lineno)
+            return [self.inliner.problematic(self.rawtext, self.rawtext, message)], [message]
+        return [nodes.Text(FACTS[self.text]())], []
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tells Sphinx of the role."""
+    app.add_role("fact", FactRole())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,109 @@
+"""Figures in pages, drawn at build from what was recorded: `` ```{recorded-figure} latency `` and so on.
+
+They are the package's own figures (`minispec.show.plots`), with their alternative texts and captions. What a
+figure shows is said again in words, behind a line that opens.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from minispec.decoding.verify import verify_rejection
+from minispec.evidence.first_token import first_token
+from minispec.evidence.measurements import recorded
+from minispec.evidence.mutants import mutant_named
+from minispec.evidence.mutation import planted
+from minispec.evidence.walkthrough import load_walkthrough
+from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.gallery_numbers import P, Q, seven_billion
+from minispec.show.plots.kill_matrix import kill_matrix
+from minispec.show.plots.memory import memory_bars
+from minispec.show.plots.overlap import overlap
+from minispec.show.plots.picture import Picture
+from minispec.show.plots.rule_law import rule_law
+from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+
+ALPHAS = (0.3, 0.6, 0.8, 0.9)
+
+
+def rejection_law() -> Picture:
+    """Returns what the rejection rule makes of {a, b, c}."""
+    return rule_law(first_token(verify_rejection, P, Q), P, "abc")
+
+
+def sampled_again_law() -> Picture:
+    """Returns what comes out if the correction is drawn from p itself."""
+    with planted(mutant_named("correction-from-p")):
+        found = first_token(verify_rejection, P, Q)
+    return rule_law(found, P, "abc")
+
+
+def curves() -> Picture:
+    """Returns the promised speed-up against K, and what was measured."""
+    points = recorded("speed").points
+    return speed_up_curves(ALPHAS, points[0].c, points, most=16)
+
+
+def matrix() -> Picture:
+    """Returns the kill matrix as it was recorded."""
+    found = recorded("zoo")
+    return kill_matrix(found.points, found.conditions["checks"], found.conditions["theirs"])
+
+
+def caches(kind: str, moments: tuple[str, ...]) -> Picture:
+    """Returns both caches at some moments of the walkthrough's first round of a kind."""
+    run = load_walkthrough("greedy")
+    found = next(r for r in run.trace.rounds if r.kind(0) == kind)
+    return cache_grid(run.trace, run.words, found.index, list(moments))
+
+
+FIGURES: dict[str, Callable[[], Picture]] = {
+    "overlap": lambda: overlap(P, Q, "abc"),
+    "rejection-law": rejection_law,
+    "sampled-again-law": sampled_again_law,
+    "seven-billion": seven_billion,
+    "latency": lambda: latency(recorded("latency").points),
+    "speed-up-curves": curves,
+    "predicted-measured": lambda: predicted_measured(recorded("speed").points),
+    "draft-sweep": lambda: draft_sweep(recorded("drafts").points),
+    "batch-sweep": lambda: batch_sweep(recorded("batches").points),
+    "memory": lambda: memory_bars(recorded("memory").points),
+    "kill-matrix": matrix,
+    "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),
+    "caches-bonus": lambda: caches("bonus", ("verified", "rolled back", "caught up")),
+}
+
+
+class RecordedFigure(SphinxDirective):
+    """One figure with its caption; the same in words behind a line that opens."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Draws it."""
+        name = self.arguments[0]
+        if name not in FIGURES:
+            raise self.error(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
+        picture = FIGURES[name]()
+        words = html.escape(picture.twin)
+        return [
+            nodes.raw("", picture.html(), format="html"),
+            nodes.raw(
+                "",
+                "<details><summary>The figure in words</summary>"
+                f'<pre tabindex="0" style="white-space:pre-wrap">{words}</pre></details>',
+                format="html",
+            ),
+        ]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tells Sphinx of the directive."""
+    app.add_directive("recorded-figure", RecordedFigure)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

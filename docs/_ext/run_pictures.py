@@ -1,0 +1,88 @@
+"""Figures of the running example, drawn from the recorded runs at every build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from running_example import round_of, run
+
+from minispec.decoding.recording import Recording
+from minispec.decoding.records import Round
+from minispec.lm.checkpoint import load_pair
+from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import MOMENTS
+from minispec.show.plots.coloured import coloured_text
+from minispec.show.plots.drafts import draft_bars
+from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.overlap import overlap
+from minispec.show.plots.picture import Picture
+from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.timeline_figure import timeline
+from minispec.show.plots.verification import verification_strip
+
+Options = Mapping[str, str]
+
+
+def picture(name: str, options: Options) -> Picture:
+    """Draws a figure of the running example.
+
+    Args:
+        name: one of `FIGURES`.
+        options: `run`, by default `greedy`; `round`, by default the first; `moments` of a cache figure.
+
+    Raises:
+        ValueError: if there is no such figure, run or round.
+    """
+    if name not in FIGURES:
+        raise ValueError(f"there is no figure called {name!r}; choose one of {', '.join(FIGURES)}")
+    recording = run(options.get("run", "greedy"))
+    return FIGURES[name](recording, round_of(recording, options.get("round", "first")), options)
+
+
+def _caches(recording: Recording, r: Round, options: Options) -> Picture:
+    asked = [m.strip() for m in options["moments"].split(",")] if "moments" in options else None
+    moments = None if asked is None else [m for m in MOMENTS if m in asked]
+    layers = {name: config.layers for name, config in _layers().items()}
+    return cache_grid(recording.trace, recording.words, r.index, moments, layers=layers)
+
+
+@cache
+def _layers() -> dict[str, object]:
+    pair = load_pair("stories")
+    return {"target": pair.target.config, "draft": pair.draft.config}
+
+
+def _mask(recording: Recording, r: Round, options: Options) -> Picture:
+    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    words = [recording.words[token] for token in [int(r.pending[0]), *drafted]]
+    return attention_mask(r.target_cache.before[0], r.drafted(0), words)
+
+
+def _strip(recording: Recording, r: Round, options: Options) -> Picture:
+    draws = [recording.accept_draw(r.index, place) for place in range(r.drafted(0))]
+    return verification_strip(r, recording.words, drawn=[d.number if d else None for d in draws])
+
+
+def _overlap(recording: Recording, r: Round, options: Options) -> Picture:
+    place = r.tested(0) - 1
+    draw = recording.accept_draw(r.index, place)
+    laws = r.target_probs[0, place], r.draft.probs[0, place]
+    return overlap(*laws, recording.words, int(r.draft.tokens[0, place]), draw.number if draw else None)
+
+
+def _recomputation(recording: Recording, r: Round, options: Options) -> Picture:
+    prompt = len(recording.trace.prompts[0])
+    return recomputation(steps_without_cache(prompt, 12), steps_with_cache(prompt, 12))
+
+
+FIGURES: Mapping[str, Callable[[Recording, Round, Options], Picture]] = {
+    "caches": _caches,
+    "mask": _mask,
+    "draft": lambda recording, r, options: draft_bars(r, recording.words),
+    "verification": _strip,
+    "overlap": _overlap,
+    "timeline": lambda recording, r, options: timeline(recording.trace, recording.words),
+    "coloured": lambda recording, r, options: coloured_text(recording.trace, recording.words),
+    "recomputation": _recomputation,
+}

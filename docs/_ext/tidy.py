@@ -1,0 +1,31 @@
+"""Small corrections to what Sphinx and its theme write, where the check of the built site would complain."""
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+CAPTION = '<p class="caption" role="heading">'
+
+
+class OneIdEach(SphinxPostTransform):
+    """The theme wraps tables and displayed formulas in a box with the same id: the box gives it up."""
+
+    default_priority = 900  # after the theme's own
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for box in self.document.findall(nodes.container):
+            if {"math-wrapper", "table-wrapper"} & set(box["classes"]):
+                box["ids"] = []
+
+
+def give_captions_a_level(app, pagename, templatename, context, doctree):
+    """A caption over a list of pages is a heading, and says which level to those who hear it."""
+    for part in ("furo_navigation_tree", "body"):
+        if part in context:
+            context[part] = context[part].replace(CAPTION, CAPTION.replace(">", ' aria-level="2">'))
+
+
+def setup(app):
+    app.add_post_transform(OneIdEach)
+    app.connect("html-page-context", give_captions_a_level, priority=900)  # after the theme's own
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

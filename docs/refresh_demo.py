@@ -1,0 +1,63 @@
+"""Runs the demo and puts what it prints into docs/demo.svg and into the README.
+
+python docs/refresh_demo.py
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from minispec.cli.main import run
+from minispec.lm.files import write_whole
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURE = ROOT / "docs" / "demo.svg"
+README = ROOT / "README.md"
+# The block behind this heading; … stands for the training, and what comes after it.
+BLOCK = re.compile(r"(## What `make demo` prints\n.*?```text\n)(.*?)(…\n```\n)", re.DOTALL)
+
+
+def demo(picture: Path) -> str:
+    """Runs the demo with the shipped pair, writes its picture and returns what it prints.
+
+    Raises:
+        RuntimeError: if the demo fails.
+    """
+    out = io.StringIO()
+    with redirect_stdout(out):
+        status = run(["demo", "--no-train", "--svg", str(picture)])
+    if status != 0:
+        raise RuntimeError(f"the demo ends with status {status}")
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def shown(readme: str) -> str:
+    """Returns what the README says that the demo prints.
+
+    Raises:
+        ValueError: if the README has no such block.
+    """
+    match = BLOCK.search(readme)
+    if match is None:
+        raise ValueError("the README has no block with the demo's output")
+    return match[2]
+
+
+def replaced(readme: str, printed: str) -> str:
+    """Returns the README with another output of the demo."""
+    old = shown(readme)
+    return readme.replace(old, printed)
+
+
+def same_but_for_times(text: str) -> str:
+    """Returns the words of an output, with a # for every number of seconds and every speed-up."""
+    return " ".join(re.sub(r"\b\d+\.\d\d(\dx?|x)(?!\w)", "#", text).split())
+
+
+if __name__ == "__main__":
+    readme = README.read_text(encoding="utf-8")
+    write_whole(README, replaced(readme, demo(PICTURE)))
+    print(f"wrote {PICTURE} and the README's output")

@@ -1,0 +1,91 @@
+"""Writes exercises.md from the records of the classroom: `python docs/teaching/write_exercises.py`.
+
+A test compares the page with what this writes now.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+from minispec.classroom.exercises import EXERCISES
+from minispec.lm.files import write_whole
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "exercises.md"
+SOLUTIONS = HERE.parents[1] / "notebooks" / "solutions"
+INTRODUCTION = """# The exercises
+
+Fourteen functions and classes to write, each checked by what it does, not by how it is written. A wrong
+answer gets the smallest case that shows it. If it is one of the typical wrong answers below, it gets the
+message that stands beside it. Two hints each: `hint("residual", 1)`, then `2`.
+
+Points, for `minispec grade`, are the difficulty: ● 1, ●● 2, ●●● 3.
+
+This page is made from the code by `python docs/teaching/write_exercises.py`.
+"""
+
+
+def page():
+    """Returns the page."""
+    parts = [INTRODUCTION, table(), *map(section, EXERCISES)]
+    return "\n".join(parts)
+
+
+def table():
+    """Returns all exercises, a line each."""
+    total = sum(exercise.minutes for exercise in EXERCISES)
+    points = sum(exercise.difficulty for exercise in EXERCISES)
+    lines = ["| nb | exercise | difficulty | minutes | the idea |", "|---:|---|---|---:|---|"]
+    for e in EXERCISES:
+        dots = "●" * e.difficulty
+        lines.append(f"| {e.notebook} | [{e.title}](#{e.key}) | {dots} | {e.minutes} | {e.praise} |")
+    lines.append(f"| | all {len(EXERCISES)} | {points} points | {total} | |")
+    return "\n".join(lines) + "\n"
+
+
+def section(exercise):
+    """Returns what a teacher wants to know of one exercise."""
+    number = f"{exercise.notebook:02d}"
+    solved = (
+        f"[solutions to notebook {exercise.notebook}](../../notebooks/solutions/{number}_solutions.ipynb)"
+    )
+    lines = [
+        f"({exercise.key})=",
+        f"## {exercise.title}",
+        "",
+        f"Notebook {exercise.notebook}, {'●' * exercise.difficulty}, about {exercise.minutes} minutes. "
+        f"Its name is `{exercise.key}`. Explained in the {solved}.",
+        "",
+        f"**Hint 1.** {exercise.hints[0]}",
+        "",
+        f"**Hint 2.** {exercise.hints[1]}",
+        "",
+        "A solution:",
+        "",
+        f"<!-- run by: tests/classroom/test_exercises.py -->\n```python\n{solution(exercise)}\n```",
+        "",
+        "| typical wrong answer | what is said to it |",
+        "|---|---|",
+        *(f"| {wrong.name.replace('-', ' ')} | {cell(wrong.message)} |" for wrong in exercise.wrong),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def solution(exercise):
+    """Returns the definition of the solution, as it stands in the notebook of solutions."""
+    text = (SOLUTIONS / f"{exercise.notebook:02d}_solutions.py").read_text(encoding="utf-8")
+    for source in re.split(r"^# %%.*$", text, flags=re.MULTILINE):
+        if f'check("{exercise.key}", ' in source:
+            nodes = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+            return "\n\n\n".join(ast.get_source_segment(source, node) for node in nodes)
+    raise ValueError(f"there is no solution of {exercise.key}")
+
+
+def cell(text):
+    """Returns a text that can stand in a cell of a table."""
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    write_whole(PAGE, page())

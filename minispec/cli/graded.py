@@ -1,0 +1,114 @@
+"""What `minispec grade` does, and how it says it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from minispec.classroom.exercise import Exercise
+from minispec.classroom.grading import Row, chosen, grade, histogram_text, read_submissions, tally
+from minispec.classroom.grading.guesses import Tally
+from minispec.classroom.grading.marking import full_marks
+from minispec.classroom.grading.report import alarms, csv_text, document
+from minispec.cli import options
+from minispec.lm.files import write_whole
+from minispec.show.plots.guesses import Given, guess_bars
+
+WARNING = (
+    "This runs what people have handed in. A fence stops accidents and simple tricks, not an expert who "
+    "means harm: use a machine, or an account, that holds nothing you would miss."
+)
+
+
+def grade_class(
+    folder: Path,
+    keys: Sequence[str],
+    seconds: float,
+    jobs: int,
+    file: Path | None,
+    as_csv: bool,
+    predictions: Path | None,
+    as_json: bool,
+) -> None:
+    """Grades a folder and writes what is wanted (see `minispec grade --help`).
+
+    Raises:
+        ValueError: if there is nothing to grade, an exercise is unknown, or a file cannot be written.
+    """
+    wanted = chosen(keys)
+    console = options.console(as_json or (as_csv and file is None))
+    submissions = read_submissions(folder)
+    console.print(WARNING, soft_wrap=True)
+    with console.status("grading") as status:
+        rows = grade(submissions, wanted, seconds, jobs, lambda name: status.update(f"grading {name}"))
+    tallies = tally([row.guesses for row in rows])
+    show(rows, wanted, tallies, console)
+    if as_csv:
+        write_csv(csv_text(rows, wanted), file, console)
+    if predictions is not None:
+        write_whole(predictions, page(tallies, len(rows)))
+        console.print(f"predictions: {predictions}", soft_wrap=True)
+    if as_json:
+        options.print_json(document(rows, wanted, tallies))
+
+
+def write_csv(text: str, file: Path | None, console: Console) -> None:
+    """Writes the table where it is wanted."""
+    if file is None:
+        typer.echo(text, nl=False)
+        return
+    write_whole(file, "\ufeff" + text)  # by this mark spreadsheets know that it is UTF-8
+    console.print(f"table: {file}", soft_wrap=True)
+
+
+def show(
+    rows: Sequence[Row], exercises: Sequence[Exercise], tallies: Sequence[Tally], console: Console
+) -> None:
+    """Prints signs and points, then each message, then what the class has predicted."""
+    table = Table(title="✓ right   ✗ not yet   … blank   – not handed in", title_justify="left")
+    table.add_column("student", no_wrap=True, max_width=24)
+    for number, _ in enumerate(exercises, 1):
+        table.add_column(str(number), justify="center", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    for row in rows:
+        points = f"{row.points} of {full_marks(exercises)}"
+        table.add_row(row.student, *(mark.sign for mark in row.marks), points)
+    console.print(table)
+    for number, exercise in enumerate(exercises, 1):
+        console.print(f"{number:2}  {exercise.key}: {exercise.title} ({exercise.difficulty})")
+    for row in rows:
+        told = [f"✗ {mark.key}: {mark.message}" for mark in row.marks if mark.verdict == "wrong"]
+        told += [f"! refused: {alarm}" for alarm in alarms(row.marks)]
+        told += [f"! {mark.key} takes {', '.join(mark.uses)}" for mark in row.marks if mark.uses]
+        told += [f"! cannot be read: {fault}" for fault in row.faults]
+        if told:
+            console.print("\n".join(["", row.student, *(f"  {line}" for line in told)]), soft_wrap=True)
+    if tallies:
+        console.print(f"\nWhat the class predicted\n\n{histogram_text(tallies)}", soft_wrap=True)
+
+
+def page(tallies: Sequence[Tally], students: int) -> str:
+    """Returns the class's predictions as an HTML page that needs no other file."""
+    figures = [
+        guess_bars(
+            one.question.text, [Given(bar.label, bar.count, bar.right) for bar in one.bars], one.unanswered
+        )
+        for one in tallies
+    ]
+    blocks = [
+        f"<h2>Notebook {one.question.notebook}: {html.escape(one.question.key)}</h2>{figure.html()}"
+        f"<details><summary>In words</summary><pre>{html.escape(histogram_text([one]))}</pre></details>"
+        for one, figure in zip(tallies, figures, strict=True)
+    ]
+    body = "".join(blocks) or "<p>Nobody has answered a prediction.</p>"
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>What the class predicted</title>'
+        "<style>body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#1a1a1a;"
+        "background:#fff}pre{white-space:pre-wrap}figure{break-inside:avoid}</style></head><body>"
+        f"<h1>What the class predicted</h1><p>{students} submissions.</p>{body}</body></html>\n"
+    )

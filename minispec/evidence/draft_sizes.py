@@ -1,0 +1,212 @@
+"""Drafts of several sizes for one target, each trained as the pair's own draft was, but shorter.
+
+Each learns the corpus by cross-entropy, then from the target. They are kept in the cache folder, one folder
+for each target, and a training that was cut goes on where it stopped.
+
+`python -m minispec.evidence.draft_sizes [--pair NAME] [--scale 1.0]` trains those that are missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minispec.lm.checkpoint import (
+    Pair,
+    cache_folder,
+    load_model,
+    load_pair,
+    save_model,
+    weights_hash,
+    write_json,
+)
+from minispec.lm.material import Material, gather
+from minispec.lm.model import GPT, GPTConfig
+from minispec.lm.recipes import Lesson, Recipe, gpt
+from minispec.lm.train import Progress, Run
+
+PLAIN_STEPS, DISTILL_STEPS = 900, 300
+# Layers × width. The vocabulary is the target's.
+SIZES: dict[str, GPTConfig] = {
+    "1×16": gpt(layers=1, width=16, heads=2, kv_heads=1, ffn=32, vocab_size=512),
+    "1×32": gpt(layers=1, width=32, heads=2, kv_heads=1, ffn=64, vocab_size=512),
+    "1×64": gpt(layers=1, width=64, heads=4, kv_heads=2, ffn=176, vocab_size=512),
+    "1×128": gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=512),
+    "2×128": gpt(layers=2, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
+    "4×128": gpt(layers=4, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
+}
+
+Tell = Callable[[float, str], None]
+
+
+def find_drafts(
+    pair: Pair, folder: Path | None = None, sizes: Mapping[str, GPTConfig] = SIZES
+) -> dict[str, GPT]:
+    """Returns the drafts of a target that are trained and whole, by size.
+
+    Args:
+        pair: the target.
+        folder: where they are kept; by default in the cache folder.
+        sizes: by name.
+    """
+    folder = folder or folder_of(pair)
+    found = {}
+    for name in sizes:
+        place = folder / name
+        if (place / "draft.json").is_file():
+            found[name] = load_model(place, device=pair.target.device, dtype=pair.target.dtype)
+    return found
+
+
+def train_drafts(
+    pair: Pair,
+    folder: Path | None = None,
+    sizes: Mapping[str, GPTConfig] = SIZES,
+    scale: float = 1.0,
+    tell: Tell = lambda share, text: None,
+) -> dict[str, GPT]:
+    """Trains the drafts that are missing, and returns all of them.
+
+    Args:
+        pair: the target; its `pair.json` says on what it was trained.
+        folder: where they are kept; by default in the cache folder.
+        sizes: by name.
+        scale: of the number of steps.
+        tell: told how much is done, from 0 to 1, and what comes next.
+
+    Raises:
+        ValueError: if `pair.json` does not say how the pair was trained, or the folder cannot be written.
+    """
+    folder = folder or folder_of(pair, scale)
+    missing = [name for name in sizes if not (folder / name / "draft.json").is_file()]
+    if missing:
+        recipe = recipe_of(pair, scale)
+        tell(0.0, "the corpus")
+        material = gather(recipe, pair.tokenizer)
+        for done, name in enumerate(missing):
+            report = _reporter(tell, name, done, len(missing))
+            draft = train_one(pair, recipe, material, replace(sizes[name], vocab_size=pair.target.vocab_size),
+                              folder / name, report)  # fmt: skip
+            _keep(draft, recipe, folder / name)
+    return find_drafts(pair, folder, sizes)
+
+
+def train_one(
+    pair: Pair,
+    recipe: Recipe,
+    material: Material,
+    config: GPTConfig,
+    folder: Path,
+    report: Callable[[Progress], None],
+) -> GPT:
+    """Trains one draft: by cross-entropy, then from the target. It takes up what a cut run has left.
+
+    Args:
+        pair: the target.
+        recipe: its `draft_lessons` and `distill_lessons`.
+        material: of the recipe.
+        config: sizes of the draft.
+        folder: where the state of the run is kept.
+        report: told about progress.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = GPT(replace(config, max_length=pair.target.max_length)).to(pair.target.device)
+    mark = hashlib.sha256(json.dumps([asdict(recipe), asdict(model.config)], sort_keys=True).encode())
+    for stage, lessons, teacher in (
+        ("draft-plain", recipe.draft_lessons, None),
+        ("draft", recipe.distill_lessons, pair.target),
+    ):
+        path = folder / f"{stage}.safetensors"
+        run = Run(recipe, stage, model, teacher, tuple(lessons), path, f"{mark.hexdigest()}-{stage}")
+        model = run.finish(material, report).model.requires_grad_(True)
+    return model.requires_grad_(False).eval()
+
+
+def recipe_of(pair: Pair, scale: float = 1.0) -> Recipe:
+    """Returns how the pair's draft was trained, with as many steps as drafts of several sizes get.
+
+    Raises:
+        ValueError: if `pair.json` does not say.
+    """
+    try:
+        data: dict[str, Any] = dict(pair.info["recipe"])
+        for name in ("target", "draft"):
+            data[name] = GPTConfig(**data[name])
+        for name in ("target_lessons", "draft_lessons", "distill_lessons"):
+            data[name] = tuple(_lesson(lesson) for lesson in data[name])
+        recipe = Recipe(**data)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{pair.folder}/pair.json does not say how the pair was trained") from error
+    plain = _stretch(recipe.draft_lessons, PLAIN_STEPS * scale)
+    distill = _stretch(recipe.distill_lessons, DISTILL_STEPS * scale)
+    # Windows are made for every lesson that is named, so the target's are left out.
+    return replace(recipe, target_lessons=plain, draft_lessons=plain, distill_lessons=distill)
+
+
+def folder_of(pair: Pair, scale: float = 1.0) -> Path:
+    """Returns where the drafts of a target are kept: other weights or other steps, another folder."""
+    steps = f"{PLAIN_STEPS * scale:.0f}-{DISTILL_STEPS * scale:.0f}"
+    target = weights_hash(pair.target)[:16]
+    return cache_folder() / "drafts" / f"{pair.name}-{target}-{steps}"
+
+
+def _stretch(lessons: Sequence[Lesson], steps: float) -> tuple[Lesson, ...]:
+    whole = sum(lesson.steps for lesson in lessons)
+    return tuple(replace(lesson, steps=max(1, round(lesson.steps * steps / whole))) for lesson in lessons)
+
+
+def _lesson(data: Mapping[str, Any]) -> Lesson:
+    return Lesson(**{**data, "mix": tuple((kind, parts) for kind, parts in data["mix"])})
+
+
+def _reporter(tell: Tell, name: str, done: int, of: int) -> Callable[[Progress], None]:
+    stages = {"draft-plain": 0.0, "draft": 0.5}
+
+    def report(progress: Progress) -> None:
+        share = stages[progress.stage] + 0.5 * progress.step / max(progress.steps, 1)
+        tell((done + share) / of, f"training draft {name}: {progress.stage}, step {progress.step}")
+
+    return report
+
+
+def _keep(draft: GPT, recipe: Recipe, folder: Path) -> None:
+    """Writes a trained draft; its `draft.json` comes last and says that it is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_model(draft, folder, torch.float32)
+    steps = {
+        name: sum(x.steps for x in getattr(recipe, name)) for name in ("draft_lessons", "distill_lessons")
+    }
+    write_json(folder / "draft.json", {"parameters": draft.parameters_count} | steps)
+    for stage in ("draft-plain", "draft"):
+        (folder / f"{stage}.safetensors").unlink(missing_ok=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains the drafts that are missing; returns an exit status."""
+    words = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    if len(arguments) % 2 or set(words) - {"--pair", "--scale"}:
+        print("usage: python -m minispec.evidence.draft_sizes [--pair NAME] [--scale 1.0]", file=sys.stderr)
+        return 2
+    try:
+        pair, scale = load_pair(words.get("--pair", "stories")), float(words.get("--scale", 1.0))
+        if not 0 < scale <= 100:
+            raise ValueError(f"--scale must be above 0 and at most 100, not {scale}")
+        drafts = train_drafts(pair, scale=scale, tell=lambda share, text: print(f"{share:4.0%} {text}"))
+    except ValueError as error:
+        print(f"minispec: {error}", file=sys.stderr)
+        return 2
+    for name, draft in drafts.items():
+        print(f"{name}: {draft.parameters_count:,} parameters")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""`minispec doctor`: what is there, what is missing, what to do; it fails only if the demo cannot work."""
+
+import json
+import os
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+from pairs import build_pair, call
+
+from minispec.cli import health
+
+
+@pytest.fixture(autouse=True)
+def quick(minispec_home, monkeypatch):
+    """An empty cache folder, and a compiler that is not asked to compile."""
+    monkeypatch.setattr(health, "compiles", lambda path: "")
+
+
+def findings_of(capsys, status=0):
+    """Runs the command; returns its findings by name."""
+    code, out, err = call(capsys, "doctor", "--json")
+    assert code == status, err
+    document = json.loads(out)
+    assert document["passed"] == (status == 0)
+    return {one["name"]: one for one in document["findings"]}
+
+
+def test_it_says_what_is_there(capsys):
+    """Versions, cores, threads, torch, compiler, GPU, pairs, disk, signs, JupyterLab."""
+    found = findings_of(capsys)
+    assert found["torch"]["value"] == metadata.version("torch")
+    assert str(os.cpu_count()) in found["processor"]["value"]
+    assert str(torch.get_num_threads()) in found["threads"]["value"]
+    wanted = {"python", "minispec", "C++ compiler", "GPU", "cache folder", "free disk", "characters", "font"}
+    assert wanted | {"pair stories", "terminal", "JupyterLab"} <= found.keys()
+    assert "complete" in found["pair stories"]["value"] and found["pair stories"]["state"] == "fine"
+    assert found["pair quick"]["state"] == "missing" and "minispec train" in found["pair quick"]["advice"]
+    for one in found.values():
+        assert one["state"] == "fine" or one["advice"], one
+
+
+def test_people_get_lines(capsys):
+    """A line each, what to do below it, and a last line that says whether the demo can work."""
+    status, out, _ = call(capsys, "doctor")
+    assert status == 0 and "✓ torch" in out and out.rstrip().endswith("all that `make demo` needs is there")
+
+
+def test_a_broken_pair_of_ones_own_is_told_and_is_no_failure(capsys, minispec_home):
+    """The demo does without it; the advice names the folder and the command."""
+    build_pair(minispec_home / "quick")
+    assert "complete" in findings_of(capsys)["pair quick"]["value"]
+    (minispec_home / "quick" / "target" / "model.safetensors").write_bytes(b"short")
+    (minispec_home / "half").mkdir()
+    found = findings_of(capsys)
+    assert found["pair quick"]["state"] == found["pair half"]["state"] == "broken"
+    assert str(minispec_home / "quick") in found["pair quick"]["advice"]
+
+
+def test_what_a_crash_has_left_is_told(capsys, minispec_home):
+    """Half-written folders take room, and nobody else would find them."""
+    (minispec_home / ".quick-abc123").mkdir()
+    assert ".quick-abc123" in findings_of(capsys)["cache folder"]["advice"]
+
+
+def test_without_the_shipped_pair_it_fails(capsys, monkeypatch, tmp_path):
+    """The demo needs it."""
+    monkeypatch.setattr(health, "SHIPPED", tmp_path)
+    found = findings_of(capsys, status=1)
+    assert found["pair stories"]["state"] == "broken" and "get the project" in found["pair stories"]["advice"]
+    status, out, _ = call(capsys, "doctor")
+    assert status == 1 and "broken, and needed: pair stories" in out
+
+
+def test_a_missing_package_fails_and_says_how_to_install_it(capsys, monkeypatch):
+    """What minispec needs to run is read from its own record."""
+    monkeypatch.setattr(health, "requirements", lambda: ["torch", "no-such-package"])
+    found = findings_of(capsys, status=1)
+    assert found["no-such-package"]["state"] == "broken"
+    assert "pip install no-such-package" in found["no-such-package"]["advice"]
+
+
+def test_requirements_are_the_packages_own():
+    """Without extras, and with the versions cut off."""
+    assert {"torch", "numpy", "matplotlib", "typer"} <= set(health.requirements())
+    assert not {"pytest", "ruff", "jupyterlab"} & set(health.requirements())
+
+
+def test_no_room_and_no_place_to_write(capsys, monkeypatch, tmp_path):
+    """A full disk fails; so does a cache folder that is a file."""
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda place: usage._replace(free=1000))
+    assert findings_of(capsys, status=1)["free disk"]["state"] == "broken"
+    monkeypatch.undo()
+    monkeypatch.setattr(health, "compiles", lambda path: "")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "file"))
+    assert "MINISPEC_HOME" in findings_of(capsys, status=1)["cache folder"]["advice"]
+
+
+def test_a_compiler_that_fails_is_told_from_none(monkeypatch, tmp_path):
+    """Both say where to get one, and neither stops the demo."""
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setattr(health, "compiles", lambda path: "it fails on two lines (no header)")
+    monkeypatch.setattr(health.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None)
+    (one,) = health.compiler()
+    assert one.state == "broken" and "/bin/g++: it fails on two lines" in one.value and not one.needed
+    monkeypatch.setattr(health.shutil, "which", lambda name: None)
+    (one,) = health.compiler()
+    assert one.state == "missing" and "works without" in one.advice
+
+
+@pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")
+def test_two_lines_are_really_compiled_and_run(monkeypatch, tmp_path):
+    """A compiler that writes a wrong program, that complains, or that cannot be run is found out."""
+    monkeypatch.undo()
+
+    def stand_in(name, script):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    write = 'printf "#!/bin/sh\\necho {}\\n" > "$3"; chmod +x "$3"'
+    assert health.compiles(stand_in("good", write.format("two lines"))) == ""
+    assert "does not run" in health.compiles(stand_in("odd", write.format("three")))
+    assert "(no cstdio)" in health.compiles(stand_in("bad", "echo no cstdio >&2; exit 1"))
+    assert "does not run" in health.compiles(str(tmp_path / "nowhere"))
+    if shutil.which("g++"):
+        assert health.compiles(shutil.which("g++")) == ""
+
+
+def test_a_terminal_without_signs(monkeypatch, capsys):
+    """An old encoding, and a narrow window, are told with what to do."""
+    monkeypatch.setenv("COLUMNS", "40")
+
+    class Old:
+        encoding = "ascii"
+
+    monkeypatch.setattr(health.sys, "stdout", Old())
+    found = {one.name: one for one in health.words_and_signs()}
+    monkeypatch.undo()
+    assert "PYTHONUTF8" in found["characters"].advice and "40 columns" in found["terminal"].value
+    assert found["terminal"].state == "missing"
+
+
+def test_no_jupyterlab(monkeypatch):
+    """It is missing, not broken, and the line says what to install."""
+
+    def none(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(health.metadata, "version", none)
+    (one,) = health.jupyter()
+    assert one.state == "missing" and "minispec[notebooks]" in one.advice
+    assert Path(health.__file__).exists()

@@ -1,0 +1,220 @@
+"""The explanation pages are true of the code that ships.
+
+Tables worked out by hand are read from the pages and compared with what the code does. Numbers come from
+records, and what the sentences around them say of them is asserted here.
+"""
+
+import re
+import sys
+from fractions import Fraction
+from itertools import product
+from math import inf
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minispec import ModelDrafter, SeededRng, Warp, speculate, verify_coupled, verify_greedy, verify_rejection
+from minispec.decoding.verify import residual
+from minispec.evidence.coupling import coupled_acceptance
+from minispec.evidence.first_token import FirstToken, first_token
+from minispec.evidence.measurements import recorded
+from minispec.evidence.mutants import mutant_named
+from minispec.evidence.mutation import planted
+from minispec.evidence.theory import expected_tokens
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+from facts import FACTS  # noqa: E402
+from recorded_figures import FIGURES  # noqa: E402
+
+PAGES = sorted(
+    [*ROOT.glob("docs/explanation/*.md"), *map(ROOT.joinpath, ["docs/pitfalls.md", "docs/references.md"])]
+)
+P, Q = (Fraction(3, 6), Fraction(2, 6), Fraction(1, 6)), (Fraction(1, 6), Fraction(1, 6), Fraction(4, 6))
+C = (0.0, 0.0, 1.0)  # a draft that always says c
+
+
+def text_of(name):
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def table_behind(text, heading):
+    """Returns the cells of the first table behind a heading, without its two lines of head."""
+    lines = text[text.index(f"## {heading}") :].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def floats(law):
+    return [float(chance) for chance in law]
+
+
+def with_bug(name, rule=verify_rejection):
+    with planted(mutant_named(name)):
+        return first_token(rule, floats(P), floats(Q))
+
+
+def coupled_law():
+    """The shared noise of the last rule but one: the target's own pick, and the chance to agree."""
+    p, q = (torch.tensor(floats(law), dtype=torch.float64) for law in (P, Q))
+    chance = float(coupled_acceptance(p, q))
+    alone = first_token(verify_coupled, floats(P), floats(Q)).law
+    return FirstToken((chance, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (chance, 0, 0), strict=True)))
+
+
+RULES = [
+    lambda: first_token(verify_greedy, floats(P), floats(Q)),
+    lambda: first_token(verify_coupled, floats(P), floats(Q)),  # with chance that is not shared
+    lambda: with_bug("correction-from-p"),
+    lambda: first_token(verify_rejection, floats(P), floats(Q)),
+    lambda: first_token(verify_rejection, floats(P), floats(Q), drawn_from=C),
+    lambda: first_token(verify_rejection, floats(P), C),
+    coupled_law,
+    lambda: with_bug("accept-if-a-fresh-draw-agrees"),
+]
+
+
+def test_the_table_of_rules_is_what_the_code_does():
+    """All branches of each rule on {a, b, c}, in twelfths, and how often it keeps the draft."""
+    rows = table_behind(text_of("explanation/losslessness"), "Four rules, by hand")
+    assert len(rows) == len(RULES)
+    for (rule, emits, keeps), play in zip(rows, RULES, strict=True):
+        found = play()
+        law, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
+        said = [Fraction(part) / int(whole) for part in law.replace(" ", "").split(",")]
+        assert floats(said) == pytest.approx(found.law, abs=1e-12), rule
+        assert float(Fraction(keeps)) == pytest.approx(found.acceptance, abs=1e-12), rule
+        assert sum(said) == 1
+
+
+laws = st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any).map(lambda w: [x / sum(w) for x in w])
+
+
+@given(laws, laws, laws)
+def test_what_a_wrong_q_emits(p, q, d):
+    """The formula of "Which q counts", for any three laws."""
+    keep = [min(1.0, a / b) if b else float(a > 0) for a, b in zip(p, q, strict=True)]
+    kept = [x * y for x, y in zip(d, keep, strict=True)]
+    rest = residual(torch.tensor(p).double(), torch.tensor(q).double()).tolist()
+    said = [x + (1 - sum(kept)) * r for x, r in zip(kept, rest, strict=True)]
+    found = first_token(verify_rejection, p, q, drawn_from=d)
+    assert found.law == pytest.approx(said, abs=1e-6)
+    if d == q:
+        assert said == pytest.approx(p, abs=1e-6)
+
+
+def test_the_table_of_tokens_per_round():
+    """Equation 1, rounded as on the page; behind all K stands the ceiling."""
+    text = text_of("explanation/cost_model")
+    widths = [1, 2, 4, 8, 16]
+    assert f"| α | {' | '.join(f'K = {k}' for k in widths)} | all K |" in text
+    for alpha, *tokens, ceiling in table_behind(text, "What a round yields"):
+        assert tokens == [f"{expected_tokens(float(alpha), k):.2f}" for k in widths]
+        assert ceiling == f"{1 / (1 - float(alpha)):.2f}".removesuffix(".00")
+
+
+def rounds_of_all_kinds():
+    """Runs that meet every case of the table: widths, caps, ends, prompts, contexts, in ragged batches."""
+    prompts = [[1], [2, 3, 1], [0, 4]]
+    for k, cap, room, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
+        target, draft = tiny.table_pair(5, seed, 0.4, max_length=room)
+        settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed), "warp": Warp()}
+        rounds = speculate(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
+        yield room, prompts, list(rounds)
+
+
+def case_of(drafted, width, accepted, emitted):
+    """Returns which line of the table a row of a round is."""
+    if emitted == 0:
+        return 4
+    if width == 0:
+        return 3
+    if emitted <= accepted:
+        return 2
+    return 1 if accepted == drafted else 0
+
+
+def test_the_table_of_caches_is_what_the_loop_does():
+    """Every line comes up; lengths are as its formulas say, in level and in ragged batches."""
+    rows = table_behind(text_of("explanation/cache_invariant"), "One round, case by case")
+    formulas = [[compile(cell, "table", "eval") for cell in row[1:]] for row in rows]
+    seen = [0] * len(rows)
+    for room, prompts, rounds in rounds_of_all_kinds():
+        committed = [len(prompt) for prompt in prompts]
+        for r in rounds:
+            width, target, draft = r.draft.k, r.target_cache, r.draft_cache
+            for row, n in enumerate(committed):
+                accepted, emitted, drafted = r.accepted(row), len(r.emitted[row]), r.drafted(row)
+                committed[row] += emitted
+                if drafted < width and accepted == drafted and emitted:
+                    # A row with less room than the block is wide: it lacks nothing, says "Ragged rows".
+                    assert target.after[row] == draft.after[row] == n + emitted - 1 <= n - 1 + width
+                    continue
+                case = case_of(drafted, width, accepted, emitted)
+                names = {"n": n, "w": width, "a": accepted, "e": emitted}
+                said = [eval(formula, {}, names) for formula in formulas[case]]
+                lacks = max(0, target.after[row] - draft.verified[row])
+                found = [emitted, target.verified[row], draft.verified[row], target.after[row], lacks]
+                full = [inf, room, room, inf, inf]  # what a nearly full row is padded with is not stored
+                assert [min(a, b) for a, b in zip(said, full, strict=True)] == found, rows[case][0]
+                assert draft.after == target.after
+                seen[case] += 1
+    assert all(seen), seen
+
+
+ROLE = re.compile(r"\{(fact|recorded-figure)\}[` ]`?([\w-]+)")
+
+
+def test_facts_and_figures_are_known_and_used():
+    """No page names one that is not there, and none is there that no page names."""
+    named = {"fact": set(), "recorded-figure": set()}
+    for page in PAGES:
+        for kind, name in ROLE.findall(page.read_text(encoding="utf-8")):
+            named[kind].add(name)
+    assert named["fact"] == set(FACTS)
+    assert named["recorded-figure"] == set(FIGURES)
+    assert all(fact() for fact in FACTS.values())
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_words(name):
+    """Each can be drawn from what is recorded; it has an alternative text, a caption and a twin."""
+    picture = FIGURES[name]()
+    assert picture.alt and picture.twin
+    assert picture.caption.endswith(".") and re.search(r"\d", picture.caption)
+
+
+def test_what_the_cost_model_says_of_the_recorded_numbers():
+    """The sentences around the numbers. Where a new record makes one false, the page has to change."""
+    number = {name: float(FACTS[name]().rstrip("%")) for name in FACTS if not name.startswith("machine")}
+    assert 1 < number["t5"] < 5 and 1 < number["t17"] < 17  # "far from 5 and 17 times, and not 1"
+    assert number["best-gain"] < number["best-simple"]  # "the formula promised"
+    assert number["off-refined"] < number["off-simple"]
+    assert number["untrained-gain"] < 1 and number["untrained-alpha"] < 0.1  # "when it loses"
+    assert number["self-gain"] < 1 and number["self-alpha"] > 0.99
+    assert number["batch-last-gain"] < number["batch-first-gain"] and number["batch-throughput"] > 1
+    assert number["memory-more"] < 100
+    law = float(FACTS["found-law"]())
+    conditions = recorded("zoo").conditions
+    ours = [i for i, name in enumerate(conditions["checks"]) if name not in conditions["theirs"]]
+    assert law == max(sum(row.marks[i] != "." for row in recorded("zoo").points) for i in ours)  # "the best"
+    assert law < number["bugs-recorded"]
+
+
+def test_what_the_page_says_of_rounding():
+    """Half a unit of each type; neighbours from 8 to 16 in bfloat16; the ratio in bfloat16."""
+    text = text_of("explanation/floating_point")
+    eight = torch.tensor(8.0, dtype=torch.bfloat16)
+    assert float(eight * (1 + torch.finfo(torch.bfloat16).eps) - eight) == 1 / 16 and "1/16 apart" in text
+    assert f"{torch.finfo(torch.bfloat16).eps / 2:.1%}" == "0.4%" and "off by up to 0.4%" in text
+    assert int(-torch.tensor(torch.finfo(torch.float32).eps).log2()) + 1 == 24 and "24 binary digits" in text

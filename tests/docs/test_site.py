@@ -1,0 +1,189 @@
+"""Every page of the built site in a headless browser, with the network cut.
+
+Nothing fails to load, nothing is asked of another machine, no script complains, and axe-core finds nothing
+serious, in light and in dark colours. `make browser` builds the site first.
+"""
+
+import shutil
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+pytestmark = pytest.mark.browser
+BUILT = Path(__file__).resolve().parents[2] / "docs" / "_build" / "html"
+PAGES = sorted(
+    path.relative_to(BUILT).as_posix() for path in BUILT.rglob("*.html") if "_static" not in path.parts
+)
+# What axe says of a page, and of which element.
+AXE = """async () => (await axe.run(document, {resultTypes: ['violations'], iframes: false, preload: false})).violations
+    .filter(found => ['serious', 'critical'].includes(found.impact))
+    .flatMap(found => found.nodes.map(node => found.id + ': ' + node.html.slice(0, 200)))"""
+FORMULAS_DONE = "() => !window.MathJax || !MathJax.startup || MathJax.startup.promise.then(() => true)"
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The built site on loopback."""
+    if not (BUILT / "index.html").is_file():
+        pytest.skip("the site is not built: run `make docs`")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=BUILT)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium; tests are skipped where it, or playwright, is missing."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("there is no Chromium on the path")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def axe(vendor):
+    """The source of axe-core."""
+    try:
+        return vendor.fetch(vendor.AXE).read_text(encoding="utf-8")
+    except RuntimeError as error:
+        pytest.skip(str(error))
+
+
+@contextmanager
+def opened(browser, address, name, **settings):
+    """Opens a page that can reach only its own site; afterwards nothing may have gone wrong."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+    page, wrong = context.new_page(), []
+
+    def allow_own(route):
+        if route.request.url.startswith((address, "data:", "blob:")):
+            route.continue_()
+        else:
+            wrong.append(f"asked for {route.request.url}")
+            route.abort()
+
+    page.route("**/*", allow_own)
+    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
+    page.on("response", lambda r: r.status < 400 or wrong.append(f"{r.status}: {r.url}"))
+    page.on(
+        "console",
+        lambda said: said.type in ("error", "warning") and wrong.append(f"{said.type}: {said.text}"),
+    )
+    page.on("pageerror", lambda error: wrong.append(f"script: {error}"))
+    page.goto(address + name)
+    page.evaluate(FORMULAS_DONE)
+    try:
+        yield page
+        assert wrong == []
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("name", PAGES or ["index.html"])
+def test_a_page_is_whole_and_can_be_read_by_all(browser, address, axe, name):
+    with opened(browser, address, name, color_scheme="light") as page:
+        page.evaluate(axe)
+        found = {"light": page.evaluate(AXE)}
+        page.emulate_media(color_scheme="dark")
+        found["dark"] = page.evaluate(AXE)
+        assert found == {"light": [], "dark": []}
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0  # the page itself never scrolls sideways
+        for colours in found:
+            page.emulate_media(color_scheme=colours)
+            assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+
+
+@pytest.mark.parametrize("name", ["index.html", "stepper.html", "notebooks/06_verify_by_rejection.html"])
+def test_a_page_fits_a_telephone(browser, address, name):
+    with opened(browser, address, name, viewport=None) as page:
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("name", ["stepper.html", "notebooks/01_generate_one_token_at_a_time.html"])
+def test_the_stepper_walks(browser, address, name):
+    """Buttons, keys and slider lead through every step of every stepper, to the end and back."""
+    with opened(browser, address, name) as page:
+        found = page.locator(".minispec-stepper")
+        assert found.count() >= 1
+        for stepper in found.all():
+            last = stepper.locator(".ms-step").count() - 1
+            assert last > 5 and shown(stepper) == 0
+            stepper.locator(".ms-next").click()
+            assert shown(stepper) == 1
+            page.keyboard.press("ArrowRight")
+            assert shown(stepper) == 2
+            stepper.locator(".ms-back").click()
+            assert shown(stepper) == 1
+            slider = stepper.locator(".ms-slider")
+            slider.focus()
+            page.keyboard.press("End")
+            assert shown(stepper) == last
+            box = slider.bounding_box()
+            page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
+            assert shown(stepper) == 0
+
+
+def shown(stepper):
+    """Returns the index of the one step that is to be seen."""
+    visible = stepper.locator(".ms-step").evaluate_all(
+        "steps => steps.map((s, i) => s.checkVisibility() ? i : -1).filter(i => i >= 0)"
+    )
+    assert len(visible) == 1
+    return visible[0]
+
+
+def test_the_site_can_be_read_from_a_folder(browser, address):
+    """Without any server, as from a zip on a laptop: pages, formulas, stepper and search."""
+    start = BUILT.as_uri() + "/"
+    with opened(browser, start, "stepper.html") as page:
+        page.locator(".ms-next").first.click()
+        assert shown(page.locator(".minispec-stepper").first) == 1
+    with opened(browser, start, "search.html?q=rollback") as page:
+        page.wait_for_selector("ul.search li a", timeout=20_000)
+
+
+def test_formulas_are_drawn(browser, address):
+    """MathJax lies beside the pages: what was TeX is a picture with words for a screen reader."""
+    with opened(browser, address, "explanation/losslessness.html") as page:
+        assert page.locator("mjx-container svg").count() > 5
+        assert page.locator("mjx-container mjx-assistive-mml math").count() > 5
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ("<img src='https://example.org/a.png' alt='a dot'>", "asked for https://example.org/a.png"),
+        ("<img src='nowhere.png' alt='a dot'>", "404"),
+        ("<script>nothing.at.all</script>", "script: "),
+        ("<script>console.error('bad')</script>", "error: bad"),
+    ],
+)
+def test_a_planted_fault_is_found(browser, address, planted, fault):
+    with pytest.raises(AssertionError, match=fault), opened(browser, address, "claims.html") as page:
+        page.evaluate(
+            "html => document.body.append(document.createRange().createContextualFragment(html))", planted
+        )
+        page.wait_for_timeout(500)
+
+
+def test_a_planted_barrier_is_found(browser, address, axe):
+    with opened(browser, address, "claims.html") as page:
+        page.evaluate(axe)
+        page.evaluate("document.querySelector('h1').style.color = '#ccc'")
+        assert any(line.startswith("color-contrast: <h1") for line in page.evaluate(AXE))

@@ -1,0 +1,218 @@
+"""The teaching kit: minutes add up, names exist, tables are current, handouts can be printed and read."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.questions import QUESTIONS
+from minispec.show.plots import handouts as handouts_module
+from minispec.show.plots.forms import Line, empty_bars, form
+from minispec.show.plots.handout_forms import rules, twelfths
+from minispec.show.plots.handouts import handouts, main, sheet_of, write_handouts
+from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
+
+TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching"
+NOTEBOOKS = TEACHING.parents[1] / "notebooks"
+EXERCISE_OF = {exercise.key: exercise.notebook for exercise in EXERCISES}
+QUESTION_OF = {question.key: question.notebook for question in QUESTIONS}
+ONE_CLASS = {1: 15, 5: 20, 6: 30, 8: 10, 10: 15}
+
+
+def text_of(name):
+    return (TEACHING / name).read_text(encoding="utf-8")
+
+
+def tables(text):
+    """Returns the tables of a page, each a list of rows of cells."""
+    blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    return [
+        [[cell.strip() for cell in row.strip("|").split(" | ")] for row in b.splitlines()] for b in blocks
+    ]
+
+
+def minutes_in(table):
+    """Returns the numbers of a table's column of minutes."""
+    column = table[0].index("minutes")
+    return [int(row[column]) for row in table[2:]]
+
+
+def sections(text):
+    """Yields the number in a heading `## Notebook 6…`, and the section's text."""
+    parts = re.split(r"(?m)^## ", text)[1:]
+    return [(int(found[1]), part) for part in parts if (found := re.match(r"Notebook (\d+)", part))]
+
+
+def test_the_minutes_of_one_class_add_up():
+    """Ninety in all, the agreed minutes per notebook, and the steps of each add up to its own."""
+    text = text_of("one_class.md")
+    glance = tables(text)[0]
+    assert minutes_in(glance) == [*ONE_CLASS.values(), 90] and sum(ONE_CLASS.values()) == 90
+    assert [int(re.match(r"\[(\d+)\.", row[0])[1]) for row in glance[2:-1]] == list(ONE_CLASS)
+    found = {number: minutes_in(tables(part)[0]) for number, part in sections(text)}
+    assert {number: sum(minutes) for number, minutes in found.items()} == ONE_CLASS
+    for number, part in sections(text):
+        assert f"({ONE_CLASS[number]} minutes)" in part.splitlines()[0]
+
+
+def test_the_minutes_of_four_classes_add_up():
+    """Each class's steps sum to the ninety in its last row."""
+    plans = [table for table in tables(text_of("four_classes.md")) if "minutes" in table[0]]
+    assert len(plans) == 4
+    for plan in plans:
+        *steps, whole = minutes_in(plan)
+        assert sum(steps) == whole == 90
+
+
+@pytest.mark.parametrize("name", ["one_class.md", "four_classes.md"])
+def test_plans_are_complete(name):
+    """Each part has a board, what to leave out when late, and homework; each plan has an exit question."""
+    text = text_of(name)
+    parts = [part for _, part in sections(text)] or re.split(r"(?m)^## Class", text)[1:]
+    assert len(parts) == (5 if name == "one_class.md" else 4)
+    for part in parts:
+        assert "**On the board" in part and "**Homework" in part
+        assert "**If you are late**" in part or "**Skip when late**" in part
+        assert name == "one_class.md" or "**Exit question**" in part
+    assert "exit question" in text.lower()
+
+
+def planned(name):
+    """Yields (notebook, key) of each prediction and exercise that a plan's tables name."""
+    for number, part in sections(text_of(name)):
+        for row in tables(part)[0][2:]:
+            yield from ((number, key) for key in re.findall(r"`([a-z-]+)`", row[-1]))
+    for table in tables(text_of(name)):
+        if table[0][:2] == ["minutes", "notebook"]:
+            for row in table[2:]:
+                number = re.match(r"\[(\d+)\]", row[1])
+                yield from ((int(number[1]), key) for key in re.findall(r"`([a-z-]+)`", row[-1]) if number)
+
+
+@pytest.mark.parametrize("name", ["one_class.md", "four_classes.md"])
+def test_plans_name_what_is_there(name):
+    """Each prediction and exercise exists, and stands in the notebook that the plan gives it to."""
+    found = list(planned(name))
+    assert len(found) > 10
+    for number, key in found:
+        assert {**EXERCISE_OF, **QUESTION_OF}.get(key) == number, key
+        (path,) = (NOTEBOOKS / "text").glob(f"{number:02d}_*.py")
+        assert f'"{key}"' in path.read_text(encoding="utf-8")
+
+
+def test_four_classes_ask_every_question():
+    """All predictions of the book come up in the course."""
+    assert {key for _, key in planned("four_classes.md")} >= set(QUESTION_OF)
+
+
+@pytest.mark.parametrize("path", sorted(TEACHING.glob("*.md")), ids=lambda path: path.name)
+def test_names_in_backticks_and_links_exist(path):
+    """What looks like a key is one, headings that are quoted stand in a notebook, links lead to files."""
+    text = path.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (path.parent / link).resolve().exists(), link
+    notebooks = "".join(file.read_text(encoding="utf-8") for file in (NOTEBOOKS / "text").glob("*.py"))
+    if path.name in ("one_class.md", "four_classes.md"):
+        for key in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", text):
+            assert key in EXERCISE_OF or key in QUESTION_OF, key
+        for heading in re.findall(
+            r"(?:run|cells of|up to|from|Then|out, in any case:.*,) \*([A-Z][^*]+)\*", text
+        ):
+            assert f"# ## {' '.join(heading.split())}" in notebooks, heading
+
+
+def test_the_table_of_exercises_is_current():
+    """The page is what its script writes now."""
+    spec = importlib.util.spec_from_file_location("write_exercises", TEACHING / "write_exercises.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    written = script.page()
+    assert text_of("exercises.md") == written, "run: python docs/teaching/write_exercises.py"
+    for exercise in EXERCISES:
+        assert f"[{exercise.title}](#{exercise.key}) | {'●' * exercise.difficulty} |" in written
+        assert all(wrong.message.replace("|", r"\|") in written for wrong in exercise.wrong)
+    assert f"| | all {len(EXERCISES)} |" in written
+
+
+def test_every_page_is_in_the_index():
+    """A page that nobody can find is no page."""
+    index = text_of("index.md")
+    for path in TEACHING.glob("*.md"):
+        if path.name != "index.md":
+            assert f"({path.name})" in index and f"\n{path.stem}\n" in index
+
+
+# Handouts.
+
+
+@pytest.fixture(scope="module")
+def sheets():
+    return handouts()
+
+
+def test_handouts_are_drawn_and_blank(sheets):
+    """Main figures, forms to fill in, and answers to each form."""
+    titles = " ".join(sheet.title for sheet in sheets)
+    for word in ("round by round", "caches", "mask", "four rules", "verdict", "residual", "Answers"):
+        assert word in titles
+    assert sum(sheet.blank for sheet in sheets) >= 5
+    for sheet in sheets:
+        for picture in sheet.pictures:
+            assert picture.alt and picture.caption and picture.twin
+
+
+def test_a_blank_form_gives_nothing_away(sheets):
+    """What is to be filled in stands in the answers, and not in the form."""
+    by_title = {sheet.title: sheet for sheet in sheets}
+    (blank,) = by_title["6  To fill in: four rules for three words"].pictures
+    filled = by_title["Answers to 6 and 8"].pictures[0]
+    wanted = "else draw from the residual\nkept: 2 | 2 | 2 | 6\nsaid instead: 4 | 2 | 0"
+    assert wanted in filled.twin and wanted not in blank.twin
+    assert "kept: _ | _ | _ | _" in blank.twin and "target, p: 6 | 4 | 2 | 12" in blank.twin
+
+
+def test_the_rules_table_is_computed():
+    """Rules 2 and 4 give p, rules 1 and 3 do not; the numbers are the package's own."""
+    laws = [[twelfths(x) for x in found.law] for _, found in rules()]
+    assert laws == [["12", "0", "0"], ["6", "4", "2"], ["5", "4", "3"], ["6", "4", "2"]]
+
+
+def test_handouts_can_be_read(sheets, monkeypatch):
+    """No text over another, over the edge, too small: on forms and sheets; figures have their own tests."""
+    monkeypatch.setattr(handouts_module, "INK", 20)
+    forms = [
+        p for sheet in sheets for p in sheet.pictures if sheet.blank or sheet.title.startswith("Answers")
+    ]
+    for picture in forms:
+        lines = drawn_texts(picture.figure)
+        assert overlapping_texts(lines) == [] and cut_texts(picture.figure, lines=lines) == []
+        assert small_texts(lines) == []
+    for sheet in (sheets[0], sheets[-1]):
+        page = sheet_of(sheet)
+        lines = drawn_texts(page)
+        assert overlapping_texts(lines) == [] and cut_texts(page, lines=lines) == []
+        assert min(axes.get_position().y0 for axes in page.axes) > 0
+
+
+def test_a_pdf_is_written_whole_and_the_same_each_time(tmp_path, monkeypatch, capsys, sheets):
+    """One command; the same bytes for the same figures; a bad place is one line."""
+    monkeypatch.setattr(handouts_module, "handouts", lambda: sheets[5:6])
+    assert main([str(tmp_path / "one.pdf")]) == 0
+    write_handouts(tmp_path / "two.pdf", sheets[5:6])
+    one, two = ((tmp_path / name).read_bytes() for name in ("one.pdf", "two.pdf"))
+    assert one[:5] == b"%PDF-" and one == two
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pdf", "two.pdf"]
+    assert main([str(tmp_path / "nowhere" / "x.pdf")]) == 2
+    assert main([]) == 2 and main(["x.png"]) == 2
+    assert capsys.readouterr().err.count("\n") == 3
+
+
+def test_impossible_forms_are_refused():
+    """Nothing to draw is an error that says so."""
+    with pytest.raises(ValueError, match="at least one line"):
+        form("x", [], "do it")
+    with pytest.raises(ValueError, match="at least one part"):
+        empty_bars("abc", 0, "do it")
+    assert form("x", [Line("a", ("", "b"))], "do it").twin == "a: _ | b"

@@ -1,0 +1,294 @@
+"""The walk-through shows what is there, all of it, and says of the recorded run what was recorded."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
+# Shown from their first line to their last; of `decoding` every file.
+COMPLETE = sorted((ROOT / "minispec" / "decoding").glob("*.py")) + [
+    ROOT / "minispec" / "lm" / name for name in ("model.py", "cache.py", "fixed_width.py")
+]
+
+
+def module(name):
+    """Imports a module from docs/_ext; the test is skipped where a library of the book is missing."""
+    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
+source = module("shown_source")
+
+
+def asked():
+    return [shown for page in PAGES for shown in source.asked_for(page)]
+
+
+def shown_lines(root=ROOT):
+    """Returns the numbers of all lines that are shown, by file."""
+    lines = {}
+    for shown in asked():
+        piece = source.cut(shown, root)
+        lines.setdefault(piece.path, set()).update(piece.numbers)
+    return lines
+
+
+def missing(path, lines, root=ROOT):
+    """Returns the public names of a file of which some line is shown nowhere."""
+    seen = lines.get(path.relative_to(root).as_posix(), set())
+    return [f"{path.name}: {name}" for name, owed in source.owed(path).items() if owed - seen]
+
+
+def test_pages_ask_for_pieces():
+    """Every directive is found by the parser that the other tests rely on."""
+    asked_for = sum(page.read_text(encoding="utf-8").count("{side-by-side}") for page in PAGES)
+    assert len([shown for shown in asked() if not shown.folded]) == asked_for > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_piece_is_there(page):
+    """Each object and each anchor exists, and a piece is short enough to stand beside a few sentences."""
+    for shown in source.asked_for(page):
+        piece = source.cut(shown)
+        assert piece.text.strip(), shown
+        assert shown.folded or len(piece.numbers) <= source.MOST_LINES, shown
+
+
+def test_every_public_function_is_shown():
+    """Of `decoding`, the model, the cache and exact mode no line of a public function is left out."""
+    lines = shown_lines()
+    assert [name for path in COMPLETE for name in missing(path, lines)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_begins_it_ends(page):
+    """A page that shows a part of a function shows the rest too, or another page does."""
+    lines = shown_lines()
+    for shown in source.asked_for(page):
+        whole = source.cut(source.Shown(shown.name))
+        code = {n for n, line in zip(whole.numbers, whole.text.splitlines(), strict=True) if line.strip()}
+        parts = shown.name.split(".")
+        if not parts[-1][:1].isupper():  # a class may be shown in part: its public part is owed above
+            assert code <= lines[whole.path], shown
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package's sources, to be changed."""
+    for path in (ROOT / "minispec").rglob("*.py"):
+        to = tmp_path / path.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def plant(root, name, old, new):
+    path = root / name
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("decoding/rollback.py", "def rollback(", "def roll_back(", "has no rollback"),
+        ("decoding/draft.py", "class ModelDrafter:", "class SmallDrafter:", "has no ModelDrafter"),
+        ("decoding/loop.py", "block = torch.cat([", "both = torch.cat([", "no line behind"),
+        ("lm/cache.py", "row, column, slot = self._slots", "a, b, c = self._slots", "0 lines have"),
+        (
+            "decoding/verify.py",
+            "    for i in range(draft.k):\n",
+            "    while i < draft.k:\n",
+            "no line behind",
+        ),
+    ],
+)
+def test_a_renamed_function_or_line_is_found(copy, name, old, new, said):
+    """What is renamed in the code can no longer be shown, and the error says which page's wish it was."""
+    plant(copy, f"minispec/{name}", old, new)
+    with pytest.raises(ValueError, match=said):
+        shown_lines(copy)
+
+
+def test_few_files_are_shown_without_prose():
+    """Files that are shown whole and folded are those that are not for reading: the fast paths."""
+    folded = {shown.name.rsplit(".", 1)[0].rpartition(".")[2] for shown in asked() if shown.folded}
+    assert folded <= {"lean", "kit", "compiled_drafter"}
+
+
+def test_a_moved_file_is_found(copy):
+    """A file that is gone is said to be."""
+    (copy / "minispec" / "decoding" / "rollback.py").unlink()
+    with pytest.raises(ValueError, match="there is no such module"):
+        shown_lines(copy)
+
+
+def test_an_anchor_that_is_there_twice_is_refused():
+    """A text that two lines have says nothing about where to begin."""
+    with pytest.raises(ValueError, match="lines have 'accepted'; one should"):
+        source.cut(source.Shown("minispec.decoding.verify.verify_rejection", start_at="accepted"))
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "\n\ndef forget(cache):\n    cache.truncate([0])\n",
+        "\n\nclass Eraser:\n    clean: bool = True\n",
+    ],
+)
+def test_a_function_that_is_not_shown_is_found(copy, added):
+    """A new public function without a place in the walk-through is a fault; a private one is not."""
+    path = copy / "minispec" / "decoding" / "rollback.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + added, encoding="utf-8")
+    source.parsed.cache_clear()
+    assert len(missing(path, shown_lines(copy), copy)) == 1
+    path.write_text(text + "\n\ndef _forget(cache):\n    cache.truncate([0])\n", encoding="utf-8")
+    source.parsed.cache_clear()
+    assert missing(path, shown_lines(copy), copy) == []
+
+
+def test_a_line_that_is_left_out_is_found(monkeypatch):
+    """If a page drops a piece of a function, the rest does not pass for the whole."""
+    kept = [shown for shown in asked() if shown.start_at != "block = torch.cat"]
+    assert len(kept) == len(asked()) - 1
+    monkeypatch.setattr(sys.modules[__name__], "asked", lambda: kept)
+    lines = shown_lines()
+    assert [name for path in COMPLETE for name in missing(path, lines)] == ["loop.py: speculate"]
+
+
+def test_a_piece_is_the_source(copy):
+    """What is shown is what stands in the file, without the docstring, which comes apart."""
+    piece = source.cut(source.Shown("minispec.decoding.rollback.rollback"))
+    lines = (ROOT / piece.path).read_text(encoding="utf-8").splitlines()
+    assert piece.text.splitlines() == [lines[n - 1] for n in piece.numbers]
+    assert '"""' not in piece.text and piece.docstring.startswith("Cuts a cache back")
+
+
+def test_pages_are_all_in_the_contents():
+    """Each page has a line in the index's table, and one in its contents."""
+    index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
+    names = [page.stem for page in PAGES if page.stem != "index"]
+    contents = re.search(r"\{toctree\}\n:hidden:\n\n(.*?)```", index, re.DOTALL)[1].split()
+    assert sorted(contents) == names
+    assert all(f"]({name}.md) |" in index for name in names)
+    assert re.findall(r"^\| \[.*?\]\((\w+)\.md\)", index, re.MULTILINE) == contents
+
+
+# The running example.
+
+
+def wanted():
+    return sorted({text for page in PAGES for text in re.findall(r"\{run\}`(.*?)`", page.read_text("utf-8"))})
+
+
+@pytest.mark.parametrize("text", wanted())
+def test_what_is_said_of_the_run_is_known(text):
+    """Each word and number that a page asks for can be had from the recordings."""
+    said, _ = module("running_example").tell(text)
+    assert said and said != "(nothing)"
+
+
+def test_what_is_said_of_the_run_is_right():
+    """The facts, against the recording itself."""
+    from minispec.evidence.walkthrough import load_walkthrough
+
+    tell = module("running_example").tell
+    recording = load_walkthrough("greedy")
+    r = next(r for r in recording.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
+    words = [recording.words[int(token)].strip() for token in r.draft.tokens[0]]
+    kept, _ = tell("greedy:corrected.kept")
+    assert kept.split() == words[: r.accepted(0)]
+    assert tell("greedy:corrected.wrong") == (words[r.accepted(0)], True)
+    assert tell("greedy:corrected.accepted") == (str(r.accepted(0)), False)
+    assert tell("greedy:corrected.target-after") == (str(r.target_cache.after[0]), False)
+    assert tell("greedy:corrected+1.pending")[0] == tell("greedy:corrected.next")[0]
+    sampled = load_walkthrough("rejection")
+    r = next(r for r in sampled.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
+    place = r.accepted(0)
+    token = int(r.draft.tokens[0, place])
+    chance = min(1.0, float(r.target_probs[0, place, token] / r.draft.probs[0, place, token]))
+    number = sampled.accept_draw(r.index, place).number
+    assert number > chance  # it was rejected
+    assert float(tell("rejection:corrected@last.chance")[0]) == pytest.approx(chance, abs=0.005)
+    assert float(tell("rejection:corrected@last.number")[0]) == pytest.approx(number, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "text", ["greedy:corrected.colour", "greedy:never.kept", "sampled:first.kept", "greedy:first+99.kept"]
+)
+def test_an_unknown_fact_is_refused(text):
+    """A misspelt wish ends in one line and not in an empty place on the page."""
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        module("running_example").tell(text)
+
+
+def test_no_page_types_the_run():
+    """The words that the recordings hold for a round stand on no page: they are asked for."""
+    tell = module("running_example").tell
+    typed = [tell(f"greedy:{name}.drafted")[0] for name in ("corrected", "full")] + [
+        tell("rejection:text")[0]
+    ]
+    pages = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    assert [(name, words) for name, text in pages.items() for words in typed if words in text] == []
+
+
+def figures():
+    pattern = re.compile(r"\{run-figure\} (\w+)\n((?::\w+: .*\n)*)")
+    return [
+        (page.stem, name, dict(re.findall(r":(\w+): (.*)", options)))
+        for page in PAGES
+        for name, options in pattern.findall(page.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize("stem, name, options", figures())
+def test_every_figure_can_be_drawn(stem, name, options):
+    """Each figure has an image, words for those who do not see it, a caption and a twin."""
+    picture = module("run_pictures").picture(name, options)
+    assert picture.alt and picture.twin and picture.caption.endswith(".")
+
+
+def test_figures_cover_what_the_walk_needs():
+    """Cache grid, mask, draft bars, verification strip, overlap and timeline are all there."""
+    assert {name for _, name, _ in figures()} >= {
+        *("caches", "mask", "draft", "verification", "overlap", "timeline")
+    }
+
+
+@pytest.mark.parametrize(
+    "name, options", [("cash", {}), ("caches", {"round": "never"}), ("mask", {"run": "x"})]
+)
+def test_an_unknown_figure_is_refused(name, options):
+    """A misspelt figure, round or run ends in one line."""
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        module("run_pictures").picture(name, options)
+
+
+def test_rows_of_a_batch_say_what_they_say_alone():
+    """The page on batches: row 1 is a round ahead of row 0, and both say what the recording says."""
+    tables = module("run_tables")
+    trace, _ = tables.ragged_run()
+    alone = module("running_example").run("greedy").trace
+    for row, shift in ((0, 0), (1, 1)):
+        for r, whole in zip(trace.rounds[:5], alone.rounds[shift:], strict=False):
+            assert r.emitted[row] == whole.emitted[0]
+            assert r.target_cache.after[row] == whole.target_cache.after[0]
+    assert trace.rounds[0].emitted[0] != trace.rounds[0].emitted[1]
+
+
+def test_the_mask_of_two_rows():
+    """By hand: a token at position i sees i + 1 slots, whatever the other row holds."""
+    drawn = module("run_tables").ragged_mask((3, 5), 2)
+    places = re.findall(r"position (\d+):  (.*)", drawn)
+    assert [(int(place), signs.count("✓")) for place, signs in places] == [(3, 4), (4, 5), (5, 6), (6, 7)]
+    assert all(signs.split() == ["✓"] * signs.count("✓") + ["·"] * signs.count("·") for _, signs in places)

@@ -1,0 +1,113 @@
+"""The ways in that cannot be walked here: links, lists, scripts are right as far as one can see offline."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import online  # noqa: E402
+
+# The address may stand in its own file and on the page that is made from it.
+OWN_FILES = {"docs/_repository.txt", "docs/online.md"}
+HOSTS = re.compile(r"mybinder\.org/v2/|colab\.research\.google\.com/github/|git\+https://")
+
+
+def text_files():
+    """Yields the project's own text files: those of git, and new ones that it does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if (
+            path.suffix in {".md", ".py", ".toml", ".yml", ".cff", ".txt", ".cfg", ".ipynb", ""}
+            and path.is_file()
+        ):
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+def naming(files, slug):
+    """Returns the files that name the repository's address, or where notebooks could be opened from it."""
+    return [name for name, text in files if slug in text or HOSTS.search(text)]
+
+
+def test_only_one_file_names_the_repository():
+    """Whoever publishes this changes one file, and makes one page again."""
+    slug = online.read_repository().slug
+    makers = {"docs/online.py", "tests/docs/test_ways_in.py"}
+    assert set(naming(text_files(), slug)) - makers <= OWN_FILES
+    assert slug not in (ROOT / "docs/online.py").read_text(encoding="utf-8")
+
+
+def test_another_file_that_names_it_is_found():
+    """The address, or a link to a place that opens notebooks."""
+    files = [("a.md", "see ann/minispec"), ("b.md", "https://mybinder.org/v2/gh/x/y"), ("c.md", "nothing")]
+    assert naming(files, "ann/minispec") == ["a.md", "b.md"]
+
+
+def test_the_page_is_current():
+    """`python docs/online.py` would write what is there."""
+    assert online.PAGE.read_text(encoding="utf-8") == online.page(online.read_repository())
+
+
+def test_links_lead_to_notebooks_that_exist():
+    """With an address, every notebook has both links, to its own file; without, there is no link."""
+    page = online.page(online.Repository("ann/minispec", "v1"))
+    binder = re.findall(
+        r"\(https://mybinder\.org/v2/gh/ann/minispec/v1\?urlpath=lab/tree/minispec-lab/(.*?)\)", page
+    )
+    colab = re.findall(r"\(https://colab[\w.]+/github/ann/minispec/blob/v1/notebooks/(.*?)\)", page)
+    assert binder == colab == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert '"minispec @ git+https://github.com/ann/minispec@v1"' in page
+    assert "](https://" not in online.page(online.Repository("OWNER/minispec", "main"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ann/minispec\n", "minispec\nmain\n", "ann/mini spec\nmain\n", "a/b\nc\nd\n"]
+)
+def test_an_address_that_is_none_is_refused(text, tmp_path):
+    """In one line that says what the file must hold."""
+    path = tmp_path / "_repository.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="must hold owner/repository and a branch"):
+        online.read_repository(path)
+
+
+@pytest.mark.parametrize("name", ["postBuild", "start"])
+def test_binder_scripts_parse_and_can_be_run(name):
+    """They are executable, stop at the first error, and bash can read them."""
+    path = ROOT / "binder" / name
+    assert path.read_text(encoding="utf-8").startswith("#!/bin/bash\n") and os.access(path, os.X_OK)
+    assert "\nset -euo pipefail\n" in path.read_text(encoding="utf-8")
+    assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_binder_starts_with_a_copy_of_the_notebooks(tmp_path):
+    """The start script copies the notebooks where links look for them, and hands over to its arguments."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [ROOT / "binder" / "start", "bash", "-c", "echo threads $OMP_NUM_THREADS"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "threads 1"
+    copied = {path.name for path in (tmp_path / "minispec-lab").glob("*.ipynb")}
+    assert copied == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}

@@ -1,0 +1,110 @@
+"""What the explanation pages, the glossary and the references name is there, and their code blocks run."""
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))  # for code_blocks
+
+from code_blocks import Session, blocks_of, difference  # noqa: E402
+
+OTHERS = [ROOT / "docs" / name for name in ("pitfalls.md", "references.md")]
+PAGES = sorted([*ROOT.glob("docs/explanation/*.md"), *OTHERS])
+
+
+def name_of(page):
+    return page.stem
+
+
+def text_of(name):
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
+def test_code_blocks_print_what_the_page_shows(page, tmp_path):
+    """From top to bottom; every block is Python, or what the one before it prints."""
+    session, printed, outputs = Session(tmp_path), None, 0
+    for block in blocks_of(page):
+        if block.mark == "output":
+            wrong = difference(block.text, printed)
+            assert wrong is None, f"{block.place} says {wrong!r}; it was {printed!r}"
+            outputs += 1
+        else:
+            assert block.language == "python", block.place
+            printed = session.run(block)
+    assert outputs
+
+
+SHORT = {name: f"minispec.evidence.{name}" for name in ("theory", "predict", "chances", "predict_batch")}
+NAME = re.compile(r"`((?:minispec|theory|predict|chances|predict_batch)(?:\.\w+)+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def found(path):
+    """Whether a dotted name leads to something: modules first, then attributes."""
+    parts = path.split(".")
+    parts = [*SHORT[parts[0]].split("."), *parts[1:]] if parts[0] in SHORT else parts
+    for length in range(len(parts), 0, -1):
+        try:
+            thing = import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(thing, part):
+                return False
+            thing = getattr(thing, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_names_in_prose_exist(page):
+    """Functions, modules, files and tests that a page names in `…`."""
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in NAME.findall(text) if not found(name)] == []
+    for file, test in TEST.findall(text):
+        assert (ROOT / file).is_file(), file
+        assert test in (ROOT / file).read_text(encoding="utf-8"), test
+    for file in re.findall(r"`((?:lm|decoding|evidence|show)/[\w/]+\.py)`", text):
+        assert (ROOT / "minispec" / file).is_file(), file
+
+
+def test_a_wrong_name_is_found():
+    """The finder can fail."""
+    assert found("theory.best_k") and not found("theory.worst_k") and not found("minispec.evidence.magic")
+
+
+WORDS = (
+    "target, draft model, drafter, draft, prefill, verify, accepted, correction, bonus, rollback, "
+    "pending token, round, residual, acceptance rate, cost ratio, warp, target-only"
+).split(", ")
+
+
+def test_the_glossary_has_every_word():
+    """The words that all pages use; and each is defined once."""
+    terms = re.findall(r"^(\S[^`{}|#\n]*)\n    \S", text_of("glossary"), re.MULTILINE)
+    assert set(WORDS) <= set(terms)
+    assert len(terms) == len(set(terms))
+
+
+# A name, further names, a year: "Leviathan et al. 2023", "DeMillo, Lipton and Sayward 1978".
+SOURCE = re.compile(
+    r"\b([A-Z][A-Za-zü]+)(?:(?:,? (?:and|et al\.|others|[A-Z][a-z]+),?)*)(?: \()?,? ((?:19|20)\d\d)\b"
+)
+
+
+def test_every_source_that_the_code_cites_is_listed():
+    """Name and year, and every arXiv number."""
+    listed, missing = text_of("references"), set()
+    for file in sorted((ROOT / "minispec").rglob("*.py")):
+        text = re.sub(r"\s+", " ", file.read_text(encoding="utf-8"))
+        for name, year in SOURCE.findall(text):
+            lines = [line for line in listed.splitlines() if name in line and year in line]
+            if not lines and name not in ("Linux", "November", "Python"):
+                missing.add(f"{file.name}: {name} {year}")
+        missing |= {f"{file.name}: {n}" for n in re.findall(r"arXiv (\d{4}\.\d{5})", text) if n not in listed}
+    assert not missing

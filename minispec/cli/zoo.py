@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated
 
@@ -13,9 +14,12 @@ from rich.text import Text
 
 from minispec.cli import options
 from minispec.evidence.kill_matrix import Cell, Specimen, Zoo
+from minispec.evidence.measurements import save_measurement
 from minispec.evidence.mutants import MUTANTS, mutant_named
 from minispec.evidence.mutation import Mutant, diff
+from minispec.evidence.sweeps import measure_zoo
 from minispec.evidence.zoo import zoo
+from minispec.lm.files import check_file_place
 from minispec.show.text import COLOURS
 
 WIDE = 132  # columns that leave room for the names of instances
@@ -23,6 +27,9 @@ WIDE = 132  # columns that leave room for the names of instances
 
 def zoo_command(
     name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Also write the kill matrix here, as pages read it.")
+    ] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
@@ -30,11 +37,15 @@ def zoo_command(
     """Plant bugs in the shipped code, one at a time, and see which check finds each."""
     options.set_threads(threads)
     console = options.console(as_json)
+    if output is not None:
+        check_file_place(output)
     if name is not None:
         show_mutant(mutant_named(name), as_json, console)
         return
     with console.status("planting") as status:
         report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
+    if output is not None:
+        save_measurement(measure_zoo(report), output)
     if as_json:
         options.print_json(report.to_json())
     else:

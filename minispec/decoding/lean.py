@@ -11,6 +11,8 @@ each other: the same laws and draws bit for bit, and the same law of the output 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,6 +23,7 @@ from minispec.decoding.verify import verify_rejection
 from minispec.decoding.warp import DAMAGED, Warp
 
 TINY = np.finfo(np.float64).tiny
+Numbers = Callable[[], float]  # the next number in [0, 1)
 
 
 class LeanWarp(Warp):
@@ -94,6 +97,8 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     if target_probs.device.type != "cpu":
         return verify_rejection(draft, target_probs, rng)
     p, q = target_probs.numpy(), draft.probs.numpy()
+    if len(p) == 1 and (numbers := numbers_of(rng)) is not None:
+        return reject_one_row(p[0], q[0], draft.tokens[0].tolist()[: int(draft.lengths[0])], numbers)
     lengths, each = draft.lengths.numpy(), np.arange(len(p))
     chances = chances_of(p, q, draft.tokens.numpy())  # [B, K]
     certain = [bool(column.all()) for column in (chances >= 1).T]
@@ -115,6 +120,41 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         law = np.where(rejected[:, None] & (mass > 0), short / np.maximum(mass, TINY), law)
     kept = torch.from_numpy(accepted)
     return Verdict(kept, rng.categorical(torch.from_numpy(law), positions=kept))
+
+
+def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], numbers: Numbers) -> Verdict:
+    """Decides for a single row, with plain numbers: the same tests in the same order, the same draws.
+
+    Args:
+        p: [K+1, V], the target's laws.
+        q: [K, V], the draft's.
+        tokens: the proposals, K or fewer.
+        numbers: tells the next number that a decision is made by.
+    """
+    accepted = 0
+    for token in tokens:
+        chance = float(p[accepted, token]) / float(q[accepted, token]) if q[accepted, token] else 1.0
+        if p[accepted, token] <= 0 or (chance < 1 and numbers() >= chance):
+            break
+        accepted += 1
+    law = p[accepted].astype(np.float64)
+    if accepted < len(tokens):
+        short = np.maximum(law - q[accepted], 0)
+        mass = short.sum()
+        law = short / mass if mass > 0 else law
+    cumulative = law.cumsum()
+    total = cumulative[-1]
+    number = numbers() if law.max() < total else 0.0
+    picked = cumulative.searchsorted(min(number * total, np.nextafter(total, 0)), "right")
+    return Verdict(torch.tensor([accepted]), torch.tensor([int(picked)]))
+
+
+def numbers_of(rng: Rng) -> Numbers | None:
+    """Returns what draws one number at a time, if `rng` tells its numbers and there is one row with room."""
+    tell = getattr(rng, "numbers", None)
+    if tell is None or tell(0) is None:
+        return None
+    return lambda: float(tell(1))
 
 
 def chances_of(p: np.ndarray, q: np.ndarray, tokens: np.ndarray) -> np.ndarray:

@@ -322,6 +322,9 @@ def _draft(
         empty = Draft.empty(len(room), target.vocab_size)
         return Draft(empty.tokens.to(device), empty.probs.to(device))
     draft = drafter.propose(pending, width, warp, rng)
+    fits = all(n <= r for n, r in zip(draft.lengths.tolist(), room, strict=True))
+    if fits and draft.tokens.device == device:
+        return draft
     lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(room))
     return Draft(draft.tokens.to(device), draft.probs.to(device), lengths)
 

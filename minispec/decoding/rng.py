@@ -10,6 +10,7 @@ happens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -78,10 +79,16 @@ class BlockRng:
             room: [B], how many more may be decided in it; 0 for a row that is done.
             device: where positions are wanted.
         """
-        self._rng = rng
-        self._start = torch.tensor(start, device=device)
-        self._room = torch.tensor(room, device=device)
+        self._rng, self._starts, self._rooms, self._device = rng, start, room, device
         self._least_room = min(room)
+
+    @cached_property
+    def _start(self) -> Tensor:  # [B]; made when it is asked for, which with one row it hardly ever is
+        return torch.tensor(self._starts, device=self._device)
+
+    @cached_property
+    def _room(self) -> Tensor:  # [B]
+        return torch.tensor(self._rooms, device=self._device)
 
     def bernoulli(
         self,
@@ -113,7 +120,7 @@ class BlockRng:
         None if `rng` does not tell them, there are more rows, or the row's room ends before.
         """
         tell = getattr(self._rng, "numbers", None)
-        return tell(count) if tell and len(self._room) == 1 and count <= self._least_room else None
+        return tell(count) if tell and len(self._rooms) == 1 and count <= self._least_room else None
 
     def _place(
         self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None

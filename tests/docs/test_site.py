@@ -19,8 +19,8 @@ PAGES = sorted(
     path.relative_to(BUILT).as_posix() for path in BUILT.rglob("*.html") if "_static" not in path.parts
 )
 # What axe says of a page, and of which element.
-AXE = """async () => (await axe.run(document, {resultTypes: ['violations'], iframes: false, preload: false})).violations
-    .filter(found => ['serious', 'critical'].includes(found.impact))
+AXE = """async () => (await axe.run(document, {resultTypes: ['violations'], iframes: false, preload: false}))
+    .violations.filter(found => ['serious', 'critical'].includes(found.impact))
     .flatMap(found => found.nodes.map(node => found.id + ': ' + node.html.slice(0, 200)))"""
 FORMULAS_DONE = "() => !window.MathJax || !MathJax.startup || MathJax.startup.promise.then(() => true)"
 

@@ -153,8 +153,8 @@ def rising(values: Sequence[float]) -> list[float]:
 def in_turns(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Lets tasks take turns, and returns the median seconds of each.
 
-    Each runs several times in its turn, and the last run counts. In a loop a forward follows itself, and finds
-    its weights and its code in the processor's caches; behind the other tasks it would not.
+    Each runs several times in its turn, and the last run counts. In a loop a forward follows itself, and
+    finds its weights and its code in the processor's caches; behind the other tasks it would not.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(repeats + WARM_UP):

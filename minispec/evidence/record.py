@@ -49,6 +49,9 @@ def recorded_report(pair: str, folder: Path = FOLDER) -> dict[str, Any]:
     return load_report(folder / f"bench-{pair}.json")
 
 
+SHOWN = (1, 2, 3, 5, 7, 9, 17)  # new tokens; more would not be read on a figure
+
+
 def measurements_of(report: Report, kinds: Sequence[str] = KEPT) -> dict[str, Measurement]:
     """Returns what a full report says, kind by kind, as figures read it.
 
@@ -85,7 +88,7 @@ def _latency(report: Report) -> list[Point]:
     return [
         _point("latency", row)
         for row in rows
-        if (row["path"], row["threads"]) == (best["path"], best["threads"])
+        if (row["path"], row["threads"]) == (best["path"], best["threads"]) and row["width"] in SHOWN
     ]
 
 

@@ -83,7 +83,8 @@ def _speed(report: Report) -> Iterator[str]:
     if "prediction" in report["sections"]:
         yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
         yield tables.compared(report, "widths")
-    yield _figure(report, "speed-up-curves")
+    if "prediction" in report["sections"]:  # the curves need what it found
+        yield _figure(report, "speed-up-curves")
 
 
 def _paths(report: Report) -> Iterator[str]:

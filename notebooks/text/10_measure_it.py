@@ -281,8 +281,8 @@ larger = predict(
 larger
 
 # %% [markdown]
-# Drafts from one that guesses at random to the target itself, each with the K that suits it best. In
-# between are drafts of six sizes that were trained for this.
+# Drafts from one that guesses at random to the target itself, each with the K that suits it best.
+# In between are drafts of six sizes that were trained for this.
 
 # %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep

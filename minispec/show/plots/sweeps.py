@@ -30,7 +30,7 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
     points = sorted(points, key=lambda point: point.parameters)
     names, places = [point.name for point in points], list(range(len(points)))
     best = max(points, key=lambda point: point.gain)
-    figure = sheet(10, 9.4)
+    figure = sheet(max(10.0, 1.4 * len(points)), 9.4)
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     _panel(top, "acceptance α", [p.alpha for p in points], STATES["draft"])
     _panel(middle, "cost ratio c", [p.c for p in points], STATES["correction"])
@@ -38,7 +38,9 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
     _gains(bottom, points, points.index(best))
     if guess in names:
         charts.guess_at(bottom, names.index(guess), 0.25)
-    bottom.set_xticks(places, [f"{p.name}\n{charts.size(p.parameters, '')}" for p in points])
+    bottom.set_xticks(
+        places, [f"{p.name.replace(' ', chr(10))}\n{charts.size(p.parameters, '')}" for p in points]
+    )
     bottom.set_xlim(-0.6, len(points) - 0.4)
     charts.keys(bottom, 2)
     text = f"the best of {len(points)} drafts is {best.name}, with α = {best.alpha:.2f} and c = {best.c:.2f}"

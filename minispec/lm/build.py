@@ -78,7 +78,8 @@ def load_package(path: Path) -> Callable[[list[Tensor]], list[Tensor]]:
         path: of a file that `build_package` has written on this machine.
 
     Returns:
-        A function from all tensors of the arguments, in one list in their order, to the list of the results.
+        A function from all tensors of the arguments, in one list in their order, to the list of the results,
+        such as logits [n, V].
         The list of arguments is emptied.
     """
     with quiet():

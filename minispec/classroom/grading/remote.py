@@ -67,7 +67,7 @@ class RemoteRule:
         self._worker = worker
 
     def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng) -> Any:
-        """Passes a call on (see `Verifier`)."""
+        """Passes a call on: target_probs [B, K+1, V] (see `Verifier`)."""
         tensors = {"tokens": draft.tokens, "probs": draft.probs, "lengths": draft.lengths}
         order = {name: packed(tensor) for name, tensor in tensors.items()}
         reply = self._worker.ask({"do": "rule", **order, "target_probs": packed(target_probs)})

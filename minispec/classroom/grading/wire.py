@@ -24,7 +24,7 @@ DTYPES = {
 
 
 def packed(tensor: Tensor | None) -> Any:
-    """Returns a tensor as plain data; None stays None.
+    """Returns a tensor, [...], as plain data; None stays None.
 
     Raises:
         TypeError: if it is no tensor, or of a kind that is not sent.
@@ -41,7 +41,7 @@ def packed(tensor: Tensor | None) -> Any:
 
 
 def unpacked(data: Any) -> Tensor | None:
-    """Reads a tensor from plain data.
+    """Reads a tensor, [...], from plain data.
 
     Raises:
         ValueError: if it is none.

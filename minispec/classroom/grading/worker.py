@@ -68,7 +68,7 @@ class AskedRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Decides (see `Rng`)."""
+        """Decides: probs [B] -> [B] bool (see `Rng`)."""
         return self._ask("bernoulli", probs, rows, live)
 
     def categorical(
@@ -79,7 +79,7 @@ class AskedRng:
         positions: Tensor | int | None = None,
         live: Tensor | None = None,
     ) -> Tensor:
-        """Picks (see `Rng`)."""
+        """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
         return self._ask("categorical", probs, rows, live)
 
     def _ask(self, what: str, probs: Tensor, rows: Tensor | None, live: Tensor | None) -> Tensor:

@@ -31,13 +31,14 @@ def measure(bench: Bench) -> Found:
     points = []
     for name, draft in drafts.items():
         middle, low, high = gain_of(turns[name])
+        setting = setting_name("rejection", 1.0, best[name], f"draft {name}")
         points.append(
             {
-                "setting": setting_name("rejection", 1.0, best[name], f"draft {name}"),
+                "setting": setting,
                 "name": name,
                 "parameters": draft.parameters_count,
                 "alpha": acceptance_of(turns[name]) or 0.0,
-                "c": draft_cost(bench, draft),
+                "c": promised_cost(bench, setting) or draft_cost(bench, draft),
                 "k": best[name],
                 "gain": middle,
                 "low": low,
@@ -61,6 +62,12 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     order = sorted(ours, key=lambda name: ours[name].parameters_count)
     return {name: ours[name] for name in order} | {"the target": pair.target}
+
+
+def promised_cost(bench: Bench, setting: str) -> float | None:
+    """Returns c as the prediction has measured it, of whole draft steps; None if nothing was predicted."""
+    settings = bench.found.get("prediction", {}).get("settings", [])
+    return next((promise["c"] for promise in settings if promise["setting"] == setting), None)
 
 
 def draft_cost(bench: Bench, draft: GPT) -> float:

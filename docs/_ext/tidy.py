@@ -25,7 +25,14 @@ def give_captions_a_level(app, pagename, templatename, context, doctree):
             context[part] = context[part].replace(CAPTION, CAPTION.replace(">", ' aria-level="2">'))
 
 
+def let_keys_scroll(app, pagename, templatename, context, doctree):
+    """Code and output may be wider than their box; with the focus in it, arrow keys move it."""
+    if "body" in context:
+        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+
+
 def setup(app):
     app.add_post_transform(OneIdEach)
     app.connect("html-page-context", give_captions_a_level, priority=900)  # after the theme's own
+    app.connect("html-page-context", let_keys_scroll, priority=901)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

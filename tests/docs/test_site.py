@@ -66,7 +66,7 @@ def axe(vendor):
 @contextmanager
 def opened(browser, address, name, **settings):
     """Opens a page that can reach only its own site; afterwards nothing may have gone wrong."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | settings)
     page, wrong = context.new_page(), []
 
     def allow_own(route):
@@ -110,8 +110,7 @@ def test_a_page_is_whole_and_can_be_read_by_all(browser, address, axe, name):
 
 @pytest.mark.parametrize("name", ["index.html", "stepper.html", "notebooks/06_verify_by_rejection.html"])
 def test_a_page_fits_a_telephone(browser, address, name):
-    with opened(browser, address, name, viewport=None) as page:
-        page.set_viewport_size({"width": 390, "height": 800})
+    with opened(browser, address, name, viewport={"width": 390, "height": 800}) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

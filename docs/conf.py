@@ -62,6 +62,7 @@ html_title = "minispec"
 html_static_path = ["_static", "_vendor/static"]
 html_css_files = ["book.css"]
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses without a server
 html_show_sourcelink = False
 html_show_copyright = False
 html_domain_indices = False

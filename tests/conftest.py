@@ -1,9 +1,10 @@
-"""What all tests share: Hypothesis profiles, and a home folder of their own.
+"""What all tests share: Hypothesis profiles, a home folder of their own, a browser.
 
 `MINISPEC_HYPOTHESIS=wide` draws far more instances, and other ones each time.
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -30,3 +31,16 @@ def minispec_home(tmp_path, monkeypatch):
     home.mkdir()
     monkeypatch.setenv("MINISPEC_HOME", str(home))
     return home
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium; tests are skipped where it, or playwright, is missing."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("there is no Chromium on the path")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from typing import Any
 
 from docutils import nodes
+from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -53,17 +53,7 @@ class BenchFigure(SphinxDirective):
         name, pair = self.arguments
         if name not in FIGURES:
             raise self.error(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
-        picture = FIGURES[name](recorded_report(pair))
-        words = html.escape(picture.twin)
-        return [
-            nodes.raw("", picture.html(), format="html"),
-            nodes.raw(
-                "",
-                "<details><summary>The figure in words</summary>"
-                f'<pre tabindex="0" style="white-space:pre-wrap">{words}</pre></details>',
-                format="html",
-            ),
-        ]
+        return nodes_of(FIGURES[name](recorded_report(pair)))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -6,10 +6,10 @@ figure shows is said again in words, behind a line that opens.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 
 from docutils import nodes
+from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -90,17 +90,7 @@ class RecordedFigure(SphinxDirective):
         name = self.arguments[0]
         if name not in FIGURES:
             raise self.error(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
-        picture = FIGURES[name]()
-        words = html.escape(picture.twin)
-        return [
-            nodes.raw("", picture.html(), format="html"),
-            nodes.raw(
-                "",
-                "<details><summary>The figure in words</summary>"
-                f'<pre tabindex="0" style="white-space:pre-wrap">{words}</pre></details>',
-                format="html",
-            ),
-        ]
+        return nodes_of(FIGURES[name]())
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -79,8 +79,7 @@ def load_package(path: Path) -> Callable[[list[Tensor]], list[Tensor]]:
 
     Returns:
         A function from all tensors of the arguments, in one list in their order, to the list of the results,
-        such as logits [n, V].
-        The list of arguments is emptied.
+        such as logits [n, V]. The list of arguments is emptied.
     """
     with quiet():
         # The model's own call would first walk through all arguments, which takes longer than a small model.

@@ -80,11 +80,13 @@ def _speed(report: Report) -> Iterator[str]:
         f"draft on the {path['path']} path with {_threads(path)}."
     )
     yield tables.settings(report)
-    if "prediction" in report["sections"]:
-        yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
-        yield tables.compared(report, "widths")
-    if "prediction" in report["sections"]:  # the curves need what it found
-        yield _figure(report, "speed-up-curves")
+    if "prediction" not in report["sections"]:
+        yield "Every K on the prompts that choose it:"
+        yield tables.sweep(report)
+        return
+    yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
+    yield tables.compared(report, "widths")
+    yield _figure(report, "speed-up-curves")
 
 
 def _paths(report: Report) -> Iterator[str]:
@@ -119,9 +121,9 @@ def _predictions(report: Report) -> Iterator[str]:
 
 
 def _losses(report: Report) -> Iterator[str]:
-    found = tables.losses(report) if report["sections"]["prediction"]["compared"] else ""
+    found = tables.losses(report)
     if found:
-        yield "Settings in which the target alone was faster:"
+        yield "Every setting, of any section, in which the target alone was faster:"
         yield found
     else:
         yield "No setting that was measured was a loss."
@@ -191,7 +193,7 @@ def _quantized(report: Report) -> Iterator[str]:
 
 SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
     ("The speed-up", "widths", _speed),
-    ("Where it loses", "prediction", _losses),
+    ("Where it loses", "widths", _losses),
     ("Predicted before it was measured", "prediction", _predictions),
     ("Beside transformers", "transformers", _peers),
     ("Readable, lean, compiled", "paths", _paths),

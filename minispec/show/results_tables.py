@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minispec.show.plots.charts import seconds, size
@@ -262,14 +262,39 @@ def quantized(report: Found) -> str:
     return table(("draft", "weights", "acceptance", "a forward", "speed-up", "quartiles"), rows)
 
 
+def sweep(report: Found) -> str:
+    """Returns the speed-up at every K, where nothing was predicted."""
+    rows = [
+        (
+            s["setting"],
+            times(s["speedup"]),
+            span(*s["speedup_quartiles"]),
+            percent(s["acceptance"]),
+            f"{s['tokens_per_target_call']:.2f}",
+        )
+        for s in report["sections"]["widths"]["sweep"]
+    ]
+    return table(("setting", "speed-up", "quartiles", "acceptance", "tokens a call"), rows)
+
+
 def losses(report: Found) -> str:
     """Returns every setting in which speculative decoding was slower than the target alone."""
-    rows = sorted(
-        (row for row in report["sections"]["prediction"]["compared"]["rows"] if row["measured"] < 1),
-        key=lambda row: row["measured"],
-    )
-    cells = ((row["setting"], f"{row['measured']:.2f}x", f"{row['predicted']:.2f}x") for row in rows)
+    rows = sorted((row for row in measured(report) if row[1] < 1), key=lambda row: row[1])
+    cells = ((what, f"{gain:.2f}x", f"{told:.2f}x" if told else "") for what, gain, told in rows)
     return table(("setting", "measured", "predicted"), cells)
+
+
+def measured(report: Found) -> Iterator[tuple[str, float, float | None]]:
+    """Yields every setting of every section: its name, its speed-up, and what was predicted, if anything."""
+    sections = report["sections"]
+    compared = sections.get("prediction", {}).get("compared")
+    if compared:
+        yield from ((row["setting"], row["measured"], row["predicted"]) for row in compared["rows"])
+    else:
+        for s in (*sections.get("widths", {}).get("sweep", ()), *report["settings"]):
+            yield s.get("setting") or f"{law(s)}, K = {s['k']}, reported", s["speedup"], None
+    for row in sections.get("quantized", {}).get("rows", ()):
+        yield row["setting"] + ", readable code", row["gain"], None
 
 
 def percent(value: float | None) -> str:

@@ -1,24 +1,9 @@
-"""A browser for tests, where there is one: Debian's chromium, driven by playwright."""
-
-import shutil
+"""A JupyterLab for tests that have a browser."""
 
 import pytest
 from lab_page import jupyterlab
 
 from minispec.cli.lab import copy_notebooks, find_notebooks
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium; tests are skipped where it, or playwright, is missing."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("there is no Chromium on the path")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """The lean warp, chance and rules decide what the plain ones decide, and are lossless by enumeration."""
 
 from dataclasses import replace
+from itertools import product
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, check_verifier, verify_greedy, verify_rejection
 from minispec.decoding.kit import KITS, LEAN
-from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
+from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection, reject_one_row
 from minispec.decoding.loop import record
 from minispec.decoding.records import Draft
 from minispec.decoding.rng_lean import LeanRng
@@ -67,7 +69,7 @@ def test_lean_chance_makes_the_same_draws(rows, size, seed, masked):
 def test_lean_rules_give_the_same_verdict(rows, k, seed, short):
     """On random laws, some drafts shorter than K, with the same seed."""
     p, q = laws((rows, k + 1, 5), seed), laws((rows, k, 5), seed + 1)
-    q[::2] = p[::2, :k]  # these accept everything
+    q[1::2] = p[1::2, :k]  # these accept everything; the first, often alone, does not
     generator = torch.Generator().manual_seed(seed)
     tokens = (
         torch.multinomial(q.reshape(-1, 5), 1, generator=generator).view(rows, k)
@@ -79,6 +81,19 @@ def test_lean_rules_give_the_same_verdict(rows, k, seed, short):
     for plain, lean in ((verify_greedy, lean_greedy), (verify_rejection, lean_rejection)):
         one, other = plain(draft, p, SeededRng(seed)), lean(draft, p, LeanRng(seed))
         assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+
+
+def test_the_rule_for_one_row_has_the_exact_law():
+    """{a, b, c}, p = 3, 2, 1 sixths and q = 1, 1, 4 sixths: every number of a grid, weighed, gives p."""
+    p, q = np.array([[3.0, 2, 1]] * 2) / 6, np.array([[1.0, 1, 4]]) / 6
+    grid = [(i + 0.5) / 12 for i in range(12)]  # every chance here is a multiple of 1/12
+    law = np.zeros(3)
+    for token, test, draw in product(range(3), grid, grid):
+        left = iter([test, draw] if p[0, token] < q[0, token] else [draw])
+        verdict = reject_one_row(p, q, [token], lambda left=left: next(left))
+        first = token if int(verdict.accepted) else int(verdict.token)
+        law[first] += q[0, token] / len(grid) ** 2
+    assert np.allclose(law, p[0], atol=1e-12)
 
 
 def test_the_lean_rejection_rule_passes_the_check_of_verifiers():

@@ -4,7 +4,6 @@ Nothing fails to load, nothing is asked of another machine, no script complains,
 serious, in light and in dark colours. `make browser` builds the site first.
 """
 
-import shutil
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -39,19 +38,6 @@ def address():
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium; tests are skipped where it, or playwright, is missing."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("there is no Chromium on the path")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minispec.show import results_tables as tables
-from minispec.show.results import fill, main, of_pair, page, recorded_reports
+from minispec.show.results import SECTIONS, fill, main, of_pair, page, recorded_reports
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 
@@ -63,6 +63,29 @@ def test_predicted_and_measured_stand_side_by_side():
     assert lines[3].startswith("| K = 4 ★ | 2.20x | 2.40x |") and len(lines) == 4
     assert "| 0.90x (a loss) |" in tables.compared(found, "batch")
     assert tables.losses(found).splitlines()[2:] == ["| 8 rows | 0.90x | 1.10x |"]
+
+
+def test_a_report_without_predictions_hides_no_loss():
+    """Every K stands on the page, and each loss among the losses, the draft in int8 too."""
+    sweep = [
+        {
+            "setting": f"greedy, T = 0, K = {k}",
+            "speedup": gain,
+            "speedup_quartiles": [gain - 0.1, gain + 0.1],
+            "acceptance": 0.6,
+            "tokens_per_target_call": 2.0,
+        }
+        for k, gain in ((1, 0.8), (2, 1.2), (8, 0.46))
+    ]
+    small = {"setting": "rejection, T = 1, K = 6, draft int8", "gain": 0.43}
+    found = report(widths={"sweep": sweep}, quantized={"rows": [small]})
+    assert len(tables.sweep(found).splitlines()) == 2 + 3 and "| 0.46x (a loss) |" in tables.sweep(found)
+    assert tables.losses(found).splitlines()[2:] == [
+        "| rejection, T = 1, K = 6, draft int8, readable code | 0.43x |  |",
+        "| greedy, T = 0, K = 8 | 0.46x |  |",
+        "| greedy, T = 0, K = 1 | 0.80x |  |",
+    ]
+    assert "Where it loses" in [title for title, needs, _ in SECTIONS if needs == "widths"]
 
 
 def test_the_reach_takes_each_row_from_the_report_it_is_about():

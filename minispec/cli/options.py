@@ -27,8 +27,9 @@ PathOption = Annotated[
     str,
     typer.Option(
         "--path",
-        help="How models compute: readable, lean, or compiled. The last needs a C++ compiler, and the first "
-        "time it builds for a minute or two. The texts differ by rounding at most.",
+        help="How models compute: readable, lean, compiled, or native, the fastest. The last two need a C++ "
+        "compiler; the first time, native builds for seconds and compiled for minutes. Texts differ by "
+        "rounding at most.",
     ),
 ]
 ThreadsOption = Annotated[

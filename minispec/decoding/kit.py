@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from minispec.decoding.compiled_drafter import CompiledDrafter
 from minispec.decoding.draft import Drafter, ModelDrafter
+from minispec.decoding.drawing_drafter import DrawingDrafter
 from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
 from minispec.decoding.rng import Rng, SeededRng
 from minispec.decoding.rng_lean import LeanRng
@@ -34,5 +34,6 @@ class Kit:
 
 PLAIN = Kit(Warp, SeededRng, {"greedy": verify_greedy, "rejection": verify_rejection})
 LEAN = Kit(LeanWarp, LeanRng, {"greedy": lean_greedy, "rejection": lean_rejection})
+DRAWING = replace(LEAN, drafter=DrawingDrafter)
 # Which goes with which path of `minispec.lm.paths`; all decide alike.
-KITS = {"readable": PLAIN, "lean": LEAN, "compiled": replace(LEAN, drafter=CompiledDrafter)}
+KITS = {"readable": PLAIN, "lean": LEAN, "compiled": DRAWING, "native": DRAWING}

@@ -1,9 +1,9 @@
 """Lean versions of the warp and the rules: the same decisions in fewer operations.
 
-With a lean or compiled model a round takes less than a millisecond. Then it counts that a tensor operation
-takes microseconds to start, whatever its size. NumPy starts its operations several times faster, so
-decisions over a few numbers on a CPU are made in NumPy here. On a GPU these classes do what the plain ones
-do.
+Without the readable forward's overhead a round takes less than a millisecond. Then it counts that a tensor
+operation takes microseconds to start, whatever its size. NumPy starts its operations several times faster,
+so decisions over a few numbers on a CPU are made in NumPy here. On a GPU these classes do what the plain
+ones do.
 
 `warp.py` and `verify.py` are the ones to read; `rng_lean.py` does the same for chance. Tests hold the two to
 each other: the same laws and draws bit for bit, and the same law of the output by exact enumeration.
@@ -23,7 +23,7 @@ from minispec.decoding.verify import verify_rejection
 from minispec.decoding.warp import DAMAGED, Warp
 
 TINY = np.finfo(np.float64).tiny
-Numbers = Callable[[], float]  # the next number in [0, 1)
+Tell = Callable[[], float]  # the next number in [0, 1)
 
 
 class LeanWarp(Warp):
@@ -97,8 +97,9 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     if target_probs.device.type != "cpu":
         return verify_rejection(draft, target_probs, rng)
     p, q = target_probs.numpy(), draft.probs.numpy()
-    if len(p) == 1 and (numbers := numbers_of(rng)) is not None:
-        return reject_one_row(p[0], q[0], draft.tokens[0].tolist()[: int(draft.lengths[0])], numbers)
+    tell: Tell | None = getattr(rng, "number", None)
+    if len(p) == 1 and tell is not None:
+        return reject_one_row(p[0], q[0], draft.tokens[0].tolist()[: int(draft.lengths[0])], tell)
     lengths, each = draft.lengths.numpy(), np.arange(len(p))
     chances = chances_of(p, q, draft.tokens.numpy())  # [B, K]
     certain = [bool(column.all()) for column in (chances >= 1).T]
@@ -122,19 +123,19 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     return Verdict(kept, rng.categorical(torch.from_numpy(law), positions=kept))
 
 
-def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], numbers: Numbers) -> Verdict:
+def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], tell: Tell) -> Verdict:
     """Decides for a single row, with plain numbers: the same tests in the same order, the same draws.
 
     Args:
         p: [K+1, V], the target's laws.
         q: [K, V], the draft's.
         tokens: the proposals, K or fewer.
-        numbers: tells the next number that a decision is made by.
+        tell: the next number that a decision is made by.
     """
     accepted = 0
     for token in tokens:
         chance = float(p[accepted, token]) / float(q[accepted, token]) if q[accepted, token] else 1.0
-        if p[accepted, token] <= 0 or (chance < 1 and numbers() >= chance):
+        if p[accepted, token] <= 0 or (chance < 1 and tell() >= chance):
             break
         accepted += 1
     law = p[accepted].astype(np.float64)
@@ -144,17 +145,9 @@ def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], numbers: Num
         law = short / mass if mass > 0 else law
     cumulative = law.cumsum()
     total = cumulative[-1]
-    number = numbers() if law.max() < total else 0.0
+    number = tell() if law.max() < total else 0.0
     picked = cumulative.searchsorted(min(number * total, np.nextafter(total, 0)), "right")
     return Verdict(torch.tensor([accepted]), torch.tensor([int(picked)]))
-
-
-def numbers_of(rng: Rng) -> Numbers | None:
-    """Returns what draws one number at a time, if `rng` tells its numbers and there is one row with room."""
-    tell = getattr(rng, "numbers", None)
-    if tell is None or tell(0) is None:
-        return None
-    return lambda: float(tell(1))
 
 
 def chances_of(p: np.ndarray, q: np.ndarray, tokens: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ happens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -121,6 +121,11 @@ class BlockRng:
         """
         tell = getattr(self._rng, "numbers", None)
         return tell(count) if tell and len(self._rooms) == 1 and count <= self._least_room else None
+
+    @property
+    def number(self) -> Callable[[], float] | None:
+        """Tells the next number that a decision in a single row is made by; None as for `numbers`."""
+        return getattr(self._rng, "number", None) if self.numbers(0) is not None else None
 
     def _place(
         self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None

@@ -1,6 +1,6 @@
 """Lean chance: what `SeededRng` draws with the same seed, in NumPy, which starts its operations sooner.
 
-It can also tell beforehand which numbers will decide the next picks. So a compiled draft step can make them.
+It can also tell beforehand which numbers will decide the next picks, so that a model can make them.
 `rng.py` is the one to read; a test holds the two to each other, draw by draw.
 """
 
@@ -12,9 +12,20 @@ from torch import Tensor
 
 from minispec.decoding.rng import SeededRng
 
+AHEAD = 256  # so many numbers are drawn at once
+
 
 class LeanRng(SeededRng):
     """A `SeededRng` that makes the same draws with the same seed, in fewer operations."""
+
+    def __init__(self, seed: int) -> None:
+        """Starts a stream of its own.
+
+        Args:
+            seed: as for `SeededRng`.
+        """
+        super().__init__(seed)
+        self._stream, self._next = torch.empty(0, dtype=torch.float64), 0
 
     def bernoulli(
         self,
@@ -62,14 +73,26 @@ class LeanRng(SeededRng):
 
     def numbers(self, count: int) -> Tensor:
         """Returns what the next picks of one row will be decided by: [count] float64 in [0, 1)."""
-        return torch.rand(count, generator=self._generator, dtype=torch.float64)
+        if self._next + count > len(self._stream):
+            more = torch.rand(max(AHEAD, count), generator=self._generator, dtype=torch.float64)
+            self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
+        first, self._next = self._next, self._next + count
+        return self._stream[first : self._next]
+
+    def number(self) -> float:
+        """Returns the next one of them."""
+        return float(self.numbers(1))
 
     def _numbers(self, wanted: np.ndarray) -> np.ndarray:
         """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""
         count = int(np.count_nonzero(wanted))
-        drawn = torch.rand(count, generator=self._generator, dtype=torch.float64).numpy()
+        drawn = self.numbers(count).numpy()
         if count == wanted.size:
             return drawn
         uniform = np.zeros(wanted.shape)
         uniform[wanted] = drawn
         return uniform
+
+    def _uniforms(self, wanted: Tensor) -> Tensor:
+        """The same as a tensor, for a parent that draws on another device: [B] -> [B] float64."""
+        return torch.from_numpy(self._numbers(wanted.cpu().numpy())).to(wanted.device)

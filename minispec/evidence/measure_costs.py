@@ -16,13 +16,13 @@ import torch
 
 from minispec.decoding.costs import Costs
 from minispec.decoding.draft import ModelDrafter
+from minispec.decoding.drawing_drafter import drawing_model
 from minispec.decoding.kit import PLAIN, Kit
 from minispec.decoding.loop import generate, speculate
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import Round, check_prompts
 from minispec.decoding.verify import Verifier
 from minispec.decoding.warp import Warp
-from minispec.lm.compiled_draft import CompiledDraft
 from minispec.lm.model import LanguageModel
 
 ALL = tuple(range(1, 18))  # values of n: those of every K up to 16
@@ -197,14 +197,15 @@ def call(
 @torch.inference_mode()
 def catch_up(draft: LanguageModel, rows: int, cached: int) -> Callable[[], object]:
     """Returns a task: the draft model reads a token whose logits nobody wants."""
-    if not isinstance(draft, CompiledDraft) or rows > 1 or cached < 1:
+    drawing = drawing_model(draft)
+    if drawing is None or rows > 1 or cached < 1:
         return call(draft, rows, cached, 1, head=False)
-    model, cache, number = draft, draft.new_cache(1), torch.zeros(1, dtype=torch.float64)
-    ids = (torch.arange(cached) % model.vocab_size)[None]
-    model.hidden(ids, cache)
+    cache, number = draft.new_cache(1), torch.zeros(1, dtype=torch.float64)
+    ids = (torch.arange(cached) % draft.vocab_size)[None]
+    draft.hidden(ids, cache)
 
     def task() -> None:
-        model.draw(ids[:, -1], cache, 0.0, number)
+        drawing.draw(ids[:, -1], cache, 0.0, number)
         cache.truncate([cached])
 
     return task

@@ -40,7 +40,7 @@ def find_compiler() -> str:
         if found:
             return found
     raise ValueError(
-        "the compiled path needs a C++ compiler and found none; install g++ or clang, or use the lean path"
+        "this path needs a C++ compiler and found none; install g++ or clang, or use the lean path"
     )
 
 

@@ -10,12 +10,14 @@ from minispec.lm.compiled import CompiledGPT
 from minispec.lm.compiled_draft import CompiledDraft
 from minispec.lm.lean import LeanGPT
 from minispec.lm.model import GPT, LanguageModel
+from minispec.lm.native import NativeGPT
 
 # How a target and how a draft are made: a draft reads one token at a time.
 WAYS: dict[str, tuple[Callable[[GPT], LanguageModel], Callable[[GPT], LanguageModel]]] = {
     "readable": (lambda model: model, lambda model: model),
     "lean": (LeanGPT, LeanGPT),
     "compiled": (CompiledGPT, CompiledDraft),
+    "native": (NativeGPT, NativeGPT),
 }
 PATHS = tuple(WAYS)
 
@@ -36,14 +38,14 @@ class Models:
 
 
 def on_path(pair: Pair, path: str) -> Models:
-    """Returns a pair's models as a path computes them; the first time, `compiled` takes a minute or two.
+    """Returns a pair's models as a path computes them; the first time, `compiled` and `native` are built.
 
     Args:
         pair: the models.
-        path: `readable`, `lean` or `compiled`.
+        path: one of `PATHS`.
 
     Raises:
-        ValueError: if the path is unknown, or cannot be had here (see `CompiledGPT`).
+        ValueError: if the path is unknown, or cannot be had here (see `CompiledGPT`, `NativeGPT`).
     """
     if path not in WAYS:
         raise ValueError(f"there is no path {path!r}; choose {', '.join(PATHS)}")

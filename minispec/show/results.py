@@ -196,7 +196,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
     ("Where it loses", "widths", _losses),
     ("Predicted before it was measured", "prediction", _predictions),
     ("Beside transformers", "transformers", _peers),
-    ("Readable, lean, compiled", "paths", _paths),
+    ("Readable, lean, compiled, native", "paths", _paths),
     ("The target alone", "target-only", _target_only),
     (
         "Temperature",

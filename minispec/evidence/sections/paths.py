@@ -1,4 +1,4 @@
-"""Paths: speculative decoding by the readable code, the lean, and the compiled, at the same K, in turns."""
+"""Paths: speculative decoding on every path, at the same K, in turns."""
 
 from __future__ import annotations
 

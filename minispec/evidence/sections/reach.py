@@ -8,6 +8,7 @@ from typing import Any
 
 from minispec.evidence.sections.section import Found
 
+MACHINE_CODE = ("compiled", "native")  # the paths that need a compiler
 LARGE = 24e6  # parameters, from which a target-only loop should be bound by reading weights
 
 
@@ -46,13 +47,14 @@ def speed_up(verifier: str) -> Callable[[Mapping[str, Found]], float]:
 
 
 def compiled(verifier: str) -> Callable[[Mapping[str, Found]], float]:
-    """Returns what finds how much faster the compiled path speculates than the readable one."""
+    """Returns what finds how much faster machine code speculates than the readable path, at its best."""
 
     def find(found: Mapping[str, Found]) -> float:
-        for row in found["paths"]["rows"]:
-            if row["path"] == "compiled" and row["verifier"] == verifier:
-                return row["over_readable"]
-        raise KeyError("compiled")
+        rows = [row for row in found["paths"]["rows"] if row["verifier"] == verifier]
+        gains = [row["over_readable"] for row in rows if row["path"] in MACHINE_CODE]
+        if not gains:
+            raise KeyError("no machine code")
+        return max(gains)
 
     return find
 
@@ -97,7 +99,13 @@ GOALS: tuple[Goal, ...] = (
         "transformers",
     ),
     *(
-        Goal(f"compiled speculative over readable speculative, {law}", compiled(v), 1.25, 1.5, "paths")
+        Goal(
+            f"compiled (or native) speculative over readable speculative, {law}",
+            compiled(v),
+            1.25,
+            1.5,
+            "paths",
+        )
         for v, law in LAWS.items()
     ),
     Goal(
@@ -131,7 +139,7 @@ def reach(pair: str, found: Mapping[str, Found], skipped: Mapping[str, str]) -> 
             try:
                 value = goal.value(found)
             except KeyError:
-                lack = found.get(goal.section, {}).get("unavailable", {}).get("compiled")
+                lack = found.get(goal.section, {}).get("unavailable", {}).get("native")
                 reason = skipped.get(goal.section) or lack or f"section {goal.section} did not measure it"
         rows.append(
             {

@@ -1,0 +1,122 @@
+"""The library behind the native path: `native.cpp`, built by the system's compiler once, and kept.
+
+Building takes some seconds. The file's name is a hash of the source, the compiler and the processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minispec.lm.build import find_compiler
+from minispec.lm.checkpoint import cache_folder
+
+SOURCE = Path(__file__).with_name("native.cpp")
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
+PATIENCE = 300  # seconds for the compiler
+NAMES = {torch.float32: "f32", torch.float64: "f64"}
+INT, REAL, PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+# The arguments of each function in `native.cpp`; tensors are handed over as addresses.
+ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "new": (PLACE, (PLACE, REAL, PLACE)),
+    "free": (None, (PLACE,)),
+    "cache": (INT, (PLACE,)),
+    "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "draft": (None, (PLACE, INT, INT, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
+}
+
+
+@dataclass(frozen=True)
+class Native:
+    """The functions of `native.cpp` for one type of numbers; they are named and explained there."""
+
+    new: Callable[..., int]
+    free: Callable[..., None]
+    cache: Callable[..., int]
+    hidden: Callable[..., int]
+    logits: Callable[..., int]
+    draft: Callable[..., None]
+
+
+def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
+    """Loads the library, and builds it first if it is not there or is damaged.
+
+    Args:
+        dtype: float32 or float64.
+        folder: where it is kept; by default `native` in the cache folder.
+
+    Raises:
+        ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
+    """
+    compiler = find_compiler()
+    path = (folder or cache_folder() / "native") / f"{key_of(compiler)}.so"
+    if not is_whole(path):
+        build_library(compiler, path)
+    library = ctypes.CDLL(str(path))
+    found = {}
+    for name, (result, arguments) in ARGUMENTS.items():
+        found[name] = library[f"{name}_{NAMES[dtype]}"]
+        found[name].restype, found[name].argtypes = result, arguments
+    return Native(**found)
+
+
+def build_library(compiler: str, path: Path) -> None:
+    """Compiles `native.cpp`; the file appears when it is complete.
+
+    Args:
+        compiler: its path.
+        path: of the library.
+
+    Raises:
+        ValueError: if the folder cannot be written, or the build fails.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-") as folder:
+            made = Path(folder) / path.name
+            command = [compiler, *FLAGS, "-o", str(made), str(SOURCE)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+            if done.returncode:
+                raise OSError((done.stderr.strip() or "the compiler failed").splitlines()[0])
+            mark = Path(folder) / "mark"
+            mark.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+            os.replace(made, path)
+            os.replace(mark, path.with_suffix(".sha256"))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ValueError(
+            f"the native path could not be built ({str(error)[:200]}); use the lean path"
+        ) from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a library is there with the bytes that were written: half of one would end the process."""
+    mark = path.with_suffix(".sha256")
+    if not (path.is_file() and mark.is_file()):
+        return False
+    return mark.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def key_of(compiler: str) -> str:
+    """Returns a hash of all that decides what is built."""
+    about = (FLAGS, compiler, platform.machine(), processor_flags())
+    return hashlib.sha256(SOURCE.read_bytes() + repr(about).encode()).hexdigest()[:24]
+
+
+def processor_flags() -> str:
+    """Returns what the processor can do, as the system tells it; "" where it does not."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")

@@ -1,0 +1,247 @@
+"""The native path: equal to the readable model in both types, lossless, and clear about what it lacks."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+from native_models import native
+
+from minispec import load_pair
+from minispec.decoding.kit import KITS
+from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
+from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
+from minispec.evidence.sampling import Experiment
+from minispec.lm import build, native_library
+from minispec.lm.lean import LeanGPT
+from minispec.lm.native import NativeGPT
+
+KIT = KITS["native"]
+FALSE_ALARM = 1e-6
+CLOSE = {torch.float64: 1e-11, torch.float32: 1e-4}
+SIZES = {
+    "grouped": {},
+    "multi-head, tied": {"kv_heads": 4, "tied": True, "layers": 1},
+    "one head": {"heads": 1, "kv_heads": 1},
+    "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41, "max_length": 43},
+    "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+}
+needs_compiler = pytest.mark.skipif(
+    not any(shutil.which(name) for name in build.COMPILERS), reason="there is no C++ compiler here"
+)
+
+
+def block(model, rows, length, seed=0):
+    return torch.randint(model.vocab_size, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def assert_same_logits(model, ours):
+    """Whole texts, then ragged rows through the cache at widths 1 to 20, where one row's room ends."""
+    mine, theirs = ours.new_cache(3), model.new_cache(3)
+    for width, lengths in (
+        (17, [17, 4, 9]),
+        (1, [18, 5, 10]),
+        (6, [24, 7, 16]),
+        (7, [31, 9, 20]),
+        (20, None),
+    ):
+        tokens = block(model, 3, width, seed=width)
+        room = model.max_length - torch.tensor(mine.row_lengths)[:, None]
+        real = torch.arange(width) < room  # what lies past a row's end means nothing
+        found, wanted = ours(tokens, mine), model(tokens, theirs)
+        assert found.dtype == model.dtype and mine.row_lengths == theirs.row_lengths
+        torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=CLOSE[model.dtype])
+        if lengths:
+            mine.truncate(lengths), theirs.truncate(lengths)
+    assert not real.all() and mine.row_lengths == (model.max_length, 29, 40)
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+def test_logits_equal_the_readable_models(sizes, dtype):
+    """In many shapes, level and ragged, to the last slot of the context; hidden and head give the same."""
+    with torch.inference_mode():
+        model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=dtype)
+        ours = native(model)
+        assert_same_logits(model, ours)
+        text = block(model, 2, 9)
+        torch.testing.assert_close(ours.head(ours.hidden(text)), ours(text), rtol=0, atol=CLOSE[dtype])
+
+
+@needs_compiler
+@pytest.mark.parametrize("less", ["-mno-avx512f", "-mno-avx"])
+def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkeypatch):
+    """The same source for 32 and for 16 bytes at once, where this processor has been told to be older."""
+    if native_library.platform.machine() != "x86_64":
+        pytest.skip("these switches are for x86")
+    monkeypatch.setattr(native_library, "FLAGS", (*native_library.FLAGS, less))
+    for dtype in CLOSE:
+        with torch.inference_mode():
+            model = tiny.gpt(tiny.config(**SIZES["odd numbers"]), seed=3, dtype=dtype)
+            assert_same_logits(model, NativeGPT(model, tmp_path))
+
+
+@needs_compiler
+def test_the_shipped_pair_on_its_own_prompts():
+    """Float32 logits of both models differ by rounding only, and an extreme logit does no harm."""
+    pair = load_pair("stories")
+    text = torch.tensor(pair.info["prompts"][:4])
+    with torch.inference_mode():
+        for model in (pair.target, pair.draft):
+            torch.testing.assert_close(native(model)(text), model(text), rtol=0, atol=1e-4)
+        pair.target.layers[0].self_attn.q_proj.weight.mul_(1000)  # all attention on one slot
+        torch.testing.assert_close(native(pair.target)(text), pair.target(text), rtol=0, atol=1e-2)
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", list(gpt_cases(seed=0, longer=0)), ids=lambda case: case.name)
+@pytest.mark.parametrize("rule", ["greedy", "rejection"])
+def test_it_is_lossless_branch_by_branch(case, rule):
+    """Every branch of the loop in float64, against the readable target's exact law."""
+    warp = KIT.warp(0.0) if rule == "greedy" else KIT.warp(**vars(case.warp))
+    plain = replace(case, warp=warp)
+    ours = replace(plain, target=native(case.target), draft=native(case.draft), verifier=KIT.rules[rule])
+    exact = exact_laws(plain)
+    for walked in (speculative_laws(ours).laws, target_only_laws(ours)):
+        errors = [largest_error(one, law) for one, law in zip(walked, exact, strict=True)]
+        assert max(errors) <= LARGEST_ERROR
+
+
+def small_pair(dtype=torch.float32):
+    """Returns a target and a smaller draft with a vocabulary of three tokens."""
+    sizes = {"vocab_size": 3, "max_length": 24}
+    less = {"layers": 1, "width": 8, "heads": 2, "kv_heads": 1, "ffn": 8}
+    return tiny.gpt(tiny.config(**sizes), 0, dtype), tiny.gpt(tiny.config(**sizes, **less), 1, dtype)
+
+
+@needs_compiler
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_a_draft_draws_from_the_law_that_it_reports(temperature):
+    """2,000 numbers from 0 to 1: each picks the first id whose cumulative sum exceeds it; laws as warped."""
+    _, model = small_pair()
+    draft, text, warp = native(model), torch.tensor([[0, 2, 1]]), KIT.warp(temperature)
+    with torch.inference_mode():
+        wanted = warp(model(text))[0, -1]
+        for number in torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64).split(1):
+            cache = draft.new_cache(1)
+            draft.hidden(text[:, :2], cache)
+            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number)
+            torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
+            cumulative = law[0].double().cumsum(-1)
+            assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
+            assert cache.row_lengths == (3,)
+
+
+@needs_compiler
+def test_a_native_draft_equals_the_plain_drafters():
+    """Six steps with the same seed: the same tokens, laws and cache."""
+    _, model = small_pair(torch.float64)
+    made = []
+    for drafter in (KIT.drafter(native(model)), KITS["lean"].drafter(LeanGPT(model))):
+        drafter.start([[0, 1, 2, 2]])
+        with torch.inference_mode():
+            made.append(drafter.propose(torch.tensor([2]), 6, KIT.warp(0.8), KIT.rng(5)))
+        assert drafter.cache_lengths == (9,)
+    assert torch.equal(made[0].tokens, made[1].tokens)
+    torch.testing.assert_close(made[0].probs, made[1].probs, rtol=0, atol=1e-12)
+
+
+@needs_compiler
+def test_it_is_lossless_by_samples():
+    """20,000 texts of three tokens, one row at a time; false alarm 1e-6, its power is asserted."""
+    models = map(native, small_pair())
+    case = Case(
+        "native",
+        *models,
+        prompts=((0, 1, 2),),
+        k=2,
+        max_new_tokens=3,
+        warp=KIT.warp(1.0),
+        verifier=KIT.rules["rejection"],
+        drafter=KIT.drafter,
+        rows=1,
+    )
+    result = Experiment(case, samples=20_000, rows=1, chance=KIT.rng).check(seed=0, false_alarm=FALSE_ALARM)
+    assert result.detects < 0.07  # the least difference in total variation that is all but surely found
+    assert result.passed, result
+
+
+@needs_compiler
+def test_other_caches_strange_ids_and_a_full_context_are_refused():
+    """One line each, and the cache is as before."""
+    model = tiny.gpt(tiny.config(max_length=8))
+    ours = native(model)
+    with pytest.raises(ValueError, match="cache of its own"):
+        ours(block(model, 1, 2), model.new_cache(1))
+    cache = ours.new_cache(1)
+    ours(block(model, 1, 7), cache)
+    for strange in (-1, 11):
+        with pytest.raises(ValueError, match="a token id outside 0 to 10"):
+            ours(torch.tensor([[strange]]), cache)
+        with pytest.raises(ValueError, match="a token id outside 0 to 10"):
+            ours.draw(torch.tensor([strange]), cache, 1.0, torch.rand(1, dtype=torch.float64))
+    with pytest.raises(ValueError, match="the cache has 1 rows, the tokens 2"):
+        ours(block(model, 2, 1), cache)
+    assert cache.row_lengths == (7,) and ours.can_draw(cache, 1) and not ours.can_draw(cache, 2)
+    for tokens in (block(model, 1, 2), block(model, 1, 9)):
+        with pytest.raises(ValueError, match="the context is full"):
+            ours(tokens, cache)
+    with pytest.raises(ValueError, match="for float32 or float64 on a CPU"):
+        native(model.bfloat16())
+
+
+@needs_compiler
+def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch):
+    """Half a file is replaced; another source has another file."""
+    model, _ = small_pair()
+    NativeGPT(model, tmp_path)
+    (path,) = tmp_path.glob("*.so")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(tmp_path, damaged)
+    (damaged / path.name).write_bytes(path.read_bytes()[:1000])
+    built, real = [], native_library.build_library
+    monkeypatch.setattr(native_library, "build_library", lambda *a: (built.append(a[-1]), real(*a)))
+    NativeGPT(model, tmp_path)
+    assert built == []
+    NativeGPT(model, damaged)
+    assert built == [damaged / path.name]
+    other = tmp_path / "other.cpp"
+    other.write_text(native_library.SOURCE.read_text() + "// other\n")
+    monkeypatch.setattr(native_library, "SOURCE", other)
+    NativeGPT(model, tmp_path)
+    assert len(built) == 2 and built[1].name != path.name
+
+
+@needs_compiler
+def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch):
+    """A norm without its root: the check at the end of loading finds it."""
+    wrong = tmp_path / "wrong.cpp"
+    source = native_library.SOURCE.read_text()
+    assert "1 / std::sqrt(" in source
+    wrong.write_text(source.replace("1 / std::sqrt(", "1 / ("))
+    monkeypatch.setattr(native_library, "SOURCE", wrong)
+    with pytest.raises(ValueError, match="does not compute what the model does"):
+        NativeGPT(small_pair()[0], tmp_path)
+
+
+@needs_compiler
+def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
+    """A source that is none, a folder that cannot be; nothing is left behind."""
+    wrong = tmp_path / "wrong.cpp"
+    wrong.write_text("int main( {")
+    monkeypatch.setattr(native_library, "SOURCE", wrong)
+    with pytest.raises(ValueError, match="could not be built .*; use the lean path") as error:
+        NativeGPT(small_pair()[0], tmp_path / "kept")
+    assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())
+    with pytest.raises(ValueError, match="could not be built .*; use the lean path"):
+        NativeGPT(small_pair()[0], wrong / "kept")
+
+
+def test_without_a_compiler_there_is_one_clear_line(tmp_path, monkeypatch):
+    """No compiler on the path."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler and found none"):
+        NativeGPT(small_pair()[0], tmp_path)

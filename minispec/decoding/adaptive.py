@@ -24,6 +24,7 @@ from minispec.decoding.warp import Warp
 
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
+PACE = 4  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
 class RunningAcceptance:
@@ -117,6 +118,7 @@ class AdaptiveDrafter:
         most: int = MOST,
         acceptance: RunningAcceptance | None = None,
         retry: int = RETRY,
+        pace: int = PACE,
     ) -> None:
         """Wraps a drafter.
 
@@ -126,10 +128,13 @@ class AdaptiveDrafter:
             most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
             acceptance: counts what is accepted; by default a new count.
             retry: after how many rounds without a draft one token is drafted.
+            pace: for how many rounds a width is kept.
 
         Raises:
-            ValueError: if `most` is below 1, or the drafter has no `vocab_size`.
+            ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
         """
+        if pace < 1:
+            raise ValueError(f"a width must be kept for at least 1 round, not {pace}")
         if most < 1:
             raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
         vocab_size = getattr(drafter, "vocab_size", None)
@@ -143,6 +148,7 @@ class AdaptiveDrafter:
         self._acceptance = acceptance or RunningAcceptance(self._most)
         self._retry = retry
         self._idle = 0  # rounds since the last draft
+        self._rounds, self._pace = 0, pace
         self.width = self._choose(1)
 
     @property
@@ -174,13 +180,15 @@ class AdaptiveDrafter:
         return self._drafter.propose(pending, width, warp, rng)
 
     def commit(self, round: Round) -> None:
-        """Learns what was accepted, and chooses the width of the next round."""
+        """Learns what was accepted, and now and then chooses another width for the next rounds."""
         self._drafter.commit(round)
         live = [row for row, on in enumerate(round.live) if on]
         tested = [round.tested(row) for row in live]
         self._acceptance.see([round.accepted(row) for row in live], tested)
         self._idle = 0 if any(tested) else self._idle + 1
-        self.width = self._choose(len(live))
+        self._rounds += 1
+        if self._rounds % self._pace == 0 or self.width < 2:  # to try one token does not take four rounds
+            self.width = self._choose(len(live))
 
     def _choose(self, rows: int) -> int:
         if self._idle >= self._retry:

@@ -20,7 +20,8 @@ from torch import Tensor
 from minispec.decoding.records import Draft, Verdict
 from minispec.decoding.rng import Rng
 from minispec.decoding.verify import verify_rejection
-from minispec.decoding.warp import DAMAGED, Warp
+from minispec.decoding.warp import Warp
+from minispec.lm.model import DAMAGED
 
 TINY = np.finfo(np.float64).tiny
 Tell = Callable[[], float]  # the next number in [0, 1)
@@ -135,7 +136,7 @@ def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], tell: Tell) 
     accepted = 0
     for token in tokens:
         chance = float(p[accepted, token]) / float(q[accepted, token]) if q[accepted, token] else 1.0
-        if p[accepted, token] <= 0 or (chance < 1 and tell() >= chance):
+        if p[accepted, token] <= 0 or not (chance >= 1 or tell() < chance):
             break
         accepted += 1
     law = p[accepted].astype(np.float64)

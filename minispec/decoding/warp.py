@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-DAMAGED = "the model's logits are not finite (NaN or infinity): its weights are damaged"
+from minispec.lm.model import DAMAGED
+
 ROUNDING = 1e-9  # a set that reaches top-p up to this has reached it
 
 

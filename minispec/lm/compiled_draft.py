@@ -13,7 +13,7 @@ from torch import Tensor
 
 from minispec.lm.compiled import CLOSE, check_place, package
 from minispec.lm.lean import LeanCache, LeanGPT
-from minispec.lm.model import GPT
+from minispec.lm.model import DAMAGED, GPT
 from minispec.lm.program import Step
 
 
@@ -59,7 +59,7 @@ class CompiledDraft(LeanGPT):
             The ids [1, K], and the laws that they were drawn from [1, K, V].
 
         Raises:
-            ValueError: if the context has no room for K more tokens.
+            ValueError: if the context has no room for K more tokens, or a logit is not finite.
         """
         k, start = len(numbers), cache.row_lengths[0]
         cache.begin(k)
@@ -73,6 +73,8 @@ class CompiledDraft(LeanGPT):
             laws.append(law)
             tokens.append(token)
         cache.commit()
+        if torch.stack(laws)[..., 0].isnan().any():  # a damaged law is NaN everywhere
+            raise ValueError(DAMAGED)
         return torch.stack(tokens, 1), torch.stack(laws, 1)
 
     @torch.inference_mode()

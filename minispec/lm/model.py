@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from minispec.lm.cache import KVCache
 from minispec.lm.first_weights import draw_weights
 
+DAMAGED = "the model's logits are not finite (NaN or infinity): its weights are damaged"
+
 
 class LanguageModel(Protocol):
     """What decoding needs of a model.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minispec.lm.cache import KVCache
 from minispec.lm.lean import LeanGPT
-from minispec.lm.model import GPT
+from minispec.lm.model import DAMAGED, GPT
 from minispec.lm.native_library import NAMES, Native, load_native
 
 CLOSE = 1e-3  # logits may differ from the readable forward's by rounding
@@ -136,7 +136,8 @@ class NativeGPT:
             The ids [1, K], and the laws that they were drawn from [1, K, V].
 
         Raises:
-            ValueError: if the context has no room for K more tokens, or the token is none.
+            ValueError: if the context has no room for K more tokens, the token is none, or a logit is not
+                finite.
         """
         k, pending = len(numbers), int(token)
         if not 0 <= pending < self.vocab_size:
@@ -146,7 +147,8 @@ class NativeGPT:
         cache.extend(k)
         ids, laws = torch.empty(1, k, dtype=torch.long), torch.empty(1, k, self.vocab_size, dtype=self.dtype)
         places = numbers.data_ptr(), cache.address, laws.data_ptr(), ids.data_ptr()
-        self._native.draft(self._handle, pending, start, k, temperature, *places)
+        if not self._native.draft(self._handle, pending, start, k, temperature, *places):
+            raise ValueError(DAMAGED)
         return ids, laws
 
     @torch.inference_mode()

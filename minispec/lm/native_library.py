@@ -1,4 +1,4 @@
-"""The library behind the native path: `native.cpp`, built by the system's compiler once, and kept.
+"""The library behind the native path: `cpp/native.cpp`, built by the system's compiler once, and kept.
 
 Building takes some seconds. The file's name is a hash of the source, the compiler and the processor.
 """
@@ -21,7 +21,7 @@ import torch
 from minispec.lm.build import find_compiler
 from minispec.lm.checkpoint import cache_folder
 
-SOURCE = Path(__file__).with_name("native.cpp")
+SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 PATIENCE = 300  # seconds for the compiler
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cache": (INT, (PLACE,)),
     "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
     "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
-    "draft": (None, (PLACE, INT, INT, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
+    "draft": (INT, (PLACE, INT, INT, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
 }
 
 
@@ -46,7 +46,7 @@ class Native:
     cache: Callable[..., int]
     hidden: Callable[..., int]
     logits: Callable[..., int]
-    draft: Callable[..., None]
+    draft: Callable[..., int]
 
 
 def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
@@ -110,7 +110,10 @@ def is_whole(path: Path) -> bool:
 def key_of(compiler: str) -> str:
     """Returns a hash of all that decides what is built."""
     about = (FLAGS, compiler, platform.machine(), processor_flags())
-    return hashlib.sha256(SOURCE.read_bytes() + repr(about).encode()).hexdigest()[:24]
+    digest = hashlib.sha256(repr(about).encode())
+    for path in sorted(SOURCE.parent.iterdir()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
 
 
 def processor_flags() -> str:

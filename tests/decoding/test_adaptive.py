@@ -51,10 +51,11 @@ def test_best_width_is_the_best(alphas, t_draft):
     assert rate(best) >= max(rate(k) for k in range(len(alphas) + 1)) * (1 - 1e-12)
 
 
-def test_widths_follow_from_past_rounds_alone():
-    """Each round's width is the best for the rounds before it: recomputed from the trace, round by round."""
+@pytest.mark.parametrize("pace", [1, 4])
+def test_widths_follow_from_past_rounds_alone(pace):
+    """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
     target, draft = PAIRS["table"]
-    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP)
+    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
     trace = record(
         target,
         drafter,
@@ -69,7 +70,8 @@ def test_widths_follow_from_past_rounds_alone():
     for r in trace.rounds:
         rows = sum(r.live) if r.index else len(lengths)
         room = max(n + 30 - have for n, have, on in zip((1, 4), lengths, r.live, strict=True) if on)
-        wanted = best_width(CHEAP, known.chances(), rows)
+        if r.index % pace == 0:
+            wanted = best_width(CHEAP, known.chances(), rows)
         assert r.draft.k == min(wanted, room - 1)
         widths.add(wanted)
         live = [row for row, on in enumerate(r.live) if on]
@@ -77,7 +79,7 @@ def test_widths_follow_from_past_rounds_alone():
         lengths = [n + len(more) for n, more in zip(lengths, r.emitted, strict=True)]
         if r.finish != (None, None):
             break  # from here on fewer rows count
-    assert len(widths) > 2 and len(trace.rounds) > 5
+    assert len(widths) > (2 if pace == 1 else 1) and len(trace.rounds) > 5
 
 
 class Planned:

@@ -192,6 +192,15 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         native(model.bfloat16())
 
 
+def copied(folder, old, new):
+    """Returns a copy of the source in which something is replaced."""
+    shutil.copytree(native_library.SOURCE.parent, folder / "cpp")
+    path = folder / "cpp" / "forward.h"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    return folder / "cpp" / "native.cpp"
+
+
 @needs_compiler
 def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch):
     """Half a file is replaced; another source has another file."""
@@ -207,9 +216,7 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
     assert built == []
     NativeGPT(model, damaged)
     assert built == [damaged / path.name]
-    other = tmp_path / "other.cpp"
-    other.write_text(native_library.SOURCE.read_text() + "// other\n")
-    monkeypatch.setattr(native_library, "SOURCE", other)
+    monkeypatch.setattr(native_library, "SOURCE", copied(tmp_path, "#pragma once", "#pragma once  // other"))
     NativeGPT(model, tmp_path)
     assert len(built) == 2 and built[1].name != path.name
 
@@ -217,11 +224,7 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
 @needs_compiler
 def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch):
     """A norm without its root: the check at the end of loading finds it."""
-    wrong = tmp_path / "wrong.cpp"
-    source = native_library.SOURCE.read_text()
-    assert "1 / std::sqrt(" in source
-    wrong.write_text(source.replace("1 / std::sqrt(", "1 / ("))
-    monkeypatch.setattr(native_library, "SOURCE", wrong)
+    monkeypatch.setattr(native_library, "SOURCE", copied(tmp_path, "1 / std::sqrt(", "1 / ("))
     with pytest.raises(ValueError, match="does not compute what the model does"):
         NativeGPT(small_pair()[0], tmp_path)
 
@@ -229,8 +232,7 @@ def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch
 @needs_compiler
 def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
     """A source that is none, a folder that cannot be; nothing is left behind."""
-    wrong = tmp_path / "wrong.cpp"
-    wrong.write_text("int main( {")
+    wrong = copied(tmp_path, "#pragma once", "int main( {")
     monkeypatch.setattr(native_library, "SOURCE", wrong)
     with pytest.raises(ValueError, match="could not be built .*; use the lean path") as error:
         NativeGPT(small_pair()[0], tmp_path / "kept")

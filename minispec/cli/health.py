@@ -122,7 +122,7 @@ def compiler_advice() -> str:
         "Windows": "install the Visual Studio Build Tools, with C++",
     }
     how = by_system.get(platform.system(), "install g++ or clang++")
-    return f"{how}; only what torch.compile makes needs it, everything else works without"
+    return f"{how}; only the paths `compiled` and `native` need it, everything else works without"
 
 
 def compiles(path: str) -> str:

@@ -24,7 +24,7 @@ from minispec.decoding.warp import Warp
 
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
-PACE = 4  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 8  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
 class RunningAcceptance:
@@ -182,12 +182,13 @@ class AdaptiveDrafter:
     def commit(self, round: Round) -> None:
         """Learns what was accepted, and now and then chooses another width for the next rounds."""
         self._drafter.commit(round)
+        kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
         live = [row for row, on in enumerate(round.live) if on]
-        tested = [round.tested(row) for row in live]
-        self._acceptance.see([round.accepted(row) for row in live], tested)
+        tested = [min(kept[row] + 1, drafted[row]) for row in live]
+        self._acceptance.see([kept[row] for row in live], tested)
         self._idle = 0 if any(tested) else self._idle + 1
         self._rounds += 1
-        if self._rounds % self._pace == 0 or self.width < 2:  # to try one token does not take four rounds
+        if self._rounds % self._pace == 0 or self.width < 2:  # to try one token does not take many rounds
             self.width = self._choose(len(live))
 
     def _choose(self, rows: int) -> int:

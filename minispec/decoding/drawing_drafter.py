@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import lt
 from typing import Any, Protocol, cast
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from minispec.decoding.draft import ModelDrafter
 from minispec.decoding.records import Draft, Round
-from minispec.decoding.rng import Rng
+from minispec.decoding.rng import BlockRng, Rng
 from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel
 
@@ -20,8 +21,8 @@ class DrawingModel(Protocol):
     def can_draw(self, cache: Any, k: int) -> bool:
         """Whether `draw` can take k steps."""
 
-    def draw(self, token: Tensor, cache: Any, temperature: float, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Reads the token [1], draws the next, and so on: ids [1, K], laws [1, K, V] for numbers [K]."""
+    def draw(self, tokens: Tensor, cache: Any, temperature: float, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Reads the tokens [B], draws the next, and so on: ids [B, K], laws [B, K, V] for numbers [B, K]."""
 
 
 def drawing_model(model: LanguageModel) -> DrawingModel | None:
@@ -32,8 +33,8 @@ def drawing_model(model: LanguageModel) -> DrawingModel | None:
 class DrawingDrafter(ModelDrafter):
     """A `ModelDrafter` that lets its model draw where that can.
 
-    It can for one row, a warp that is a temperature only, and chance that tells its numbers beforehand
-    (`numbers`, see `LeanRng`). Otherwise it drafts as its parent does. It is lossless for the same reason:
+    It can for a warp that is a temperature only, and chance that tells its numbers beforehand (`numbers`, see
+    `LeanRng`). Otherwise it drafts as its parent does. It is lossless for the same reason:
     the law that it reports is the law that the model drew from.
     """
 
@@ -61,21 +62,20 @@ class DrawingDrafter(ModelDrafter):
         """
         own, drawing = self.warp or warp, self._drawing
         plain = own.top_k is None and own.top_p is None
-        numbers = getattr(rng, "numbers", None)
-        if drawing is None or not plain or numbers is None or not drawing.can_draw(self.cache, k):
+        if drawing is None or not plain or not drawing.can_draw(self.cache, k):
             return super().propose(pending, k, warp, rng)
-        drawn = numbers(0 if own.is_greedy else k)
-        if drawn is None:
+        numbers = rng.numbers(0 if own.is_greedy else k) if isinstance(rng, BlockRng) else None
+        if numbers is None:
             return super().propose(pending, k, warp, rng)
         if own.is_greedy:
-            drawn = drawn.new_zeros(k)
-        return Draft(*drawing.draw(pending, self.cache, own.temperature, drawn))
+            numbers = numbers.new_zeros(len(pending), k)
+        return Draft(*drawing.draw(pending, self.cache, own.temperature, numbers))
 
     def catch_up(self, round: Round) -> None:
         """After full acceptance, reads the last drafted token, in the same way (see `ModelDrafter`)."""
         drawing = self._drawing
         if drawing is None or not drawing.can_draw(self.cache, 1):
             super().catch_up(round)
-        elif self.cache.row_lengths[0] < round.target_cache.after[0]:
+        elif any(map(lt, self.cache.row_lengths, round.target_cache.after)):
             last = round.draft.tokens[:, -1] if round.draft.k else round.pending
-            drawing.draw(last, self.cache, 0.0, torch.zeros(1, dtype=torch.float64))  # its draw is not used
+            drawing.draw(last, self.cache, 0.0, torch.zeros(len(last), 1, dtype=torch.float64))  # not used

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from minispec.decoding.clock import Clock
+from minispec.decoding.commit import Eos, Rows, commit
 from minispec.decoding.draft import Drafter
 from minispec.decoding.lean import lean_greedy
 from minispec.decoding.prefill import device_of, prefill
-from minispec.decoding.records import CacheLengths, Draft, Finish, Round, Trace, check_prompts
+from minispec.decoding.records import CacheLengths, Draft, Round, Trace, check_prompts
 from minispec.decoding.rng import BlockRng, Rng
 from minispec.decoding.rollback import rollback
 from minispec.decoding.verify import Verifier, verify_greedy
@@ -25,64 +26,7 @@ from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel
 
 Prompts = Sequence[Sequence[int]]
-Eos = int | Sequence[int] | None
 GREEDY: tuple[Verifier, ...] = (verify_greedy, lean_greedy)  # rules that need temperature 0
-
-
-class Rows:
-    """What is committed in each row, and which rows go on.
-
-    Attributes:
-        committed: per row, the prompt and everything emitted.
-        finish: per row, why it ended, or None.
-    """
-
-    def __init__(self, prompts: Prompts, max_new_tokens: int, max_length: int, eos: Eos) -> None:
-        self.committed = [list(prompt) for prompt in prompts]
-        self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
-        self._max_length = max_length
-        self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self.finish: list[Finish | None] = [None] * len(prompts)
-        for row in range(len(prompts)):
-            self._close_if_full(row)
-
-    @property
-    def live(self) -> tuple[bool, ...]:
-        """Which rows go on."""
-        return tuple(finish is None for finish in self.finish)
-
-    @property
-    def pending(self) -> Tensor:
-        """The last committed token of each row: [B]."""
-        return torch.tensor([row[-1] for row in self.committed])
-
-    @property
-    def lengths(self) -> list[int]:
-        """How many tokens each row has."""
-        return [len(row) for row in self.committed]
-
-    def room(self, row: int) -> int:
-        """How many more tokens a row may get; 0 if it is done."""
-        if self.finish[row] is not None:
-            return 0
-        return min(self._cap[row], self._max_length) - len(self.committed[row])
-
-    def commit(self, row: int, tokens: Sequence[int]) -> tuple[int, ...]:
-        """Appends tokens up to the first end-of-sequence or the row's room; returns what was kept."""
-        kept: list[int] = []
-        for token in tokens[: self.room(row)]:
-            kept.append(token)
-            if token in self._eos:
-                self.finish[row] = "eos"
-                break
-        self.committed[row].extend(kept)
-        self._close_if_full(row)
-        return tuple(kept)
-
-    def _close_if_full(self, row: int) -> None:
-        # End-of-sequence as the very last token that fits is an end, not a cut.
-        if self.finish[row] is None and self.room(row) <= 0:
-            self.finish[row] = "context" if len(self.committed[row]) >= self._max_length else "cap"
 
 
 @torch.inference_mode()
@@ -196,7 +140,7 @@ def speculate(
         verdict = verifier(draft, probs, BlockRng(rng, start, room, device))
         clock.lap("verify")
 
-        emitted = _commit(rows, draft, verdict.accepted.tolist(), verdict.token.tolist())
+        emitted = commit(rows, draft, verdict)
         clock.lap("other")
 
         rollback(cache, rows.committed)
@@ -251,25 +195,6 @@ def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping
         "top_p": warp.top_p,
         "context": _shared_context(target, drafter, settings["k"]),
     }
-
-
-class Clock:
-    """Adds up seconds by phase."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-        self._last = perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """Counts the time since the last lap for a phase."""
-        now = perf_counter()
-        self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
-        self._last = now
-
-    def take(self) -> dict[str, float]:
-        """Returns the sums and starts afresh."""
-        taken, self._seconds = self._seconds, {}
-        return taken
 
 
 def _check(target: LanguageModel, prompts: Prompts, max_new_tokens: int) -> None:
@@ -327,13 +252,6 @@ def _draft(
         return draft
     lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(room))
     return Draft(draft.tokens.to(device), draft.probs.to(device), lengths)
-
-
-def _commit(rows: Rows, draft: Draft, accepted: list[int], token: list[int]) -> tuple[tuple[int, ...], ...]:
-    drafted = draft.tokens.tolist()
-    return tuple(
-        rows.commit(row, [*drafted[row][: accepted[row]], token[row]]) for row in range(len(accepted))
-    )
 
 
 def _lengths(drafter: Drafter | None) -> tuple[int, ...] | None:

@@ -115,17 +115,25 @@ class BlockRng:
         return self._rng.categorical(probs, rows=rows, positions=places, live=live)
 
     def numbers(self, count: int) -> Tensor | None:
-        """Hands on the numbers for the next `count` picks of a single row, [count] float64.
+        """Hands on the numbers for the next `count` picks of each row, [B, count] float64.
 
-        None if `rng` does not tell them, there are more rows, or the row's room ends before.
+        Where a row's room ends they are 0 and decide nothing. None if `rng` does not tell them.
         """
         tell = getattr(self._rng, "numbers", None)
-        return tell(count) if tell and len(self._rooms) == 1 and count <= self._least_room else None
+        if tell is None:
+            return None
+        if self._least_room >= count:
+            return tell(count * len(self._rooms)).view(len(self._rooms), count)
+        told = torch.zeros(len(self._rooms), count, dtype=torch.float64)
+        for row, room in enumerate(self._rooms):
+            told[row, :room] = tell(min(room, count))
+        return told
 
     @property
     def number(self) -> Callable[[], float] | None:
-        """Tells the next number that a decision in a single row is made by; None as for `numbers`."""
-        return getattr(self._rng, "number", None) if self.numbers(0) is not None else None
+        """Tells the next number of a single row that has room; None otherwise, or if `rng` does not."""
+        one = len(self._rooms) == 1 and self._least_room > 0
+        return getattr(self._rng, "number", None) if one else None
 
     def _place(
         self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None

@@ -33,9 +33,13 @@ def processor() -> str:
         return platform.processor() or "unknown"
 
 
-def thread_counts() -> tuple[int, ...]:
-    """Returns the numbers of threads worth comparing: one, and as many as torch was told to use."""
-    return tuple(sorted({1, torch.get_num_threads()}))
+def thread_counts(path: str | None = None) -> tuple[int, ...]:
+    """Returns the numbers of threads worth comparing: one, and as many as torch was told to use.
+
+    Args:
+        path: on which path; `native` computes in one thread.
+    """
+    return (1,) if path == "native" else tuple(sorted({1, torch.get_num_threads()}))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from minispec.decoding.kit import PLAIN, Kit
 from minispec.decoding.loop import generate, speculate
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import Round, check_prompts
+from minispec.decoding.rng import BlockRng
 from minispec.decoding.verify import Verifier
 from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel
@@ -200,7 +201,7 @@ def catch_up(draft: LanguageModel, rows: int, cached: int) -> Callable[[], objec
     drawing = drawing_model(draft)
     if drawing is None or rows > 1 or cached < 1:
         return call(draft, rows, cached, 1, head=False)
-    cache, number = draft.new_cache(1), torch.zeros(1, dtype=torch.float64)
+    cache, number = draft.new_cache(1), torch.zeros(1, 1, dtype=torch.float64)
     ids = (torch.arange(cached) % draft.vocab_size)[None]
     draft.hidden(ids, cache)
 
@@ -221,9 +222,10 @@ def draft_steps(
     ids = [token % model.vocab_size for token in range(cached + 1)]
     drafter.start([ids] * rows)
     pending = torch.tensor(ids[-1:] * rows, device=device_of(model))
+    chance = BlockRng(rng, [cached + 1] * rows, [width] * rows, pending.device)
 
     def task() -> None:
-        drafter.propose(pending, width, warp, rng).tokens[0, -1].item()
+        drafter.propose(pending, width, warp, chance).tokens[0, -1].item()
         drafter.cache.truncate([cached] * rows)
 
     return task

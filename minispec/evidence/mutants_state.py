@@ -5,7 +5,7 @@ from minispec.evidence.mutation import Mutant
 
 SEEDED = "minispec.decoding.rng:SeededRng"
 BLOCK = "minispec.decoding.rng:BlockRng._place"
-COMMIT = "minispec.decoding.loop:Rows.commit"
+COMMIT = "minispec.decoding.commit:Rows.commit"
 
 CHANCE = (
     Mutant(
@@ -108,7 +108,7 @@ ENDS = (
     Mutant(
         name="overshoot",
         title="where there is room for one token, a draft of one and its bonus are committed",
-        function="minispec.decoding.loop:Rows.room",
+        function="minispec.decoding.commit:Rows.room",
         old="return min(self._cap[row], self._max_length) - len(self.committed[row])",
         new=(
             "left = min(self._cap[row], self._max_length) - len(self.committed[row])\n"

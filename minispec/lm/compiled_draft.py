@@ -53,7 +53,7 @@ class CompiledDraft(LeanGPT):
             token: [1], the pending token.
             cache: of one row; it is extended by K tokens: the pending one and all drawn ones but the last.
             temperature: 0 puts all mass on the largest logit.
-            numbers: [K] float64 in [0, 1), what each draw is decided by.
+            numbers: [1, K] float64 in [0, 1), what each draw is decided by.
 
         Returns:
             The ids [1, K], and the laws that they were drawn from [1, K, V].
@@ -61,12 +61,12 @@ class CompiledDraft(LeanGPT):
         Raises:
             ValueError: if the context has no room for K more tokens, or a logit is not finite.
         """
-        k, start = len(numbers), cache.row_lengths[0]
+        k, start = numbers.shape[1], cache.row_lengths[0]
         cache.begin(k)
         heat, places = torch.tensor(temperature), torch.arange(start, start + k).split(1)
         keys, values = (side.unbind(0) for side in cache.both[:, :, 0].unbind(1))
         laws, tokens = [], []
-        for i, number in enumerate(numbers.split(1)):
+        for i, number in enumerate(numbers[0].split(1)):
             end = start + i + 1
             read, stored = [key[:, :end] for key in keys], [value[:, :end] for value in values]
             law, token = self._step([token, places[i], heat, number, *read, *stored])
@@ -87,7 +87,7 @@ class CompiledDraft(LeanGPT):
         text = torch.arange(3)[None] % self.vocab_size
         ours, lean = self.new_cache(1), self.new_cache(1)
         self.hidden(text[:, :2], ours)
-        _, laws = self.draw(text[:, 2], ours, 1.0, torch.full((1,), 0.5, dtype=torch.float64))
+        _, laws = self.draw(text[:, 2], ours, 1.0, torch.full((1, 1), 0.5, dtype=torch.float64))
         off = float((laws[0] - self(text, lean)[0, -1:].softmax(-1)).abs().max())
         if not off < CLOSE:
             raise ValueError(

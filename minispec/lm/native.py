@@ -118,36 +118,42 @@ class NativeGPT:
         return self._read(self._native.logits, tokens, cache, self.vocab_size)
 
     def can_draw(self, cache: KVCache, k: int) -> bool:
-        """Whether `draw` can take k steps: one row, whose context has room for them."""
-        return cache.rows == 1 and cache.row_lengths[0] + k <= self.max_length
+        """Whether `draw` can take k steps: the longest row must have room for them."""
+        return max(cache.row_lengths) + k <= self.max_length
 
     def draw(
-        self, token: Tensor, cache: KVCache, temperature: float, numbers: Tensor
+        self, tokens: Tensor, cache: KVCache, temperature: float, numbers: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Reads a token and draws the next, and so on, as often as there are numbers.
+        """Reads a token in each row and draws the next, and so on, as often as there are numbers.
 
         Args:
-            token: [1], the pending token.
-            cache: of one row; it is extended by K tokens: the pending one and all drawn ones but the last.
+            tokens: [B], the pending tokens.
+            cache: extended by K tokens a row: the pending one and all drawn ones but the last.
             temperature: 0 puts all mass on the largest logit.
-            numbers: [K] float64 in [0, 1), what each draw is decided by.
+            numbers: [B, K] float64 in [0, 1), what each draw is decided by.
 
         Returns:
-            The ids [1, K], and the laws that they were drawn from [1, K, V].
+            The ids [B, K], and the laws that they were drawn from [B, K, V].
 
         Raises:
-            ValueError: if the context has no room for K more tokens, the token is none, or a logit is not
+            ValueError: if the context has no room for K more tokens, a token is none, or a logit is not
                 finite.
         """
-        k, pending = len(numbers), int(token)
-        if not 0 <= pending < self.vocab_size:
+        (rows, k), pending = numbers.shape, tokens.tolist()
+        cache = self._usable(cache, rows)
+        if not self.can_draw(cache, k):
+            raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
+        if not all(0 <= token < self.vocab_size for token in pending):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        cache = self._usable(cache, 1)
-        start = cache.row_lengths[0]
+        array, numbers = ctypes.c_int64 * rows, numbers.contiguous()
+        ids, laws = (
+            torch.empty(rows, k, dtype=torch.long),
+            torch.empty(rows, k, self.vocab_size, dtype=self.dtype),
+        )
+        starts = array(*cache.row_lengths)
         cache.extend(k)
-        ids, laws = torch.empty(1, k, dtype=torch.long), torch.empty(1, k, self.vocab_size, dtype=self.dtype)
         places = numbers.data_ptr(), cache.address, laws.data_ptr(), ids.data_ptr()
-        if not self._native.draft(self._handle, pending, start, k, temperature, *places):
+        if not self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *places):
             raise ValueError(DAMAGED)
         return ids, laws
 
@@ -170,8 +176,6 @@ class NativeGPT:
     def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, columns: int) -> Tensor:
         rows, new = tokens.shape
         cache = self._usable(cache, rows)
-        if cache.rows != rows:
-            raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
         cache.extend(new)
         ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
@@ -186,6 +190,8 @@ class NativeGPT:
             return self.new_cache(rows)
         if not isinstance(cache, NativeCache):
             raise ValueError("a native model needs a cache of its own: take it from its new_cache")
+        if cache.rows != rows:
+            raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")
         return cache
 
 

@@ -22,7 +22,8 @@ from minispec.lm.build import find_compiler
 from minispec.lm.checkpoint import cache_folder
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
-FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
+HERE = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
+FLAGS = ("-O3", HERE, "-std=c++17", "-shared", "-fPIC")
 PATIENCE = 300  # seconds for the compiler
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
 INT, REAL, PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -33,7 +34,7 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cache": (INT, (PLACE,)),
     "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
     "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
-    "draft": (INT, (PLACE, INT, INT, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
+    "draft": (INT, (PLACE, PLACE, INT, PLACE, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
 }
 
 

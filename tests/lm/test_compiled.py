@@ -11,6 +11,7 @@ import torch
 
 from minispec import load_pair
 from minispec.decoding.kit import KITS
+from minispec.decoding.rng import BlockRng
 from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.sampling import Experiment
 from minispec.lm import build, compiled
@@ -100,7 +101,7 @@ def test_a_compiled_step_draws_from_the_law_that_it_reports(models, temperature)
         for number in torch.linspace(0, 1 - 1e-9, 2_000, dtype=torch.float64).split(1):
             cache = draft.new_cache(1)
             draft.hidden(text[:, :2], cache)
-            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number)
+            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number[None])
             torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
             cumulative = law[0].double().cumsum(-1)
             assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
@@ -115,7 +116,8 @@ def test_a_compiled_draft_equals_the_plain_drafters(models):
     for drafter in (kit.drafter(models[1]), KITS["lean"].drafter(models[1])):
         drafter.start(prompt)
         with torch.inference_mode():
-            made.append(drafter.propose(torch.tensor([2]), 4, kit.warp(0.8), kit.rng(5)))
+            rng = BlockRng(kit.rng(5), [4], [4], torch.device("cpu"))
+            made.append(drafter.propose(torch.tensor([2]), 4, kit.warp(0.8), rng))
         assert drafter.cache_lengths == (7,)
     assert torch.equal(made[0].tokens, made[1].tokens)
     torch.testing.assert_close(made[0].probs, made[1].probs, rtol=0, atol=1e-5)
@@ -199,6 +201,6 @@ def test_paths_by_name():
     """The readable path is the pair itself; unknown names are refused with a list."""
     pair = load_pair("stories")
     assert on_path(pair, "readable").target is pair.target
-    assert PATHS == ("readable", "lean", "compiled")
-    with pytest.raises(ValueError, match="readable, lean, compiled"):
+    assert PATHS == ("readable", "lean", "compiled", "native")
+    with pytest.raises(ValueError, match="readable, lean, compiled, native"):
         on_path(pair, "fast")

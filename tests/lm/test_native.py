@@ -10,12 +10,13 @@ from native_models import native
 
 from minispec import load_pair
 from minispec.decoding.kit import KITS
+from minispec.decoding.rng import BlockRng
 from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
 from minispec.evidence.sampling import Experiment
 from minispec.lm import build, native_library
 from minispec.lm.lean import LeanGPT
-from minispec.lm.native import NativeGPT
+from minispec.lm.native import NativeGPT, pack
 
 KIT = KITS["native"]
 FALSE_ALARM = 1e-6
@@ -127,7 +128,7 @@ def test_a_draft_draws_from_the_law_that_it_reports(temperature):
         for number in torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64).split(1):
             cache = draft.new_cache(1)
             draft.hidden(text[:, :2], cache)
-            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number)
+            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number[None])
             torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
             cumulative = law[0].double().cumsum(-1)
             assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
@@ -135,22 +136,49 @@ def test_a_draft_draws_from_the_law_that_it_reports(temperature):
 
 
 @needs_compiler
-def test_a_native_draft_equals_the_plain_drafters():
-    """Six steps with the same seed: the same tokens, laws and cache."""
+@pytest.mark.parametrize("prompts", [[[0, 1, 2, 2]], [[0, 1, 2, 2], [1], [2, 0]]], ids=["one", "ragged"])
+def test_a_native_draft_equals_the_plain_drafters(prompts):
+    """Six steps with the same seed: the same laws and cache, and for one row the same tokens.
+
+    Where there are more rows, the plain drafter takes a step in all of them before the next, so the numbers
+    fall to other draws. Each law must be that of the tokens before it all the same.
+    """
     _, model = small_pair(torch.float64)
-    made = []
+    made, pending = [], torch.tensor([prompt[-1] for prompt in prompts])
     for drafter in (KIT.drafter(native(model)), KITS["lean"].drafter(LeanGPT(model))):
-        drafter.start([[0, 1, 2, 2]])
+        drafter.start(prompts)
+        rng = BlockRng(KIT.rng(5), [*map(len, prompts)], [6] * len(prompts), pending.device)
         with torch.inference_mode():
-            made.append(drafter.propose(torch.tensor([2]), 6, KIT.warp(0.8), KIT.rng(5)))
-        assert drafter.cache_lengths == (9,)
-    assert torch.equal(made[0].tokens, made[1].tokens)
-    torch.testing.assert_close(made[0].probs, made[1].probs, rtol=0, atol=1e-12)
+            made.append(drafter.propose(pending, 6, KIT.warp(0.8), rng))
+        assert drafter.cache_lengths == tuple(len(prompt) + 5 for prompt in prompts)
+    ours, plain = made
+    if len(prompts) == 1:
+        assert torch.equal(ours.tokens, plain.tokens)
+        torch.testing.assert_close(ours.probs, plain.probs, rtol=0, atol=1e-12)
+    for row, prompt in enumerate(prompts):
+        with torch.inference_mode():
+            whole = model(torch.tensor([[*prompt, *ours.tokens[row]]]))[0, len(prompt) - 1 : -1]
+        torch.testing.assert_close(ours.probs[row], KIT.warp(0.8)(whole), rtol=0, atol=1e-12)
 
 
 @needs_compiler
-def test_it_is_lossless_by_samples():
-    """20,000 texts of three tokens, one row at a time; false alarm 1e-6, its power is asserted."""
+def test_damaged_logits_are_refused():
+    """A draft step raises as the warp does; it does not report a law that is none."""
+    _, model = small_pair()
+    with torch.no_grad():
+        draft = native(model)
+        model.norm.weight[0] = float("nan")
+    cache = draft.new_cache(1)
+    bad = NativeGPT.__new__(NativeGPT)
+    vars(bad).update(vars(draft), _handle=pack(draft._native, LeanGPT(model)))
+    with pytest.raises(ValueError, match="not finite"):
+        bad.draw(torch.tensor([1]), cache, 1.0, torch.rand(1, 2, dtype=torch.float64))
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [1, 256])
+def test_it_is_lossless_by_samples(rows):
+    """20,000 texts of three tokens, alone and side by side; false alarm 1e-6, its power is asserted."""
     models = map(native, small_pair())
     case = Case(
         "native",
@@ -161,9 +189,11 @@ def test_it_is_lossless_by_samples():
         warp=KIT.warp(1.0),
         verifier=KIT.rules["rejection"],
         drafter=KIT.drafter,
-        rows=1,
+        rows=rows,
     )
-    result = Experiment(case, samples=20_000, rows=1, chance=KIT.rng).check(seed=0, false_alarm=FALSE_ALARM)
+    result = Experiment(case, samples=20_000, rows=rows, chance=KIT.rng).check(
+        seed=0, false_alarm=FALSE_ALARM
+    )
     assert result.detects < 0.07  # the least difference in total variation that is all but surely found
     assert result.passed, result
 
@@ -181,7 +211,7 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         with pytest.raises(ValueError, match="a token id outside 0 to 10"):
             ours(torch.tensor([[strange]]), cache)
         with pytest.raises(ValueError, match="a token id outside 0 to 10"):
-            ours.draw(torch.tensor([strange]), cache, 1.0, torch.rand(1, dtype=torch.float64))
+            ours.draw(torch.tensor([strange]), cache, 1.0, torch.rand(1, 1, dtype=torch.float64))
     with pytest.raises(ValueError, match="the cache has 1 rows, the tokens 2"):
         ours(block(model, 2, 1), cache)
     assert cache.row_lengths == (7,) and ours.can_draw(cache, 1) and not ours.can_draw(cache, 2)

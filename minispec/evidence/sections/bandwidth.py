@@ -36,7 +36,7 @@ def _loops(bench: Bench, model: GPT, bandwidth: float) -> list[dict[str, Any]]:
             target = WAYS[path][0](model)
         except ValueError:  # another section says why it cannot be had here
             continue
-        for threads in thread_counts():
+        for threads in thread_counts(path):
             seconds = seconds_per_step(target, STEPS, threads, bench.seed)
             least = read_bytes(model) / bandwidth
             points.append(

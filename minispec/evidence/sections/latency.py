@@ -16,7 +16,7 @@ CACHED = 64
 def measure(bench: Bench) -> Found:
     """Times forwards of target and draft for n = 1 … 17, on every path and number of threads."""
     paths, lack = bench.paths()
-    tasks = [(path, threads) for path in paths for threads in thread_counts()]
+    tasks = [(path, threads) for path in paths for threads in thread_counts(path)]
     points: list[dict[str, Any]] = []
     for done, (path, threads) in enumerate(tasks):
         bench.tell(done / len(tasks), f"{path}, {threads} threads")

@@ -20,7 +20,7 @@ LAWS = (("greedy", 0.0), ("rejection", 1.0))
 def measure(bench: Bench) -> Found:
     """Decodes with every path and number of threads, in turns."""
     paths, lack = bench.paths()
-    combinations = [(path, threads) for path in paths for threads in thread_counts()]
+    combinations = [(path, threads) for path in paths for threads in thread_counts(path)]
     ways: dict[Any, Way] = {}
     for verifier, temperature in LAWS:
         for path, threads in combinations:

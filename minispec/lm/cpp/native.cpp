@@ -4,28 +4,38 @@
 
 namespace {
 
-// Takes `k` draft steps in one row: forward, law, draw. laws [k, V] and drawn [k] are the results. Returns 0 if
+// Makes logits [V] a law, and draws from it by a number.
+template <class T>
+Int draw(T* law, Int vocab, double temperature, double number) {
+    if (temperature > 0) {
+        softmax<T>(law, vocab, static_cast<T>(temperature));
+        return pick(law, vocab, number);
+    }
+    const Int best = std::max_element(law, law + vocab) - law;  // the lowest id on ties
+    std::fill_n(law, vocab, T(0));
+    law[best] = 1;
+    return best;
+}
+
+// Takes `k` draft steps in each row: forward, law, draw. Row b continues its first starts[b] tokens by tokens[b],
+// and decides step i by numbers[b, i]. laws [rows, k, V] and drawn [rows, k] are the results. Returns 0 if some
 // logits cannot be made a law.
 template <class T>
-Int draft(const Model<T>& model, Int token, Int start, Int k, double temperature, const double* numbers,
-           T* cache, T* laws, Int* drawn) {
-    const Int V = model.s.vocab;
-    Desk<T> desk(model.s, 1, 1);
-    Room<T> law = room<T>(padded<T>(V));
-    for (Int i = 0; i < k; ++i, ++start, laws += V) {
-        read(model, desk, &token, 1, 1, &start, cache);
-        logits(model, desk.normed.get(), desk.D, 1, law.get());
-        if (!sound(law.get(), V)) return 0;
-        if (temperature > 0) {
-            softmax<T>(law.get(), V, static_cast<T>(temperature));
-            token = pick(law.get(), V, numbers[i]);
-        } else {
-            token = std::max_element(law.get(), law.get() + V) - law.get();  // the lowest id on ties
-            std::fill_n(law.get(), V, T(0));
-            law[token] = 1;
+Int draft(const Model<T>& model, Int* tokens, Int rows, Int* starts, Int k, double temperature,
+          const double* numbers, T* cache, T* laws, Int* drawn) {
+    const Int V = model.s.vocab, wide = padded<T>(V);
+    Desk<T> desk(model.s, rows, 1);
+    Room<T> law = room<T>(rows * wide);
+    for (Int i = 0; i < k; ++i) {
+        read(model, desk, tokens, rows, 1, starts, cache);
+        multiply(desk.normed.get(), desk.D, rows, {model.head.get(), model.s.width, V, 0}, law.get(), wide);
+        for (Int row = 0; row < rows; ++row) {
+            T* own = law.get() + row * wide;
+            if (!sound(own, V)) return 0;
+            tokens[row] = drawn[row * k + i] = draw(own, V, temperature, numbers[row * k + i]);
+            std::copy_n(own, V, laws + (row * k + i) * V);
+            ++starts[row];
         }
-        std::copy_n(law.get(), V, laws);
-        drawn[i] = token;
     }
     return 1;
 }
@@ -97,9 +107,10 @@ Int cache_of(const Sizes& s) {
     extern "C" Int logits_##NAME(Model<T>* m, Int* tokens, Int rows, Int n, Int* starts, T* cache, T* to) {  \
         return logits_of(*m, tokens, rows, n, starts, cache, to);                                            \
     }                                                                                                        \
-    extern "C" Int draft_##NAME(Model<T>* m, Int token, Int start, Int k, double temperature,                \
+    extern "C" Int draft_##NAME(Model<T>* m, Int* tokens, Int rows, Int* starts, Int k, double temperature,  \
                                 double* numbers, T* cache, T* laws, Int* drawn) {                            \
-        return draft(*m, token, start, k, temperature, numbers, cache, laws, drawn);                         \
+        if (!known(*m, tokens, rows)) return 0;                                                              \
+        return draft(*m, tokens, rows, starts, k, temperature, numbers, cache, laws, drawn);                 \
     }
 
 NATIVE(float, f32)

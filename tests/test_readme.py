@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 import refresh_demo  # noqa: E402
+import refresh_speed  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROOMS = ("lm", "decoding", "evidence", "show")
@@ -48,6 +49,16 @@ def test_the_demo_prints_what_the_readme_says(demo):
     said, printed = (refresh_demo.same_but_for_times(text) for text in (refresh_demo.shown(README), demo[0]))
     assert said == printed
     assert said.count("#") == 8  # four rows, each with seconds and a speed-up: nothing else is left open
+
+
+def test_the_speed_is_that_of_the_recorded_reports():
+    """`docs/refresh_speed.py` would write what is there; another report gives other numbers."""
+    reports = refresh_speed.recorded_reports()
+    assert refresh_speed.replaced(README, refresh_speed.block(reports)) == README
+    reports[0]["settings"][0]["speedup"] += 1
+    assert refresh_speed.replaced(README, refresh_speed.block(reports)) != README
+    with pytest.raises(ValueError, match="no block"):
+        refresh_speed.replaced("# A README", "numbers")
 
 
 def test_the_picture_shows_what_the_demo_prints(demo):

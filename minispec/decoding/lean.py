@@ -12,6 +12,7 @@ each other: the same laws and draws bit for bit, and the same law of the output 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nextafter
 
 import numpy as np
 import torch
@@ -141,13 +142,12 @@ def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], tell: Tell) 
         accepted += 1
     law = p[accepted].astype(np.float64)
     if accepted < len(tokens):
-        short = np.maximum(law - q[accepted], 0)
-        mass = short.sum()
-        law = short / mass if mass > 0 else law
+        short = np.maximum(law - q[accepted], 0)  # to draw from it, its sum need not be 1
+        law = short if short.any() else law
     cumulative = law.cumsum()
-    total = cumulative[-1]
+    total = float(cumulative[-1])
     number = tell() if law.max() < total else 0.0
-    picked = cumulative.searchsorted(min(number * total, np.nextafter(total, 0)), "right")
+    picked = cumulative.searchsorted(min(number * total, nextafter(total, 0.0)), "right")
     return Verdict(torch.tensor([accepted]), torch.tensor([int(picked)]))
 
 

@@ -7,7 +7,6 @@ stays plain for ever. `speculate` yields the same law in fewer target calls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -165,7 +164,7 @@ def speculate(
         if active is not None:
             active.commit(done)  # catches up after full acceptance, and rolls back: part of drafting
         clock.lap("draft")
-        yield replace(done, draft_cache=_drafted(draft_before, draft_verified, active), seconds=clock.take())
+        yield done.completed(_drafted(draft_before, draft_verified, active), clock.take())
         index += 1
 
 

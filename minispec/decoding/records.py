@@ -118,6 +118,17 @@ class Round:
     draft_cache: CacheLengths | None
     seconds: Mapping[str, float]
 
+    def completed(self, draft_cache: CacheLengths | None, seconds: Mapping[str, float]) -> Round:
+        """Returns the same round with what is known only when its drafter has caught up.
+
+        Args:
+            draft_cache: see above.
+            seconds: see above.
+        """
+        whole = object.__new__(Round)  # `dataclasses.replace` would take as long as a draft step
+        whole.__dict__.update(self.__dict__, draft_cache=draft_cache, seconds=seconds)
+        return whole
+
     def drafted(self, row: int) -> int:
         """How many tokens were proposed for a row."""
         return int(self.draft.lengths[row])

@@ -3,7 +3,7 @@
 The drafter counts how often each drafted place was accepted in past rounds. With measured costs that gives
 the tokens per second of every K, and the next round takes the best.
 
-Why it is lossless. The width of a round is chosen when the last round ends, before anything of the round is
+Why it is lossless. The width of a round is chosen when an earlier round ends, before anything of it is
 drawn. Whatever the width is, the round then is an ordinary one: its tokens have the target's law given the
 text so far. A width may depend on the past in any way. It must not depend on what is drawn in its own round:
 to draw tokens, look at them, and drop the unlikely one changes the law of those that are kept.

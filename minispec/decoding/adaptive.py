@@ -24,6 +24,7 @@ from minispec.decoding.warp import Warp
 
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
+HUGE = 1e100  # beyond this, counts are scaled back
 PACE = 8  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
@@ -51,6 +52,8 @@ class RunningAcceptance:
         self._prior, self._weight, self._memory = prior, weight, memory
         self._accepted = [0.0] * places
         self._tested = [0.0] * places
+        # A round counts more than the one before it: that takes less time than to make all others count less.
+        self._unit = 1.0
 
     def see(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
         """Takes a round.
@@ -61,18 +64,23 @@ class RunningAcceptance:
         """
         if not any(tested):
             return  # nothing was drafted: what is known stays as it is
-        self._accepted = [n * self._memory for n in self._accepted]
-        self._tested = [n * self._memory for n in self._tested]
+        self._unit /= self._memory
         for kept, looked_at in zip(accepted, tested, strict=True):
             for place in range(min(looked_at, len(self._tested))):
-                self._tested[place] += 1
-                self._accepted[place] += place < kept
+                self._tested[place] += self._unit
+                if place < kept:
+                    self._accepted[place] += self._unit
+        if self._unit > HUGE:
+            self._accepted = [n / self._unit for n in self._accepted]
+            self._tested = [n / self._unit for n in self._tested]
+            self._unit = 1.0
 
     def chances(self) -> list[float]:
         """Returns α_j for each place."""
-        shared = (sum(self._accepted) + self._weight * self._prior) / (sum(self._tested) + self._weight)
+        weight = self._weight * self._unit
+        shared = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
         return [
-            (kept + self._weight * shared) / (tests + self._weight)
+            (kept + weight * shared) / (tests + weight)
             for kept, tests in zip(self._accepted, self._tested, strict=True)
         ]
 

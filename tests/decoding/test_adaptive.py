@@ -250,6 +250,17 @@ def test_running_acceptance_by_hand():
     assert known.chances() == before
 
 
+def test_a_long_run_counts_as_before():
+    """2,000 rounds at memory 1/2, whose weights would leave what a float can hold: the last ones decide."""
+    known, recent = (RunningAcceptance(3, prior=0.5, weight=2, memory=0.5) for _ in range(2))
+    rounds = [([i % 3], [i % 3 + 1]) for i in range(2_000)]
+    for accepted, tested in rounds:
+        known.see(accepted, tested)
+    for accepted, tested in rounds[-100:]:
+        recent.see(accepted, tested)
+    assert known.chances() == pytest.approx(recent.chances(), rel=1e-12)
+
+
 def test_what_was_learned_stays_from_run_to_run():
     """After a run with a draft that is always right, the next begins wider than a new drafter does."""
     model = table(max_length=200)

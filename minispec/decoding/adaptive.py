@@ -25,7 +25,7 @@ from minispec.decoding.warp import Warp
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
 HUGE = 1e100  # beyond this, counts are scaled back
-PACE = 8  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
 class RunningAcceptance:
@@ -35,7 +35,7 @@ class RunningAcceptance:
     accepted with the chance `prior`.
     """
 
-    def __init__(self, places: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.98) -> None:
+    def __init__(self, places: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.995) -> None:
         """Starts without any test.
 
         Args:
@@ -136,7 +136,7 @@ class AdaptiveDrafter:
             most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
             acceptance: counts what is accepted; by default a new count.
             retry: after how many rounds without a draft one token is drafted.
-            pace: for how many rounds a width is kept.
+            pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
             ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
@@ -196,7 +196,8 @@ class AdaptiveDrafter:
         self._acceptance.see([kept[row] for row in live], tested)
         self._idle = 0 if any(tested) else self._idle + 1
         self._rounds += 1
-        if self._rounds % self._pace == 0 or self.width < 2:  # to try one token does not take many rounds
+        early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
+        if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
             self.width = self._choose(len(live))
 
     def _choose(self, rows: int) -> int:

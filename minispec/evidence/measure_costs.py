@@ -7,7 +7,7 @@ bookkeeping, is what short runs of both loops take more than their forwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from statistics import fmean, median
 from time import perf_counter
 from typing import TypeVar
@@ -28,6 +28,8 @@ from minispec.lm.model import LanguageModel
 
 ALL = tuple(range(1, 18))  # values of n: those of every K up to 16
 FEW = (1, 2, 3, 5, 9, 17)
+PARTS = tuple(field.name for field in fields(Costs) if field.name != "t_target")
+RUNS = 3  # of both loops
 WARM_UP = 2  # turns that are not counted
 STREAK = 5  # runs in a turn
 
@@ -78,20 +80,77 @@ def measure_costs(
     forwards = measure_forwards(
         target, draft, prompts, warp, fitting, min(cached, context - fitting[-1]), repeats, kit
     )
-    run = {"max_new_tokens": new_tokens, "warp": warp}
-    steps = laps(generate(target, prompts, rng=kit.rng(0), **run))  # type: ignore[arg-type]
-
-    def left(k: int) -> float:
-        drafter, rng = kit.drafter(draft), kit.rng(0)
-        rounds = speculate(target, drafter, prompts, k=k, verifier=verifier, rng=rng, **run)  # type: ignore[arg-type]
-        return bookkeeping(laps(rounds), k, forwards)
-
     most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
-    narrow, wide = left(1), left(most)
+    loops = Loops(target, draft, prompts, warp, verifier, new_tokens, kit)
+    steps: list[float] = []
+    rest: dict[int, list[float]] = {1: [], most: []}
+    for _ in range(RUNS):  # in turns: what slows down one of them slows down the others
+        steps += loops.steps()
+        for k, left in rest.items():
+            left += loops.bookkeeping(k, forwards)
+    narrow, wide = (median(left) if left else 0.0 for left in (rest[1], rest[most]))
     place = max(wide - narrow, 0.0) / (most - 1) if most > 1 else 0.0
-    step = median(lap for lap, _ in steps) - forwards.t_target[1] if steps else 0.0
+    step = median(steps) - forwards.t_target[1] if steps else 0.0
     # Nothing takes less than no time; where noise says so, it is noise.
     return replace(forwards, round=max(narrow - place, 0.0), place=place, step=max(step, 0.0))
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Short runs of both loops.
+
+    Attributes:
+        target: as in `measure_costs`.
+        draft: as in `measure_costs`.
+        prompts: as in `measure_costs`.
+        warp: as in `measure_costs`.
+        verifier: as in `measure_costs`.
+        new_tokens: of each run.
+        kit: makes chance and the drafter.
+    """
+
+    target: LanguageModel
+    draft: LanguageModel
+    prompts: Prompts
+    warp: Warp
+    verifier: Verifier
+    new_tokens: int
+    kit: Kit
+
+    def steps(self) -> list[float]:
+        """Returns the seconds of each step of the target alone, but for the first."""
+        run = generate(
+            self.target,
+            self.prompts,
+            max_new_tokens=self.new_tokens,
+            warp=self.warp,
+            rng=self.kit.rng(0),
+        )
+        return [lap for lap, _ in laps(run)]
+
+    def bookkeeping(self, k: int, forwards: Costs) -> list[float]:
+        """Returns what each round that drafts K tokens takes beside its forwards."""
+        rounds = speculate(
+            self.target,
+            self.kit.drafter(self.draft),
+            self.prompts,
+            k=k,
+            verifier=self.verifier,
+            max_new_tokens=self.new_tokens,
+            warp=self.warp,
+            rng=self.kit.rng(0),
+        )
+        return bookkeeping(laps(rounds), k, forwards)
+
+
+def middle(found: Sequence[Costs]) -> Costs:
+    """Returns the median of several measurements, part by part.
+
+    Args:
+        found: of the same setting, with the same values of n.
+    """
+    one = {name: median(getattr(costs, name) for costs in found) for name in PARTS}
+    return Costs(t_target={n: median(costs.t_target[n] for costs in found) for n in found[0].t_target}, **one)
 
 
 def measure_forwards(
@@ -243,11 +302,11 @@ def laps(items: Iterable[T]) -> list[tuple[float, T]]:
     return list(timed())[1:]
 
 
-def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> float:
-    """Returns the median of what rounds that draft K tokens take beside their forwards; 0 without any."""
+def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> list[float]:
+    """Returns what each round that drafts K tokens takes beside its forwards."""
     left = []
     for seconds, r in rounds:
         if r.draft.k == k:
             full = any(r.accepted(row) == k for row, live in enumerate(r.live) if live)
             left.append(seconds - forwards.of_round(k, float(full)))
-    return median(left) if left else 0.0
+    return left

@@ -1,11 +1,13 @@
 """Measuring costs: all parts are there, and nothing is assumed about how fast this machine is."""
 
+from dataclasses import replace
+
 import pytest
 from tiny import PAIRS, table_pair
 
 from minispec import Warp, verify_greedy, verify_rejection
 from minispec.decoding.costs import Costs
-from minispec.evidence.measure_costs import FEW, bookkeeping, laps, measure_costs, rising
+from minispec.evidence.measure_costs import FEW, bookkeeping, laps, measure_costs, middle, rising
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -39,7 +41,7 @@ def test_a_context_that_holds_two_tokens():
 
 
 def test_bookkeeping_is_what_is_left():
-    """Rounds of K = 2 have forwards of 5 s, 6 s where the draft catches up: the median of the rest."""
+    """Rounds of K = 2 have forwards of 5 s, 6 s where the draft catches up."""
 
     class Played:
         live = (True,)
@@ -52,8 +54,8 @@ def test_bookkeeping_is_what_is_left():
 
     forwards = Costs(t_draft=1.0, t_target={1: 1.0, 3: 3.0}, catch_up=1.0)
     rounds = [(9.0, Played(2, 1)), (9.0, Played(2, 2)), (7.0, Played(2, 0)), (99.0, Played(1, 0))]
-    assert bookkeeping(rounds, 2, forwards) == 3.0  # 4, 3 and 2 are left
-    assert bookkeeping(rounds, 3, forwards) == 0.0
+    assert bookkeeping(rounds, 2, forwards) == [4.0, 3.0, 2.0]
+    assert bookkeeping(rounds, 3, forwards) == []
 
 
 def test_rising_numbers():
@@ -62,6 +64,14 @@ def test_rising_numbers():
     assert rising([1.0, 3.0, 2.0, 2.5]) == [1.0, 2.5, 2.5, 2.5]
     assert rising([4.0, 3.0, 2.0]) == [3.0] * 3
     assert rising([3.0, 4.0, 1.0]) == pytest.approx([8 / 3] * 3)
+
+
+def test_the_middle_of_three_measurements_forgets_a_slow_moment():
+    """One forward, one draft step and one loop were slow, each in another measurement."""
+    usual = Costs(0.1, {1: 1.0, 5: 1.5}, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    slow = [replace(usual, t_draft=9.0), replace(usual, t_target={1: 1.0, 5: 9.0}), replace(usual, round=9.0)]
+    assert middle(slow) == usual
+    assert middle([usual, replace(usual, step=8.0), replace(usual, step=2.0)]).step == 2.0
 
 
 def test_the_first_lap_is_left_out():

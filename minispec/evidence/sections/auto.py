@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minispec.decoding.adaptive import MOST, AdaptiveDrafter
-from minispec.evidence.sections.prediction import costs_of
+from minispec.evidence.sections.asked import Asked, measure_all
 from minispec.evidence.sections.section import Bench, Found, points_of
 from minispec.evidence.sections.widths import LAWS
 from minispec.evidence.turns import Way, quartiles, round_robin
@@ -44,7 +44,8 @@ def measure(bench: Bench) -> Found:
 
 def automatic(bench: Bench, fixed: Way) -> Way:
     """Returns the same way of decoding with a K that chooses itself; it keeps what it learns."""
-    costs = costs_of(bench, fixed.verifier, fixed.temperature)[1]
+    asked = Asked(fixed.verifier, fixed.temperature > 0)
+    costs = measure_all(bench, [asked])[asked][1]
     draft = bench.models(bench.found["target-only"]["speculative"]["path"]).draft
     drafter = AdaptiveDrafter(fixed.kit.drafter(draft), costs)
     return replace(fixed, k=min(MOST, costs.most), drafter=lambda: drafter)

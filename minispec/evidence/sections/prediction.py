@@ -7,18 +7,17 @@ been accepted; these texts continue prompts that nothing is measured on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from math import fsum
 from typing import Any
 
 from minispec.decoding.costs import Costs
-from minispec.decoding.kit import KITS
 from minispec.decoding.warp import Warp
-from minispec.evidence.machine import using_threads
-from minispec.evidence.measure_costs import ALL, measure_costs
 from minispec.evidence.predict import Text, chances, mean_alpha, rounds, target_only_texts
 from minispec.evidence.predict_batch import batch_rounds
+from minispec.evidence.sections.asked import Asked, measure_all
 from minispec.evidence.sections.batch import K as BATCH_K
 from minispec.evidence.sections.drafts import drafts_of
 from minispec.evidence.sections.section import Bench, Found, setting_name
@@ -30,58 +29,78 @@ TEXTS = 24  # target-only texts at least, where sampling can give as many
 Predicted = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What is going to be measured, and what a prediction of it is made from.
+
+    Attributes:
+        section: that measures it.
+        name: as the measurement is called.
+        asked: the costs that it takes.
+        texts: chances of target-only texts.
+        k: K.
+        batch: whether the texts are rows of one batch.
+    """
+
+    section: str
+    name: str
+    asked: Asked
+    texts: list[Text]
+    k: int
+    batch: bool = False
+
+
 def measure(bench: Bench) -> Found:
     """Predicts the settings of all selected sections that measure speed-ups."""
-    parts: dict[str, Callable[[Bench], Iterator[Predicted]]] = {
+    parts: dict[str, Callable[[Bench], Iterator[Setting]]] = {
         "widths": _widths,
         "temperature": _temperatures,
         "drafts": _drafts,
         "batch": _batches,
     }
-    wanted = [name for name in parts if name in bench.selected]
-    settings: list[Predicted] = []
-    for done, name in enumerate(wanted):
-        for prediction in parts[name](bench):
-            bench.tell(done / len(wanted), prediction["setting"])
-            settings.append({"section": name} | prediction)
+    bench.tell(0.0, "texts of the target alone")
+    settings = [setting for name in parts if name in bench.selected for setting in parts[name](bench)]
+    costs = measure_all(bench, [setting.asked for setting in settings])
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
-        "settings": settings,
+        "settings": [
+            {"section": s.section} | predicted(s.name, costs[s.asked], s.texts, s.k, s.batch)
+            for s in settings
+        ],
     }
 
 
-def _widths(bench: Bench) -> Iterator[Predicted]:
+def _widths(bench: Bench) -> Iterator[Setting]:
     for verifier, temperature in LAWS:
         texts = texts_of(bench, temperature, None)
-        costs = costs_of(bench, verifier, temperature)
         for k in bench.plan.widths:
-            yield predicted(setting_name(verifier, temperature, k), costs, texts, k)
+            name = setting_name(verifier, temperature, k)
+            yield Setting("widths", name, Asked(verifier, temperature > 0), texts, k)
 
 
-def _temperatures(bench: Bench) -> Iterator[Predicted]:
-    # How hot a law is does not change what it costs, but an argmax is another thing than a softmax.
-    costs = {hot: costs_of(bench, "rejection", float(hot)) for hot in (False, True)}
+def _temperatures(bench: Bench) -> Iterator[Setting]:
     for temperature in bench.plan.temperatures:
         texts = texts_of(bench, temperature, None)
         for k in bench.plan.few_widths:
             name = setting_name("rejection", temperature, k)
-            yield predicted(name, costs[temperature > 0], texts, k)
+            yield Setting("temperature", name, Asked("rejection", temperature > 0), texts, k)
 
 
-def _drafts(bench: Bench) -> Iterator[Predicted]:
+def _drafts(bench: Bench) -> Iterator[Setting]:
     for name, draft in drafts_of(bench.pair).items():
-        texts, costs = texts_of(bench, 1.0, draft), costs_of(bench, "rejection", 1.0, draft)
+        texts = texts_of(bench, 1.0, draft)
+        asked = Asked("rejection", True, None if draft is bench.pair.draft else draft)
         for k in bench.plan.few_widths:
-            yield predicted(setting_name("rejection", 1.0, k, f"draft {name}"), costs, texts, k)
+            yield Setting("drafts", setting_name("rejection", 1.0, k, f"draft {name}"), asked, texts, k)
 
 
-def _batches(bench: Bench) -> Iterator[Predicted]:
+def _batches(bench: Bench) -> Iterator[Setting]:
     texts = texts_of(bench, 1.0, None)
     for rows in bench.plan.rows:
         name = setting_name("rejection", 1.0, BATCH_K, f"{rows} rows")
-        costs = costs_of(bench, "rejection", 1.0, rows=rows, tokens=(1, 2, BATCH_K + 1))
-        yield predicted(name, costs, list(islice(cycle(texts), rows)), BATCH_K, batch=True)
+        asked = Asked("rejection", True, rows=rows, tokens=(1, 2, BATCH_K + 1))
+        yield Setting("batch", name, asked, list(islice(cycle(texts), rows)), BATCH_K, batch=True)
 
 
 def predicted(
@@ -119,33 +138,3 @@ def texts_of(bench: Bench, temperature: float, draft: GPT | None) -> list[Text]:
     rows = [prompt for prompt in prompts for _ in range(again)]
     texts = target_only_texts(bench.pair.target, rows, bench.plan.new_tokens, warp, bench.seed)
     return [*chances(bench.pair.target, draft or bench.pair.draft, rows, texts, warp)]
-
-
-def costs_of(
-    bench: Bench,
-    verifier: str,
-    temperature: float,
-    draft: GPT | None = None,
-    rows: int = 1,
-    tokens: tuple[int, ...] = ALL,
-) -> tuple[Costs, Costs]:
-    """Measures costs: of the target alone where it is fastest, of speculative decoding where that is."""
-    places = [bench.found["target-only"][side] for side in ("baseline", "speculative")]
-    prompts, found = list(islice(cycle(bench.prompts.learning), rows)), []
-    for place in places if places[0] != places[1] else places[:1]:
-        models, kit = bench.models(place["path"], draft), KITS[place["path"]]
-        with using_threads(place["threads"]):
-            found.append(
-                measure_costs(
-                    models.target,
-                    models.draft,
-                    prompts,
-                    warp=kit.warp(temperature),
-                    verifier=kit.rules[verifier],
-                    kit=kit,
-                    tokens=tokens,
-                    new_tokens=min(64, bench.plan.new_tokens),
-                    repeats=bench.plan.latencies,
-                )
-            )
-    return found[0], found[-1]

@@ -24,8 +24,9 @@ from minispec.decoding.warp import Warp
 
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
+MARGIN = 0.03  # another width must promise to be so much faster: less is noise
 HUGE = 1e100  # beyond this, counts are scaled back
-PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 32  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
 class RunningAcceptance:
@@ -86,24 +87,34 @@ class RunningAcceptance:
 
 
 def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
-    """Returns the K, from 0 to len(alphas), that yields the most tokens per second.
+    """Returns the K, from 0 to len(alphas), that yields the most tokens per second; of equals the smallest.
+
+    Args:
+        costs: as in `rates`.
+        alphas: as in `rates`.
+        rows: as in `rates`.
+    """
+    found = rates(costs, alphas, rows)
+    return found.index(max(found))
+
+
+def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
+    """Returns the tokens per second of every K from 0 to len(alphas).
 
     A row gains 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with a chance for each place)
-    in the seconds of a round. Of equals the smallest wins.
+    in the seconds of a round.
 
     Args:
         costs: of this machine, for a batch of `rows`.
         alphas: [places], the chance of each place to be accepted if all before it were.
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
-    best, best_rate, gained, all_kept = 0, 0.0, 0.0, 1.0
+    found, gained, all_kept = [], 0.0, 1.0
     for width in range(len(alphas) + 1):
         all_kept *= alphas[width - 1] if width else 1.0
         gained += all_kept  # the token at this place, or for width 0 the one that is always gained
-        rate = gained / costs.of_round(width, 1 - (1 - all_kept) ** rows)
-        if rate > best_rate:
-            best, best_rate = width, rate
-    return best
+        found.append(gained / costs.of_round(width, 1 - (1 - all_kept) ** rows))
+    return found
 
 
 class AdaptiveDrafter:
@@ -127,6 +138,7 @@ class AdaptiveDrafter:
         acceptance: RunningAcceptance | None = None,
         retry: int = RETRY,
         pace: int = PACE,
+        margin: float = MARGIN,
     ) -> None:
         """Wraps a drafter.
 
@@ -137,10 +149,13 @@ class AdaptiveDrafter:
             acceptance: counts what is accepted; by default a new count.
             retry: after how many rounds without a draft one token is drafted.
             pace: for how many rounds a width is kept, after the first ones.
+            margin: how much faster another width must promise to be.
 
         Raises:
-            ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
+            ValueError: if `most` or `pace` is below 1, `margin` below 0, or the drafter has no `vocab_size`.
         """
+        if margin < 0:
+            raise ValueError(f"a width cannot be left for one that is slower: the margin is {margin}")
         if pace < 1:
             raise ValueError(f"a width must be kept for at least 1 round, not {pace}")
         if most < 1:
@@ -156,8 +171,9 @@ class AdaptiveDrafter:
         self._acceptance = acceptance or RunningAcceptance(self._most)
         self._retry = retry
         self._idle = 0  # rounds since the last draft
-        self._rounds, self._pace = 0, pace
-        self.width = self._choose(1)
+        self._rounds, self._pace, self._margin = 0, pace, margin
+        self._news: list[Round] = []  # rounds to learn from
+        self.width: int = best_width(costs, self._acceptance.chances()[: self._most])
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
@@ -188,19 +204,29 @@ class AdaptiveDrafter:
         return self._drafter.propose(pending, width, warp, rng)
 
     def commit(self, round: Round) -> None:
-        """Learns what was accepted, and now and then chooses another width for the next rounds."""
+        """Notes what was accepted, and now and then chooses another width for the next rounds."""
         self._drafter.commit(round)
-        kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
-        live = [row for row, on in enumerate(round.live) if on]
-        tested = [min(kept[row] + 1, drafted[row]) for row in live]
-        self._acceptance.see([kept[row] for row in live], tested)
-        self._idle = 0 if any(tested) else self._idle + 1
+        self._news.append(round)
         self._rounds += 1
         early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
         if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
-            self.width = self._choose(len(live))
+            self._learn()
+            self.width = self._choose(sum(round.live))
+
+    def _learn(self) -> None:
+        """Takes all rounds since the last choice: at once, for that takes less time than one by one."""
+        for round in self._news:
+            kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
+            live = [row for row, on in enumerate(round.live) if on]
+            tested = [min(kept[row] + 1, drafted[row]) for row in live]
+            self._acceptance.see([kept[row] for row in live], tested)
+            self._idle = 0 if any(tested) else self._idle + 1
+        self._news.clear()
 
     def _choose(self, rows: int) -> int:
         if self._idle >= self._retry:
             return min(1, self._most)
-        return best_width(self._costs, self._acceptance.chances()[: self._most], rows)
+        found = rates(self._costs, self._acceptance.chances()[: self._most], rows)
+        best = max(found)
+        stays = self.width > 1 and found[self.width] * (1 + self._margin) >= best
+        return self.width if stays else found.index(best)

@@ -55,7 +55,7 @@ def test_best_width_is_the_best(alphas, t_draft):
 def test_widths_follow_from_past_rounds_alone(pace):
     """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
     target, draft = PAIRS["table"]
-    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
+    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace, margin=0)
     trace = record(
         target,
         drafter,
@@ -126,7 +126,8 @@ def test_a_useless_draft_is_given_up_and_tried_again():
         )
     )
     planned = Planned([1, *text], model.vocab_size)
-    drafter = AdaptiveDrafter(planned, CHEAP, retry=16)
+    learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
+    drafter = AdaptiveDrafter(planned, CHEAP, acceptance=learns, retry=16, pace=4)
     rounds = speculate(
         model,
         drafter,

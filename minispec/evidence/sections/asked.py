@@ -7,14 +7,14 @@ everything is measured once, then everything again, and the median counts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 
 from minispec.decoding.costs import Costs
 from minispec.decoding.kit import KITS
 from minispec.evidence.machine import using_threads
-from minispec.evidence.measure_costs import ALL, measure_costs, middle
-from minispec.evidence.sections.section import Bench
+from minispec.evidence.measure_costs import ALL, PARTS, measure_costs, middle
+from minispec.evidence.sections.section import Bench, Found
 from minispec.lm.model import GPT
 
 PASSES = 5  # over all that is asked for; the median needs an odd number of them
@@ -54,6 +54,33 @@ def measure_all(bench: Bench, asked: Iterable[Asked]) -> dict[Asked, tuple[Costs
             found[one].append(_measure(bench, one))
     medians = {one: [middle(side) for side in zip(*turns, strict=True)] for one, turns in found.items()}
     return {one: (sides[0], sides[-1]) for one, sides in medians.items()}
+
+
+def is_plain(asked: Asked) -> bool:
+    """Whether a setting is the pair itself, one text at a time."""
+    return asked.draft is None and asked.rows == 1 and asked.tokens == ALL
+
+
+def written(asked: Asked, costs: Costs) -> Found:
+    """Returns costs of speculative decoding as they stand in a report."""
+    return {"verifier": asked.verifier, "hot": asked.hot} | asdict(costs)
+
+
+def known(bench: Bench, verifier: str, hot: bool) -> Costs:
+    """Returns the costs that a prediction was made from; where there is none they are measured.
+
+    Args:
+        bench: what earlier sections have found.
+        verifier: `greedy` or `rejection`.
+        hot: whether the temperature is above 0.
+    """
+    for row in bench.found.get("prediction", {}).get("costs", []):
+        if (row["verifier"], row["hot"]) == (verifier, hot):
+            parts = {name: row[name] for name in PARTS}
+            # JSON writes the numbers of tokens as text.
+            return Costs(t_target={int(n): t for n, t in row["t_target"].items()}, **parts)
+    asked = Asked(verifier, hot)
+    return measure_all(bench, [asked])[asked][1]
 
 
 def _measure(bench: Bench, asked: Asked) -> list[Costs]:

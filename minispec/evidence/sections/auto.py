@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from minispec.decoding.adaptive import MOST, AdaptiveDrafter
-from minispec.evidence.sections.asked import Asked, measure_all
+from minispec.evidence.sections.asked import known
 from minispec.evidence.sections.section import Bench, Found, points_of
 from minispec.evidence.sections.widths import LAWS
 from minispec.evidence.turns import Way, quartiles, round_robin
+
+TURNS = 4  # times what the plan says: the two are so close that it takes more to tell
 
 
 def measure(bench: Bench) -> Found:
@@ -20,7 +22,7 @@ def measure(bench: Bench) -> Found:
         fixed = bench.way(k, verifier, temperature)
         runs = round_robin(
             {"fixed": fixed, "auto": automatic(bench, fixed)},
-            points_of(bench.prompts.reporting) * bench.plan.repeats,
+            points_of(bench.prompts.reporting) * bench.plan.repeats * TURNS,
             bench.seed,
             bench.plan.new_tokens,
             lambda share, what, part=part: bench.tell((part + share) / 2, what),  # type: ignore[misc]
@@ -44,8 +46,7 @@ def measure(bench: Bench) -> Found:
 
 def automatic(bench: Bench, fixed: Way) -> Way:
     """Returns the same way of decoding with a K that chooses itself; it keeps what it learns."""
-    asked = Asked(fixed.verifier, fixed.temperature > 0)
-    costs = measure_all(bench, [asked])[asked][1]
+    costs = known(bench, fixed.verifier, fixed.temperature > 0)
     draft = bench.models(bench.found["target-only"]["speculative"]["path"]).draft
     drafter = AdaptiveDrafter(fixed.kit.drafter(draft), costs)
     return replace(fixed, k=min(MOST, costs.most), drafter=lambda: drafter)

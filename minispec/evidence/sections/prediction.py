@@ -17,7 +17,7 @@ from minispec.decoding.costs import Costs
 from minispec.decoding.warp import Warp
 from minispec.evidence.predict import Text, chances, mean_alpha, rounds, target_only_texts
 from minispec.evidence.predict_batch import batch_rounds
-from minispec.evidence.sections.asked import Asked, measure_all
+from minispec.evidence.sections.asked import Asked, is_plain, measure_all, written
 from minispec.evidence.sections.batch import K as BATCH_K
 from minispec.evidence.sections.drafts import drafts_of
 from minispec.evidence.sections.section import Bench, Found, setting_name
@@ -64,6 +64,7 @@ def measure(bench: Bench) -> Found:
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
+        "costs": [written(one, sides[1]) for one, sides in costs.items() if is_plain(one)],
         "settings": [
             {"section": s.section} | predicted(s.name, costs[s.asked], s.texts, s.k, s.batch)
             for s in settings

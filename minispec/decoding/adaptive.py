@@ -24,9 +24,8 @@ from minispec.decoding.warp import Warp
 
 MOST = 16  # the largest K that is tried
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
-MARGIN = 0.03  # another width must promise to be so much faster: less is noise
 HUGE = 1e100  # beyond this, counts are scaled back
-PACE = 32  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
 
 
 class RunningAcceptance:
@@ -138,7 +137,6 @@ class AdaptiveDrafter:
         acceptance: RunningAcceptance | None = None,
         retry: int = RETRY,
         pace: int = PACE,
-        margin: float = MARGIN,
     ) -> None:
         """Wraps a drafter.
 
@@ -149,13 +147,10 @@ class AdaptiveDrafter:
             acceptance: counts what is accepted; by default a new count.
             retry: after how many rounds without a draft one token is drafted.
             pace: for how many rounds a width is kept, after the first ones.
-            margin: how much faster another width must promise to be.
 
         Raises:
-            ValueError: if `most` or `pace` is below 1, `margin` below 0, or the drafter has no `vocab_size`.
+            ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
         """
-        if margin < 0:
-            raise ValueError(f"a width cannot be left for one that is slower: the margin is {margin}")
         if pace < 1:
             raise ValueError(f"a width must be kept for at least 1 round, not {pace}")
         if most < 1:
@@ -171,7 +166,7 @@ class AdaptiveDrafter:
         self._acceptance = acceptance or RunningAcceptance(self._most)
         self._retry = retry
         self._idle = 0  # rounds since the last draft
-        self._rounds, self._pace, self._margin = 0, pace, margin
+        self._rounds, self._pace = 0, pace
         self._news: list[Round] = []  # rounds to learn from
         self.width: int = best_width(costs, self._acceptance.chances()[: self._most])
 
@@ -226,7 +221,4 @@ class AdaptiveDrafter:
     def _choose(self, rows: int) -> int:
         if self._idle >= self._retry:
             return min(1, self._most)
-        found = rates(self._costs, self._acceptance.chances()[: self._most], rows)
-        best = max(found)
-        stays = self.width > 1 and found[self.width] * (1 + self._margin) >= best
-        return self.width if stays else found.index(best)
+        return best_width(self._costs, self._acceptance.chances()[: self._most], rows)

@@ -19,9 +19,7 @@ COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 def automatic(model: LanguageModel, warp: Warp | None) -> AdaptiveDrafter:
     """Returns a drafter that picks its K, from 0 to 3, by what the last rounds accepted."""
     learns = RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6)
-    return AdaptiveDrafter(
-        ModelDrafter(model, warp), COSTS, most=3, acceptance=learns, retry=1, pace=1, margin=0
-    )
+    return AdaptiveDrafter(ModelDrafter(model, warp), COSTS, most=3, acceptance=learns, retry=1, pace=1)
 
 
 def stopping(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:

@@ -55,7 +55,7 @@ def test_best_width_is_the_best(alphas, t_draft):
 def test_widths_follow_from_past_rounds_alone(pace):
     """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
     target, draft = PAIRS["table"]
-    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace, margin=0)
+    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
     trace = record(
         target,
         drafter,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from matplotlib.ticker import MaxNLocator
+
 from minispec.show.plots import charts
 from minispec.show.plots.charts import LOSS
 from minispec.show.plots.picture import Picture
@@ -96,6 +98,7 @@ def tokens_per_second(writers: Sequence[Writer]) -> Picture:
         )
     axes.set_yticks(range(len(writers)), [writer.name for writer in writers])
     axes.set_xlim(0, writers[-1].tokens_per_second * 1.18)
+    axes.xaxis.set_major_locator(MaxNLocator(5))  # numbers of five digits need room
     charts.keys(axes, 2)
     slow, fast = writers[0], writers[-1]
     ratio = fast.tokens_per_second / slow.tokens_per_second

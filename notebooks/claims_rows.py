@@ -181,7 +181,7 @@ BUGS = (
     Mutant(
         "correction-dropped",
         "the target's token is committed only if nothing was accepted",
-        "minispec.decoding.loop:_commit",
+        "minispec.decoding.commit:commit",
         "[*drafted[row][: accepted[row]], token[row]]",
         "drafted[row][: accepted[row]] or [token[row]]",
         "a recipe that circulates",

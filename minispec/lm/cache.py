@@ -41,6 +41,7 @@ class KVCache:
         shape = (layers, rows, kv_heads, capacity, head_dim)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self._numbers = 2 * self._keys.numel()
         # Plain integers: the loop reads them after every forward, and asking a GPU would make it wait.
         self._lengths = [0] * rows
         self._new = 0
@@ -72,7 +73,7 @@ class KVCache:
     @property
     def bytes(self) -> int:
         """Memory taken, in bytes."""
-        return 2 * self._keys.numel() * self._keys.element_size()
+        return self._numbers * self._keys.element_size()
 
     def begin(self, new: int) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append `new` tokens to every row.

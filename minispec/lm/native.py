@@ -36,11 +36,7 @@ class NativeCache(KVCache):
         super().__init__(0, rows, 0, model.max_length, 0, model.dtype)
         self.room = torch.zeros(rows * model.cache_numbers, dtype=model.dtype)
         self.address = self.room.data_ptr()
-
-    @property
-    def bytes(self) -> int:
-        """Memory taken, in bytes."""
-        return self.room.numel() * self.room.element_size()
+        self._numbers = self.room.numel()
 
     def extend(self, new: int) -> None:
         """Counts n more tokens in every row; those past the context's end are not stored.

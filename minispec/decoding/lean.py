@@ -143,7 +143,7 @@ def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], tell: Tell) 
     law = p[accepted].astype(np.float64)
     if accepted < len(tokens):
         short = np.maximum(law - q[accepted], 0)  # to draw from it, its sum need not be 1
-        law = short if short.any() else law
+        law = short if short.sum() > 0 else law  # as `verify_rejection`: nothing left means p
     cumulative = law.cumsum()
     total = float(cumulative[-1])
     number = tell() if law.max() < total else 0.0

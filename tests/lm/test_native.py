@@ -137,6 +137,20 @@ def test_a_draft_draws_from_the_law_that_it_reports(temperature):
 
 
 @needs_compiler
+@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-40, 1e-6, 1e30, 1e300])
+def test_no_temperature_makes_a_law_that_is_none(dtype, temperature):
+    """Where one over it, or it, is beyond the type: the law is the warp's all the same."""
+    _, model = small_pair(dtype)
+    draft = native(model)
+    numbers = torch.full((1, 1), 0.5, dtype=torch.float64)
+    with torch.inference_mode():
+        _, laws = draft.draw(torch.tensor([1]), draft.new_cache(1), temperature, numbers)
+        wanted = KIT.warp(temperature)(model(torch.tensor([[1]])))
+    torch.testing.assert_close(laws, wanted, rtol=0, atol=1e-6)
+
+
+@needs_compiler
 @pytest.mark.parametrize("prompts", [[[0, 1, 2, 2]], [[0, 1, 2, 2], [1], [2, 0]]], ids=["one", "ragged"])
 def test_a_native_draft_equals_the_plain_drafters(prompts):
     """Six steps with the same seed: the same laws and cache, and for one row the same tokens.

@@ -32,9 +32,10 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     return nothing ? Vector{} : sum * scale;
 }
 
-// Turns `count` scores into a law, in place; what lies behind them, up to whole vectors, becomes 0.
+// Turns `count` scores into a law, in place; what lies behind them, up to whole vectors, becomes 0. They are
+// multiplied by `sharpness` first, which is above 0 and finite: 0 · ∞ would be no number.
 template <class T>
-void softmax(T* scores, Int count, T warmth) {
+void softmax(T* scores, Int count, T sharpness) {
     typedef typename Lanes<T>::Vector Vector;
     const Int lanes = Lanes<T>::count, end = padded<T>(count);
     std::fill(scores + count, scores + end, -std::numeric_limits<T>::infinity());
@@ -42,7 +43,7 @@ void softmax(T* scores, Int count, T warmth) {
     for (Int i = lanes; i < end; i += lanes) highest = larger(load(scores + i), highest);
     const T most = across<T>(highest, larger);
     for (Int i = 0; i < end; i += lanes) {
-        const Vector risen = exponential((load(scores + i) - most) * (1 / warmth));
+        const Vector risen = exponential((load(scores + i) - most) * sharpness);
         sums += risen;
         std::memcpy(scores + i, &risen, BYTES);
     }

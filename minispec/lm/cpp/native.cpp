@@ -8,7 +8,9 @@ namespace {
 template <class T>
 Int draw(T* law, Int vocab, double temperature, double number) {
     if (temperature > 0) {
-        softmax<T>(law, vocab, static_cast<T>(temperature));
+        // One over a temperature may be more, or less, than this type can hold.
+        const double least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+        softmax<T>(law, vocab, static_cast<T>(std::clamp(1 / temperature, least, most)));
         return pick(law, vocab, number);
     }
     const Int best = std::max_element(law, law + vocab) - law;  // the lowest id on ties

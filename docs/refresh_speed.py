@@ -15,7 +15,7 @@ from minispec.show.results_tables import law, span, table
 
 Report = Mapping[str, Any]
 README = Path(__file__).resolve().parents[1] / "README.md"
-HOW = """What gains most from a draft is the path whose forward over several tokens costs little more than one
+HOW = """What gains most from a draft is the path whose forward over several tokens costs least beside one
 over a single token. A speed-up is quoted over the fastest target-only that we have, the {path} one: 32-token
 prompts, 160 new tokens, end-of-sequence off, prefill on both sides, medians of interleaved turns. K is chosen
 on other prompts than it is reported on."""

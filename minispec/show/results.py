@@ -230,8 +230,8 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
         _simple(
             tables.bookkeeping,
             "What a round takes beside K draft steps (forward, warp, draw) and one target forward over "
-            "K + 1 tokens: the rule, commit, rollback, catching up, records. Nearly all of it is Python, "
-            "whose time does not depend on the path: the faster the forwards, the larger its share.",
+            "K + 1 tokens: the rule, commit, rollback, catching up, records. Nearly all of it is Python: "
+            "the faster the forwards, the larger its share.",
         ),
     ),
     ("A forward over n tokens", "latency", _simple(lambda r: "", "", "latency")),

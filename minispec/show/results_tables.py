@@ -8,6 +8,14 @@ from typing import Any
 from minispec.show.plots.charts import seconds, size
 
 Found = Mapping[str, Any]
+# Sections that measure speed-ups, and where their settings stand.
+MEASURED = {
+    "widths": "sweep",
+    "temperature": "points",
+    "drafts": "points",
+    "batch": "points",
+    "quantized": "rows",
+}
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -286,15 +294,19 @@ def losses(report: Found) -> str:
 
 def measured(report: Found) -> Iterator[tuple[str, float, float | None]]:
     """Yields every setting of every section: its name, its speed-up, and what was predicted, if anything."""
-    sections = report["sections"]
-    compared = sections.get("prediction", {}).get("compared")
-    if compared:
-        yield from ((row["setting"], row["measured"], row["predicted"]) for row in compared["rows"])
-    else:
-        for s in (*sections.get("widths", {}).get("sweep", ()), *report["settings"]):
-            yield s.get("setting") or f"{law(s)}, K = {s['k']}, reported", s["speedup"], None
-    for row in sections.get("quantized", {}).get("rows", ()):
-        yield row["setting"] + ", readable code", row["gain"], None
+    sections, told = report["sections"], set()
+    for row in (sections.get("prediction", {}).get("compared") or {}).get("rows", ()):
+        told.add(row["setting"])
+        yield row["setting"], row["measured"], row["predicted"]
+    for section, rows in MEASURED.items():
+        for row in sections.get(section, {}).get(rows, ()):
+            if section == "quantized":
+                yield row["setting"] + ", readable code", row["gain"], None
+            elif row["setting"] not in told:
+                yield row["setting"], row["speedup"] if "speedup" in row else row["gain"], None
+    for s in report["settings"]:
+        if s["setting"] not in told:
+            yield s["setting"] + ", reported", s["speedup"], None
 
 
 def percent(value: float | None) -> str:

@@ -6,8 +6,8 @@ Building takes some seconds per package, so one small pair serves all tests.
 import shutil
 
 import pytest
-import tiny
 import torch
+from drawing import assert_draws_as_reported, small_pair
 
 from minispec import load_pair
 from minispec.decoding.kit import KITS
@@ -26,15 +26,6 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def pair_of_gpts():
-    """A target and a smaller draft with a vocabulary of three tokens, in float32."""
-    sizes = {"vocab_size": 3, "max_length": 24}
-    target = tiny.gpt(tiny.config(**sizes), 0, torch.float32)
-    return target, tiny.gpt(
-        tiny.config(**sizes, layers=1, width=8, heads=2, kv_heads=1, ffn=8), 1, torch.float32
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("compiled")
@@ -42,14 +33,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(folder):
-    target, draft = pair_of_gpts()
+    target, draft = small_pair()
     return CompiledGPT(target, folder), CompiledDraft(draft, folder)
 
 
 @needs_compiler
 def test_logits_equal_the_readable_models_at_every_width(models):
     """Blocks of 1 to 17 tokens at every place of the context, its last slot among them."""
-    target, _ = pair_of_gpts()
+    target, _ = small_pair()
     text = torch.randint(3, (1, 24), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         for widths in ([1] * 24, [3, 17, 4], [2, 6, 1, 9, 5, 1], [24]):
@@ -85,7 +76,7 @@ def test_it_is_lossless_branch_by_branch(models, rule):
     kit = KITS["compiled"]
     warp = kit.warp(0.0 if rule == "greedy" else 1.0)
     case = case_of(models, warp=warp, verifier=kit.rules[rule], k=3, max_new_tokens=4, eos=(2,))
-    exact = exact_laws(case_of(pair_of_gpts(), warp=warp, max_new_tokens=4, eos=(2,)))
+    exact = exact_laws(case_of(small_pair(), warp=warp, max_new_tokens=4, eos=(2,)))
     for walked in (speculative_laws(case).laws, target_only_laws(case)):
         assert largest_error(walked[0], exact[0]) <= CLOSE
 
@@ -93,19 +84,8 @@ def test_it_is_lossless_branch_by_branch(models, rule):
 @needs_compiler
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
 def test_a_compiled_step_draws_from_the_law_that_it_reports(models, temperature):
-    """2,000 numbers from 0 to 1: each picks the first id whose cumulative sum exceeds it; laws as warped."""
-    draft, text = models[1], torch.tensor([[0, 2, 1]])
-    warp = KITS["compiled"].warp(temperature)
-    with torch.inference_mode():
-        wanted = warp(draft(text, draft.new_cache(1)))[0, -1]
-        for number in torch.linspace(0, 1 - 1e-9, 2_000, dtype=torch.float64).split(1):
-            cache = draft.new_cache(1)
-            draft.hidden(text[:, :2], cache)
-            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number[None])
-            torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
-            cumulative = law[0].double().cumsum(-1)
-            assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
-            assert cache.row_lengths == (3,)
+    """Whatever number decides, at three temperatures."""
+    assert_draws_as_reported(models[1], small_pair()[1], KITS["compiled"].warp(temperature))
 
 
 @needs_compiler
@@ -140,7 +120,7 @@ def test_packages_are_built_once_and_damaged_ones_again(folder, models, monkeypa
     built = []
     real = compiled.build_package
     monkeypatch.setattr(compiled, "build_package", lambda *a: (built.append(a[-1]), real(*a)))
-    _, draft = pair_of_gpts()
+    _, draft = small_pair()
     CompiledDraft(draft, folder)
     assert built == []
     path = next(file for file in files if file.name.endswith("-step.pt2"))
@@ -156,7 +136,7 @@ def test_packages_are_built_once_and_damaged_ones_again(folder, models, monkeypa
 @needs_compiler
 def test_a_package_that_computes_something_else_is_refused(models, folder, monkeypatch):
     """The check at the end of loading compares with the lean forward."""
-    _, draft = pair_of_gpts()
+    _, draft = small_pair()
     monkeypatch.setattr(compiled, "load_package", lambda path: lambda t: [torch.ones(1, 3), torch.zeros(1)])
     with pytest.raises(ValueError, match="does not compute what the model does"):
         CompiledDraft(draft, folder)
@@ -166,7 +146,7 @@ def test_without_a_compiler_there_is_one_clear_line(tmp_path, monkeypatch):
     """No compiler; and another type than float32."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    target, _ = pair_of_gpts()
+    target, _ = small_pair()
     with pytest.raises(ValueError, match="needs a C\\+\\+ compiler and found none"):
         CompiledGPT(target, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -181,7 +161,7 @@ def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
     (fake / "g++").write_text("#!/bin/sh\nexit 1\n")
     (fake / "g++").chmod(0o755)
     monkeypatch.setattr(build, "torch", FailingTorch())
-    target, _ = pair_of_gpts()
+    target, _ = small_pair()
     with pytest.raises(ValueError, match="could not be built .*; use the lean path") as error:
         CompiledGPT(target, tmp_path / "kept")
     assert "\n" not in str(error.value)

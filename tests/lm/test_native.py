@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
+from drawing import assert_draws_as_reported, small_pair
 from native_models import native
 
 from minispec import load_pair
@@ -111,29 +112,12 @@ def test_it_is_lossless_branch_by_branch(case, rule):
         assert max(errors) <= LARGEST_ERROR
 
 
-def small_pair(dtype=torch.float32):
-    """Returns a target and a smaller draft with a vocabulary of three tokens."""
-    sizes = {"vocab_size": 3, "max_length": 24}
-    less = {"layers": 1, "width": 8, "heads": 2, "kv_heads": 1, "ffn": 8}
-    return tiny.gpt(tiny.config(**sizes), 0, dtype), tiny.gpt(tiny.config(**sizes, **less), 1, dtype)
-
-
 @needs_compiler
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
 def test_a_draft_draws_from_the_law_that_it_reports(temperature):
-    """2,000 numbers from 0 to 1: each picks the first id whose cumulative sum exceeds it; laws as warped."""
+    """Whatever number decides, at three temperatures."""
     _, model = small_pair()
-    draft, text, warp = native(model), torch.tensor([[0, 2, 1]]), KIT.warp(temperature)
-    with torch.inference_mode():
-        wanted = warp(model(text))[0, -1]
-        for number in torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64).split(1):
-            cache = draft.new_cache(1)
-            draft.hidden(text[:, :2], cache)
-            (token,), (law,) = draft.draw(text[:, 2], cache, temperature, number[None])
-            torch.testing.assert_close(law[0], wanted, rtol=0, atol=1e-5)
-            cumulative = law[0].double().cumsum(-1)
-            assert int(token[0]) == int((cumulative <= number * cumulative[-1]).sum())
-            assert cache.row_lengths == (3,)
+    assert_draws_as_reported(native(model), model, KIT.warp(temperature))
 
 
 @needs_compiler

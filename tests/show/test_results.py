@@ -78,12 +78,16 @@ def test_a_report_without_predictions_hides_no_loss():
         for k, gain in ((1, 0.8), (2, 1.2), (8, 0.46))
     ]
     small = {"setting": "rejection, T = 1, K = 6, draft int8", "gain": 0.43}
-    found = report(widths={"sweep": sweep}, quantized={"rows": [small]})
+    batch = {"points": [{"setting": "8 rows", "gain": 0.7}]}
+    found = report(widths={"sweep": sweep}, quantized={"rows": [small]}, batch=batch)
+    found["settings"] = [{"setting": "greedy, T = 0, K = 2", "speedup": 0.9}]
     assert len(tables.sweep(found).splitlines()) == 2 + 3 and "| 0.46x (a loss) |" in tables.sweep(found)
     assert tables.losses(found).splitlines()[2:] == [
         "| rejection, T = 1, K = 6, draft int8, readable code | 0.43x |  |",
         "| greedy, T = 0, K = 8 | 0.46x |  |",
+        "| 8 rows | 0.70x |  |",
         "| greedy, T = 0, K = 1 | 0.80x |  |",
+        "| greedy, T = 0, K = 2, reported | 0.90x |  |",
     ]
     assert "Where it loses" in [title for title, needs, _ in SECTIONS if needs == "widths"]
 

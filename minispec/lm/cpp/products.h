@@ -2,8 +2,8 @@
 //
 // A small model's weights lie in a processor's caches, a larger one's in memory. To fetch them takes most of
 // the time of a forward over one token. A forward over seven tokens fetches them once as well, if each weight
-// that has come is multiplied with all seven before the next one. That is what `tile` does, and why a draft can
-// be checked in little more than the time of one token.
+// that has come is multiplied with all seven before the next one. That is what `tile` does, and why to check a
+// draft takes far less time than to write as many tokens.
 #pragma once
 
 #include "vectors.h"

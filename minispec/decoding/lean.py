@@ -11,9 +11,6 @@ each other: the same laws and draws bit for bit, and the same law of the output 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import nextafter
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,7 +22,6 @@ from minispec.decoding.warp import Warp
 from minispec.lm.model import DAMAGED
 
 TINY = np.finfo(np.float64).tiny
-Tell = Callable[[], float]  # the next number in [0, 1)
 
 
 class LeanWarp(Warp):
@@ -99,9 +95,6 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     if target_probs.device.type != "cpu":
         return verify_rejection(draft, target_probs, rng)
     p, q = target_probs.numpy(), draft.probs.numpy()
-    tell: Tell | None = getattr(rng, "number", None)
-    if len(p) == 1 and tell is not None:
-        return reject_one_row(p[0], q[0], draft.tokens[0].tolist()[: int(draft.lengths[0])], tell)
     lengths, each = draft.lengths.numpy(), np.arange(len(p))
     chances = chances_of(p, q, draft.tokens.numpy())  # [B, K]
     certain = [bool(column.all()) for column in (chances >= 1).T]
@@ -123,32 +116,6 @@ def lean_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         law = np.where(rejected[:, None] & (mass > 0), short / np.maximum(mass, TINY), law)
     kept = torch.from_numpy(accepted)
     return Verdict(kept, rng.categorical(torch.from_numpy(law), positions=kept))
-
-
-def reject_one_row(p: np.ndarray, q: np.ndarray, tokens: list[int], tell: Tell) -> Verdict:
-    """Decides for a single row, with plain numbers: the same tests in the same order, the same draws.
-
-    Args:
-        p: [K+1, V], the target's laws.
-        q: [K, V], the draft's.
-        tokens: the proposals, K or fewer.
-        tell: the next number that a decision is made by.
-    """
-    accepted = 0
-    for token in tokens:
-        chance = float(p[accepted, token]) / float(q[accepted, token]) if q[accepted, token] else 1.0
-        if p[accepted, token] <= 0 or not (chance >= 1 or tell() < chance):
-            break
-        accepted += 1
-    law = p[accepted].astype(np.float64)
-    if accepted < len(tokens):
-        short = np.maximum(law - q[accepted], 0)  # to draw from it, its sum need not be 1
-        law = short if short.sum() > 0 else law  # as `verify_rejection`: nothing left means p
-    cumulative = law.cumsum()
-    total = float(cumulative[-1])
-    number = tell() if law.max() < total else 0.0
-    picked = cumulative.searchsorted(min(number * total, nextafter(total, 0.0)), "right")
-    return Verdict(torch.tensor([accepted]), torch.tensor([int(picked)]))
 
 
 def chances_of(p: np.ndarray, q: np.ndarray, tokens: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from minispec.decoding.clock import Clock
 from minispec.decoding.commit import Eos, Rows, commit
 from minispec.decoding.draft import Drafter
 from minispec.decoding.lean import lean_greedy
+from minispec.decoding.native import native_greedy
 from minispec.decoding.prefill import device_of, prefill
 from minispec.decoding.records import CacheLengths, Draft, Round, Trace, check_prompts
 from minispec.decoding.rng import BlockRng, Rng
@@ -25,7 +26,8 @@ from minispec.decoding.warp import Warp
 from minispec.lm.model import LanguageModel
 
 Prompts = Sequence[Sequence[int]]
-GREEDY: tuple[Verifier, ...] = (verify_greedy, lean_greedy)  # rules that need temperature 0
+# Rules that need temperature 0.
+GREEDY: tuple[Verifier, ...] = (verify_greedy, lean_greedy, native_greedy)
 
 
 @torch.inference_mode()
@@ -117,8 +119,9 @@ def speculate(
         active.start(prompts)
     clock.lap("prefill")
     index = 0
+    pending = rows.pending.to(device)
     while any(rows.live):
-        live, pending = rows.live, rows.pending.to(device)
+        live = rows.live
         start, room = rows.lengths, [rows.room(row) for row in range(len(prompts))]
         before, draft_before = cache.row_lengths, _lengths(active)
         clock.lap("other")
@@ -166,6 +169,8 @@ def speculate(
         clock.lap("draft")
         yield done.completed(_drafted(draft_before, draft_verified, active), clock.take())
         index += 1
+        # A row that goes on ends in the verdict's token; one that is done may have been cut before it.
+        pending = verdict.token if all(rows.live) else rows.pending.to(device)
 
 
 def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
@@ -246,8 +251,7 @@ def _draft(
         empty = Draft.empty(len(room), target.vocab_size)
         return Draft(empty.tokens.to(device), empty.probs.to(device))
     draft = drafter.propose(pending, width, warp, rng)
-    fits = all(n <= r for n, r in zip(draft.lengths.tolist(), room, strict=True))
-    if fits and draft.tokens.device == device:
+    if draft.k <= min(room) and draft.tokens.device == device:
         return draft
     lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(room))
     return Draft(draft.tokens.to(device), draft.probs.to(device), lengths)

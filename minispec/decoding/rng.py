@@ -9,9 +9,9 @@ happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -68,6 +68,9 @@ class BlockRng:
     Drafters and verifiers count positions from the round's first new token. This one adds where that is, and
     closes rows whose room ends before. So what a row decides depends on its own text alone, and not on how
     far its neighbours have come; rows that are done decide nothing, whoever asks.
+
+    Attributes:
+        rooms: [B], how many tokens may be decided in each row.
     """
 
     def __init__(self, rng: Rng, start: Sequence[int], room: Sequence[int], device: torch.device) -> None:
@@ -79,7 +82,8 @@ class BlockRng:
             room: [B], how many more may be decided in it; 0 for a row that is done.
             device: where positions are wanted.
         """
-        self._rng, self._starts, self._rooms, self._device = rng, start, room, device
+        self._rng, self._starts, self._device = rng, start, device
+        self.rooms = room
         self._least_room = min(room)
 
     @cached_property
@@ -88,7 +92,7 @@ class BlockRng:
 
     @cached_property
     def _room(self) -> Tensor:  # [B]
-        return torch.tensor(self._rooms, device=self._device)
+        return torch.tensor(self.rooms, device=self._device)
 
     def bernoulli(
         self,
@@ -123,17 +127,23 @@ class BlockRng:
         if tell is None:
             return None
         if self._least_room >= count:
-            return tell(count * len(self._rooms)).view(len(self._rooms), count)
-        told = torch.zeros(len(self._rooms), count, dtype=torch.float64)
-        for row, room in enumerate(self._rooms):
+            return tell(count * len(self.rooms)).view(len(self.rooms), count)
+        told = torch.zeros(len(self.rooms), count, dtype=torch.float64)
+        for row, room in enumerate(self.rooms):
             told[row, :room] = tell(min(room, count))
         return told
 
-    @property
-    def number(self) -> Callable[[], float] | None:
-        """Tells the next number of a single row that has room; None otherwise, or if `rng` does not."""
-        one = len(self._rooms) == 1 and self._least_room > 0
-        return getattr(self._rng, "number", None) if one else None
+    def lend(self, count: int) -> Tensor | None:
+        """Hands on what the next `count` decisions will be made by, in their order: [count] float64.
+
+        `give_back` takes those that decided nothing. None if `rng` does not tell its numbers.
+        """
+        rng = cast(Any, self._rng)
+        return rng.numbers(count) if hasattr(rng, "give_back") else None
+
+    def give_back(self, count: int) -> None:
+        """Takes back the last `count` numbers that were lent."""
+        cast(Any, self._rng).give_back(count)
 
     def _place(
         self, rows: Tensor | None, positions: Tensor | int | None, live: Tensor | None

@@ -79,9 +79,9 @@ class LeanRng(SeededRng):
         first, self._next = self._next, self._next + count
         return self._stream[first : self._next]
 
-    def number(self) -> float:
-        """Returns the next one of them."""
-        return float(self.numbers(1))
+    def give_back(self, count: int) -> None:
+        """Takes back the last numbers, of which `count` have decided nothing: they come again."""
+        self._next -= count
 
     def _numbers(self, wanted: np.ndarray) -> np.ndarray:
         """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
     "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
     "draft": (INT, (PLACE, PLACE, INT, PLACE, INT, REAL, PLACE, PLACE, PLACE, PLACE)),
+    "laws": (INT, (PLACE, INT, INT, REAL, PLACE)),
+    "choose": (INT, (PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "agree": (INT, (PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE)),
+    "reject": (INT, (PLACE, PLACE, PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE, PLACE)),
 }
 
 
@@ -48,6 +53,10 @@ class Native:
     hidden: Callable[..., int]
     logits: Callable[..., int]
     draft: Callable[..., int]
+    laws: Callable[..., int]
+    choose: Callable[..., int]
+    agree: Callable[..., int]
+    reject: Callable[..., int]
 
 
 def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
@@ -70,6 +79,16 @@ def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
         found[name] = library[f"{name}_{NAMES[dtype]}"]
         found[name].restype, found[name].argtypes = result, arguments
     return Native(**found)
+
+
+@cache
+def native_functions(dtype: torch.dtype) -> Native:
+    """Returns the library as `load_native` does; it is loaded once in a process.
+
+    Args:
+        dtype: float32 or float64.
+    """
+    return load_native(dtype)
 
 
 def build_library(compiler: str, path: Path) -> None:

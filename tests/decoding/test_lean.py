@@ -1,20 +1,18 @@
 """The lean warp, chance and rules decide what the plain ones decide, and are lossless by enumeration."""
 
 from dataclasses import replace
-from itertools import product
 
-import numpy as np
 import pytest
 import tiny
 import torch
+from drafts import random_draft, random_laws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, check_verifier, verify_greedy, verify_rejection
 from minispec.decoding.kit import KITS, LEAN
-from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection, reject_one_row
+from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
 from minispec.decoding.loop import record
-from minispec.decoding.records import Draft
 from minispec.decoding.rng_lean import LeanRng
 from minispec.evidence.law import exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
@@ -26,10 +24,6 @@ WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.
 
 def logits(shape, seed=0, dtype=torch.float32):
     return 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
-def laws(shape, seed=0):
-    return torch.softmax(logits(shape, seed), -1)
 
 
 @pytest.mark.parametrize("warp", WARPS, ids=str)
@@ -54,7 +48,7 @@ def test_the_lean_warp_takes_the_lowest_id_on_ties_and_refuses_damage():
 @given(rows=st.integers(1, 4), size=st.integers(2, 9), seed=st.integers(0, 10**6), masked=st.booleans())
 def test_lean_chance_makes_the_same_draws(rows, size, seed, masked):
     """Picks and yes-or-no, one after the other, with certain outcomes and masked rows among them."""
-    law = laws((rows, size), seed)
+    law = random_laws((rows, size), seed)
     law[0] = torch.nn.functional.one_hot(torch.tensor(seed % size), size)  # certain: draws nothing
     chance = torch.tensor([0.0, 1.0, 0.3, 0.9])[:rows].double()
     live = torch.arange(rows) % 2 == seed % 2 if masked else None
@@ -68,32 +62,10 @@ def test_lean_chance_makes_the_same_draws(rows, size, seed, masked):
 @given(rows=st.integers(1, 4), k=st.integers(0, 4), seed=st.integers(0, 10**6), short=st.booleans())
 def test_lean_rules_give_the_same_verdict(rows, k, seed, short):
     """On random laws, some drafts shorter than K, with the same seed."""
-    p, q = laws((rows, k + 1, 5), seed), laws((rows, k, 5), seed + 1)
-    q[1::2] = p[1::2, :k]  # these accept everything; the first, often alone, does not
-    generator = torch.Generator().manual_seed(seed)
-    tokens = (
-        torch.multinomial(q.reshape(-1, 5), 1, generator=generator).view(rows, k)
-        if k
-        else torch.zeros(rows, 0).long()
-    )
-    lengths = torch.randint(k + 1, (rows,), generator=generator) if short else torch.full((rows,), k)
-    draft = Draft(tokens, q, lengths)
+    draft, p = random_draft(rows, k, 5, seed, short)
     for plain, lean in ((verify_greedy, lean_greedy), (verify_rejection, lean_rejection)):
         one, other = plain(draft, p, SeededRng(seed)), lean(draft, p, LeanRng(seed))
         assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
-
-
-def test_the_rule_for_one_row_has_the_exact_law():
-    """{a, b, c}, p = 3, 2, 1 sixths and q = 1, 1, 4 sixths: every number of a grid, weighed, gives p."""
-    p, q = np.array([[3.0, 2, 1]] * 2) / 6, np.array([[1.0, 1, 4]]) / 6
-    grid = [(i + 0.5) / 12 for i in range(12)]  # every chance here is a multiple of 1/12
-    law = np.zeros(3)
-    for token, test, draw in product(range(3), grid, grid):
-        left = iter([test, draw] if p[0, token] < q[0, token] else [draw])
-        verdict = reject_one_row(p, q, [token], lambda left=left: next(left))
-        first = token if int(verdict.accepted) else int(verdict.token)
-        law[first] += q[0, token] / len(grid) ** 2
-    assert np.allclose(law, p[0], atol=1e-12)
 
 
 def test_the_lean_rejection_rule_passes_the_check_of_verifiers():
@@ -119,17 +91,18 @@ def test_the_lean_path_is_lossless_branch_by_branch(case, rule):
 
 
 def test_every_path_has_a_kit_and_greedy_rules_refuse_a_temperature():
-    """The lean greedy rule is refused above temperature 0 like the plain one."""
+    """The greedy rule of every kit is refused above temperature 0 like the plain one."""
     assert set(KITS) == set(PATHS)
     target, draft = tiny.gpt_pair()
-    with pytest.raises(ValueError, match="needs temperature 0"):
-        record(
-            LeanGPT(target),
-            ModelDrafter(LeanGPT(draft)),
-            [[1, 2]],
-            k=2,
-            verifier=lean_greedy,
-            max_new_tokens=3,
-            warp=LeanWarp(1.0),
-            rng=LeanRng(0),
-        )
+    for kit in KITS.values():
+        with pytest.raises(ValueError, match="needs temperature 0"):
+            record(
+                LeanGPT(target),
+                ModelDrafter(LeanGPT(draft)),
+                [[1, 2]],
+                k=2,
+                verifier=kit.rules["greedy"],
+                max_new_tokens=3,
+                warp=kit.warp(1.0),
+                rng=kit.rng(0),
+            )

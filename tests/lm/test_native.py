@@ -9,7 +9,7 @@ import torch
 from drawing import assert_draws_as_reported, small_pair
 from native_models import native
 
-from minispec import load_pair
+from minispec import Warp, load_pair
 from minispec.decoding.kit import KITS
 from minispec.decoding.rng import BlockRng
 from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
@@ -103,9 +103,10 @@ def test_the_shipped_pair_on_its_own_prompts():
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 def test_it_is_lossless_branch_by_branch(case, rule):
     """Every branch of the loop in float64, against the readable target's exact law."""
-    warp = KIT.warp(0.0) if rule == "greedy" else KIT.warp(**vars(case.warp))
-    plain = replace(case, warp=warp)
-    ours = replace(plain, target=native(case.target), draft=native(case.draft), verifier=KIT.rules[rule])
+    cold = Warp(0.0) if rule == "greedy" else case.warp
+    plain, warp = replace(case, warp=Warp(**vars(cold))), KIT.warp(**vars(cold))
+    models = {"target": native(case.target), "draft": native(case.draft)}
+    ours = replace(plain, **models, warp=warp, verifier=KIT.rules[rule])
     exact = exact_laws(plain)
     for walked in (speculative_laws(ours).laws, target_only_laws(ours)):
         errors = [largest_error(one, law) for one, law in zip(walked, exact, strict=True)]
@@ -117,7 +118,7 @@ def test_it_is_lossless_branch_by_branch(case, rule):
 def test_a_draft_draws_from_the_law_that_it_reports(temperature):
     """Whatever number decides, at three temperatures."""
     _, model = small_pair()
-    assert_draws_as_reported(native(model), model, KIT.warp(temperature))
+    assert_draws_as_reported(native(model), model, Warp(temperature))
 
 
 @needs_compiler
@@ -130,7 +131,7 @@ def test_no_temperature_makes_a_law_that_is_none(dtype, temperature):
     numbers = torch.full((1, 1), 0.5, dtype=torch.float64)
     with torch.inference_mode():
         _, laws = draft.draw(torch.tensor([1]), draft.new_cache(1), temperature, numbers)
-        wanted = KIT.warp(temperature)(model(torch.tensor([[1]])))
+        wanted = Warp(temperature)(model(torch.tensor([[1]])))
     torch.testing.assert_close(laws, wanted, rtol=0, atol=1e-6)
 
 
@@ -157,7 +158,7 @@ def test_a_native_draft_equals_the_plain_drafters(prompts):
     for row, prompt in enumerate(prompts):
         with torch.inference_mode():
             whole = model(torch.tensor([[*prompt, *ours.tokens[row]]]))[0, len(prompt) - 1 : -1]
-        torch.testing.assert_close(ours.probs[row], KIT.warp(0.8)(whole), rtol=0, atol=1e-12)
+        torch.testing.assert_close(ours.probs[row], Warp(0.8)(whole), rtol=0, atol=1e-12)
 
 
 @needs_compiler

@@ -54,24 +54,35 @@ void softmax(T* scores, Int count, T sharpness) {
     }
 }
 
+// Where the largest of `count` numbers is, the first on ties; none of them is NaN.
+template <class T>
+Int largest(const T* numbers, Int count) {
+    const Int lanes = Lanes<T>::count, end = count / lanes * lanes;
+    T most = numbers[0];
+    if (end > 0) {
+        auto highest = load(numbers);
+        for (Int i = lanes; i < end; i += lanes) highest = larger(load(numbers + i), highest);
+        most = across<T>(highest, larger);
+    }
+    for (Int i = end; i < count; ++i) most = larger(numbers[i], most);
+    return std::find(numbers, numbers + count, most) - numbers;
+}
+
 // Whether logits can be made a law: none of them is NaN or plus infinity, and not all are minus infinity.
 template <class T>
 bool sound(const T* logits, Int vocab) {
+    const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
     const T most = std::numeric_limits<T>::infinity();
+    const typename Lanes<T>::Vector nothing = {};
+    auto some = nothing > nothing, wrong = some;  // no lane is true
+    for (Int id = 0; id < end; id += lanes) {
+        some |= load(logits + id) > -most;
+        wrong |= ~(load(logits + id) < most);  // NaN is not less than anything
+    }
     bool any = false, all = true;
-    for (Int id = 0; id < vocab; ++id) any |= logits[id] > -most, all &= logits[id] < most;
+    for (Int lane = 0; lane < lanes; ++lane) any |= some[lane] != 0, all &= wrong[lane] == 0;
+    for (Int id = end; id < vocab; ++id) any |= logits[id] > -most, all &= logits[id] < most;
     return any && all;
-}
-
-// The first id of the cumulative sum that exceeds `number` of its total, as `SeededRng` draws.
-template <class T>
-Int pick(const T* law, Int vocab, double number) {
-    double total = 0, sum = 0;
-    for (Int id = 0; id < vocab; ++id) total += law[id];
-    const double threshold = std::min(number * total, std::nextafter(total, 0.0));
-    for (Int id = 0; id < vocab; ++id)
-        if ((sum += law[id]) > threshold) return id;
-    return vocab - 1;
 }
 
 }  // namespace

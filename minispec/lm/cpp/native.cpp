@@ -1,5 +1,6 @@
-// What Python calls: to pack a model's weights, to read tokens, to take draft steps.
+// What Python calls: to pack a model's weights, to read tokens, to take draft steps, to decide.
 
+#include "decisions.h"
 #include "forward.h"
 
 namespace {
@@ -7,16 +8,9 @@ namespace {
 // Makes logits [V] a law, and draws from it by a number.
 template <class T>
 Int draw(T* law, Int vocab, double temperature, double number) {
-    if (temperature > 0) {
-        // One over a temperature may be more, or less, than this type can hold.
-        const double least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
-        softmax<T>(law, vocab, static_cast<T>(std::clamp(1 / temperature, least, most)));
-        return pick(law, vocab, number);
-    }
-    const Int best = std::max_element(law, law + vocab) - law;  // the lowest id on ties
-    std::fill_n(law, vocab, T(0));
-    law[best] = 1;
-    return best;
+    make_law(law, vocab, temperature);
+    if (temperature > 0) return pick(law, vocab, total_of(law, vocab), number);
+    return std::find(law, law + vocab, T(1)) - law;
 }
 
 // Takes `k` draft steps in each row: forward, law, draw. Row b continues its first starts[b] tokens by tokens[b],
@@ -96,7 +90,9 @@ Int cache_of(const Sizes& s) {
 
 }  // namespace
 
-// What Python calls, for float and for double. Those that read tokens return 0 if one of them is none.
+// What Python calls, for float and for double. Those that read tokens return 0 if one of them is none, and so
+// does `laws` for logits that are none. `choose`, `agree` and `reject` return how many numbers they have used;
+// the latter two return -1 if a draft is none.
 #define NATIVE(T, NAME)                                                                                      \
     extern "C" void* new_##NAME(const Int* sizes, double little, const T* const* weights) {                  \
         return packed<T>(sizes, little, weights);                                                            \
@@ -113,6 +109,23 @@ Int cache_of(const Sizes& s) {
                                 double* numbers, T* cache, T* laws, Int* drawn) {                            \
         if (!known(*m, tokens, rows)) return 0;                                                              \
         return draft(*m, tokens, rows, starts, k, temperature, numbers, cache, laws, drawn);                 \
+    }                                                                                                        \
+    extern "C" Int laws_##NAME(T* logits, Int rows, Int vocab, double temperature, T* laws) {                \
+        return make_laws(logits, rows, vocab, temperature, laws);                                            \
+    }                                                                                                        \
+    extern "C" Int choose_##NAME(T* laws, Int rows, Int vocab, Int* live, double* numbers, Int* picked) {    \
+        return choose_all(laws, rows, vocab, live, numbers, picked);                                         \
+    }                                                                                                        \
+    extern "C" Int agree_##NAME(T* p, Int* tokens, Int* lengths, Int rows, Int k, Int vocab, Int* accepted,  \
+                                Int* token) {                                                                \
+        if (!proper(tokens, lengths, rows, k, vocab)) return -1;                                             \
+        agree(p, tokens, lengths, rows, k, vocab, accepted, token);                                          \
+        return 0;                                                                                            \
+    }                                                                                                        \
+    extern "C" Int reject_##NAME(T* p, T* q, Int* tokens, Int* lengths, Int* rooms, Int rows, Int k,         \
+                                 Int vocab, double* numbers, Int* accepted, Int* token) {                    \
+        if (!proper(tokens, lengths, rows, k, vocab)) return -1;                                             \
+        return reject(p, q, tokens, lengths, rooms, rows, k, vocab, numbers, accepted, token);               \
     }
 
 NATIVE(float, f32)

@@ -29,7 +29,7 @@ from minispec.lm.material import Material
 from minispec.lm.recipes import Recipe
 from minispec.lm.train import Progress, Trained
 
-PROMPTS = 32
+PROMPTS = 64  # at most
 PROMPT_TOKENS = 32
 
 

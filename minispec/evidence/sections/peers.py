@@ -22,7 +22,7 @@ from minispec.evidence.ties import first_flip
 from minispec.evidence.turns import Decodes, Run, quartiles, round_robin
 
 SAME = 1e-3  # logits of the same weights may differ by this
-CHOOSING = 3  # prompts that choose among its many settings
+CHOOSING = 12  # prompts at most that choose among its many settings
 
 
 def measure(bench: Bench) -> Found:

@@ -14,8 +14,8 @@ class Plan:
 
     Attributes:
         name: `quick`, `core` or `full`.
-        prompts: how many of the pair's prompts, in all.
-        choosing: at most so many of them choose K.
+        prompts: at most so many of the pair's prompts, in all.
+        choosing: at most so many of them, and no more than a quarter, choose K.
         reporting: at most so many of them report.
         repeats: how often each reporting prompt is measured.
         new_tokens: per prompt.
@@ -68,5 +68,5 @@ QUICK = Plan(
     paths=UNBUILT,
 )
 CORE = Plan(paths=UNBUILT)
-FULL = Plan("full", choosing=8, reporting=12, repeats=2, latencies=30, train=True)
+FULL = Plan("full", prompts=64, choosing=16, reporting=20, repeats=2, latencies=30, train=True)
 PLANS = {plan.name: plan for plan in (QUICK, CORE, FULL)}

@@ -149,8 +149,8 @@ def group(pair: Pair, plan: Plan) -> Prompts:
     prompts = bench_prompts(pair)[: plan.prompts]
     if len(prompts) < 3:
         raise ValueError(f"the pair {pair.name} has {len(prompts)} prompts; the bench needs 3 or more")
-    half = (len(prompts) - max(len(prompts) // 4, 1)) // 2
-    choosing, reporting = min(half, plan.choosing), min(half, plan.reporting)
+    quarter = max(len(prompts) // 4, 1)
+    choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
     measured = choosing + reporting
     return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])
 

@@ -54,7 +54,7 @@ def compare(found: Mapping[str, Found]) -> Found | None:
         ).median
         if calls
         else None,
-        "choices": [*_best_widths(found), *_best_draft(found), *_break_even(found)],
+        "choices": [*_best_widths(found), *_best_draft(found), *_losing_batches(found)],
     }
 
 
@@ -94,18 +94,18 @@ def _best_draft(found: Mapping[str, Found]) -> Iterator[Found]:
         yield _choice("best draft", said, {row["name"]: row["gain"] for row in rows})
 
 
-def _break_even(found: Mapping[str, Found]) -> Iterator[Found]:
-    """Yields the largest batch that was predicted not to lose, and the largest that did not."""
+def _losing_batches(found: Mapping[str, Found]) -> Iterator[Found]:
+    """Yields the sizes of a batch that were predicted to lose, and those that did."""
     rows = found.get("batch", {}).get("points", [])
     said = {p["setting"]: p["speedup"] for p in found["prediction"]["settings"] if p["section"] == "batch"}
     if rows and said:
-        wins = [row["rows"] for row in rows if said.get(row["setting"], 0.0) >= 1]
-        won = [row["rows"] for row in rows if row["gain"] >= 1]
-        yield {
-            "what": "largest batch without a loss",
-            "predicted": max(wins, default=0),
-            "measured": max(won, default=0),
-        }
+        feared = [row["rows"] for row in rows if said.get(row["setting"], 1.0) < 1]
+        lost = [row["rows"] for row in rows if row["gain"] < 1]
+        yield {"what": "batches that lose", "predicted": _sizes(feared), "measured": _sizes(lost)}
+
+
+def _sizes(rows: list[int]) -> str:
+    return ", ".join(map(str, rows)) or "none"
 
 
 def _choice(what: str, said: Mapping[Any, float], gains: Mapping[Any, float]) -> Found:

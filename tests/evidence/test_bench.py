@@ -121,12 +121,23 @@ def test_speed_ups_are_over_the_fastest_target_only(report):
     assert report["sections"]["widths"]["baseline"] == found["baseline"]
 
 
-def test_prompts_are_dealt_out_once(pair):
-    """K is chosen on some, reported on others, and predicted from others still."""
-    prompts = group(pair, replace(TINY, choosing=3, reporting=3))
+@pytest.mark.parametrize(
+    ("plan", "there", "dealt"),
+    [
+        (replace(TINY, choosing=3, reporting=3), 8, [3, 2, 3]),
+        (CORE, 64, [20, 4, 8]),  # no more than 32 of them
+        (FULL, 32, [12, 8, 12]),
+        (FULL, 64, [28, 16, 20]),
+        (FULL, 3, [1, 1, 1]),
+    ],
+)
+def test_prompts_are_dealt_out_once(tmp_path, plan, there, dealt):
+    """K is chosen on some, reported on others, and predicted from others still: not less than a third."""
+    pair = load_pair(build_pair(tmp_path / "pair", prompts=[[n % 16] * 31 + [n // 16] for n in range(there)]))
+    prompts = group(pair, plan)
     parts = [prompts.learning, prompts.choosing, prompts.reporting]
-    assert [len(part) for part in parts] == [2, 3, 3]
-    assert len({tuple(prompt) for part in parts for prompt in part}) == 8
+    assert [len(part) for part in parts] == dealt
+    assert len({tuple(prompt) for part in parts for prompt in part}) == sum(dealt)
 
 
 def test_predictions_are_written_before_anything_they_are_about_is_measured(pair, tmp_path, monkeypatch):

@@ -57,6 +57,11 @@ def batches() -> Sequence[Any]:
     return sorted(measurement("batches").points, key=lambda p: p.rows)
 
 
+def busiest() -> Any:
+    """Returns the batch in which the target alone is fastest."""
+    return max(batches(), key=lambda point: point.target_only)
+
+
 def memory(model: str) -> int:
     """Returns the bytes of a model's weights and cache."""
     return sum(p.bytes for p in measurement("memory").points if p.model == model)
@@ -97,7 +102,9 @@ FACTS: dict[str, Callable[[], str]] = {
     "batch-first-gain": lambda: f"{batches()[0].gain:.2f}",
     "batch-last-rows": lambda: str(batches()[-1].rows),
     "batch-last-gain": lambda: f"{batches()[-1].gain:.2f}",
-    "batch-throughput": lambda: f"{batches()[-1].target_only / batches()[0].target_only:.0f}",
+    "batch-peak-rows": lambda: str(busiest().rows),
+    "batch-peak-gain": lambda: f"{busiest().gain:.2f}",
+    "batch-throughput": lambda: f"{busiest().target_only / batches()[0].target_only:.1f}",
     "memory-more": lambda: f"{memory('draft') / memory('target'):.1%}",
     "bugs": lambda: str(len(MUTANTS)),
     "bugs-biased": lambda: effects("biased"),

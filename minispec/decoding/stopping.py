@@ -204,8 +204,6 @@ class StoppingDrafter(ModelDrafter):
                 if going[row]:  # the token stays, whatever comes of the next question
                     self._confidences[row].append(sure[row])
                     reach[row] *= self.rule.chance(sure[row])
-                else:
-                    reach[row] = 0.0
         lengths = torch.tensor([len(own) for own in self._confidences])
         if not tokens:
             return Draft(*_nothing(pending, self.vocab_size), lengths)

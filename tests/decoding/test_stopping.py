@@ -17,6 +17,7 @@ from minispec import (
     verify_rejection,
 )
 from minispec.decoding.costs import Costs
+from minispec.decoding.records import CacheLengths, Draft, Round, Verdict
 from minispec.decoding.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.evidence.checks_state import check_invariant
 from minispec.evidence.law import Case
@@ -157,6 +158,61 @@ def test_the_rule_learns_how_far_to_trust():
     assert max(widths) > widths[0]
 
 
+def judged(k, accepted):
+    """Returns a round in which each row drafted K tokens, and so many of them were accepted."""
+    rows = len(accepted)
+    draft = Draft(torch.zeros(rows, k).long(), torch.ones(rows, k, 1))
+    laws, each = torch.ones(rows, k + 1, 1), (True,) * rows
+    verdict = Verdict(torch.tensor(accepted), torch.zeros(rows).long())
+    lengths = CacheLengths((0,) * rows, (0,) * rows, (0,) * rows)
+    return Round(
+        0, draft.tokens[:, 0], draft, laws, laws, verdict, (), each, (None,) * rows, lengths, None, {}
+    )
+
+
+def test_what_it_learns_from_a_round_by_hand():
+    """Two rows of two tokens, one accepted whole; the other's second was not tested, so it says nothing."""
+    costs = Costs(t_draft=0.1, t_target={1: 1.0, 3: 1.6}, catch_up=5.0, round=0.2, place=0.05)
+    rule = LearnedStop(costs, weight=5.0, memory=0.5)
+    sure, before = [[0.1, 0.4], [0.3, 0.6]], rule.chance(0.6)
+    rule.learn(sure, judged(2, [2, 0]))
+    guess = {0.1: 0.5 + 0.2 / 4, 0.4: 0.5 + 0.85 / 4, 0.3: 0.5 + 0.55 / 4}
+    for confidence, kept in ((0.1, 1), (0.4, 1), (0.3, 0)):
+        assert rule.chance(confidence) == pytest.approx((kept + 5 * guess[confidence]) / 6)
+    assert rule.chance(0.6) == before
+    gained = 0.5 * 2.0 + (3 + 1) / 2  # tokens a row: what was taken for granted counts half now
+    seconds = 0.5 * 1.2 + (2 * 0.1 + 1.6 + 5.0 + 0.2 + 2 * 0.05)  # one row is enough to catch up
+    average, extra = (2 + 5 * 0.8) / (3 + 5), 0.1 + 0.05 + 0.3
+    assert rule.least() == pytest.approx(gained / seconds * extra / average)
+
+
+def test_old_rounds_are_forgotten():
+    """Sixty rounds in which all is accepted, and a memory of about two of them: the last two decide."""
+    rule = LearnedStop(COSTS, weight=0.1, memory=0.5)
+    for _ in range(60):
+        rule.learn([[0.4]], judged(1, [1]))
+    assert rule.chance(0.4) == pytest.approx((2 + 0.1 * (0.5 + 0.85 / 4)) / 2.1)
+    assert rule.least() == pytest.approx(2 / COSTS.of_round(1, 1.0) * 0.2 / ((2 + 0.1 * 0.8) / 2.1))
+
+
+def test_a_row_that_is_done_drafts_nothing_even_if_nothing_stops():
+    """A threshold of 0 asks for no chance; the drafter itself knows that a row that is done has none."""
+    seen = []
+
+    class Noting(StoppingDrafter):
+        def propose(self, *asked):
+            draft = super().propose(*asked)
+            seen.append(draft.lengths.tolist())
+            return draft
+
+    target, draft = table_pair()
+    trace = run(target, Noting(draft, FixedStop(0.0)), PROMPTS, eos=1)
+    rounds = [(own, r.live) for own, r in zip(seen, trace.rounds, strict=False)]
+    assert any(not all(live) for _, live in rounds)
+    for lengths, live in rounds:
+        assert [n > 0 for n in lengths] == list(live)
+
+
 def test_nothing_is_drafted_where_nothing_pays_and_then_tried_again():
     """Draft steps as dear as target steps: rounds without a draft, and one token every third round."""
     target, draft = table_pair()
@@ -169,6 +225,7 @@ def test_nothing_is_drafted_where_nothing_pays_and_then_tried_again():
     ("call", "words"),
     [
         (lambda: FixedStop(1.1), "between 0 and 1"),
+        (lambda: FixedStop(-0.1), "between 0 and 1"),
         (lambda: FixedStop(float("nan")), "between 0 and 1"),
         (lambda: LearnedStop(COSTS, weight=0), "cannot be"),
         (lambda: LearnedStop(COSTS, memory=1.5), "cannot be"),

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from minispec.cli.main import run
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 from minispec.show.results import fill, recorded_reports
 from minispec.show.results_tables import law, span, table
 

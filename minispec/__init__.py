@@ -1,26 +1,28 @@
 """minispec: speculative decoding, complete and readable.
 
 A draft model guesses K tokens, the target checks them in one parallel pass, a verifier keeps a prefix, both
-caches roll back. The output has exactly the target's law. Start with `minispec.decoding.loop`.
+caches roll back. The output has exactly the target's distribution. Start with `minispec.core.basic`, then `minispec.core.loop`.
 """
 
-from minispec.decoding.adaptive import AdaptiveDrafter
-from minispec.decoding.costs import Costs
-from minispec.decoding.draft import Drafter, ModelDrafter
-from minispec.decoding.loop import generate, record, speculate
-from minispec.decoding.records import CacheLengths, Draft, Round, Statistics, Trace, Verdict
-from minispec.decoding.rng import KeyedRng, Rng, SeededRng
-from minispec.decoding.stopping import FixedStop, LearnedStop, StoppingDrafter
-from minispec.decoding.stream import stream
-from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.cache import KVCache
+from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.model import GPT, GPTConfig, LanguageModel
+from minispec.core.records import Draft, Round, Verdict
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.warp import Warp
+from minispec.drafters.adaptive import AdaptiveDrafter
+from minispec.drafters.costs import Costs
+from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.evidence.check import Report, check_verifier
 from minispec.evidence.enumeration import EnumeratingRng
-from minispec.lm.cache import KVCache
-from minispec.lm.checkpoint import Pair, load_model, load_pair
-from minispec.lm.fixed_width import FixedWidth
-from minispec.lm.model import GPT, GPTConfig, LanguageModel
-from minispec.lm.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from minispec.io.checkpoint import Pair, load_model, load_pair
+from minispec.io.stream import stream
+from minispec.io.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from minispec.io.trace import CacheLengths, Statistics, Trace, observe, record
+from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.rules.fixed_width import FixedWidth
 
 __version__ = "0.1.0"
 
@@ -57,6 +59,7 @@ __all__ = [
     "load_model",
     "load_pair",
     "load_tokenizer",
+    "observe",
     "record",
     "speculate",
     "stream",

@@ -157,7 +157,7 @@ TABLES = {
     "Misconceptions": MISCONCEPTIONS,
 }
 
-PROPOSE = "minispec.decoding.draft:ModelDrafter.propose"
+PROPOSE = "minispec.core.draft:ModelDrafter.propose"
 THEORY = "minispec.evidence.theory"
 BUGS = (
     Mutant(
@@ -171,7 +171,7 @@ BUGS = (
     Mutant(
         "whole-text-read-again",
         "to verify, the target forgets its cache and reads the whole text, to the same effect",
-        "minispec.decoding.loop:speculate",
+        "minispec.core.loop:speculate",
         "logits = target(block, cache)  # [B, K+1, V]",
         "cache.truncate([0] * len(live))\n"
         "whole = torch.cat([torch.tensor(rows.committed, device=device), draft.tokens], dim=1)\n"
@@ -181,7 +181,7 @@ BUGS = (
     Mutant(
         "correction-dropped",
         "the target's token is committed only if nothing was accepted",
-        "minispec.decoding.commit:commit",
+        "minispec.core.commit:commit",
         "[*drafted[row][: accepted[row]], token[row]]",
         "drafted[row][: accepted[row]] or [token[row]]",
         "a recipe that circulates",
@@ -189,7 +189,7 @@ BUGS = (
     Mutant(
         "everything-accepted",
         "the greedy rule keeps all that was drafted",
-        "minispec.decoding.verify:verify_greedy",
+        "minispec.core.verify:verify_greedy",
         "agrees.long().cumprod(-1).sum(-1)",
         "inside.sum(-1).expand(len(best)).contiguous()",
         "a slip of the pen",
@@ -197,7 +197,7 @@ BUGS = (
     Mutant(
         "correction-from-the-next-row",
         "the greedy rule takes the token behind the accepted ones from the row behind theirs",
-        "minispec.decoding.verify:verify_greedy",
+        "minispec.core.verify:verify_greedy",
         "best.gather(1, accepted[:, None])",
         "best.gather(1, (accepted[:, None] + 1).clamp(max=draft.k))",
         "a slip of the pen",
@@ -205,7 +205,7 @@ BUGS = (
     Mutant(
         "vocabulary-unchecked",
         "any draft is taken",
-        "minispec.decoding.loop:_check_pairing",
+        "minispec.core.loop:_check_pairing",
         "if vocab_size != target.vocab_size:",
         "if False:",
         "a slip of the pen",
@@ -253,7 +253,7 @@ BUGS = (
     Mutant(
         "one-token-ahead",
         "each token also sees the next",
-        "minispec.lm.model:attention_written_out",
+        "minispec.core.model:attention_written_out",
         ".triu(1)",
         ".triu(2)",
         "a slip of the pen",

@@ -2,7 +2,7 @@
 
 import torch
 
-from minispec.decoding.records import Draft
+from minispec.core.records import Draft
 
 
 def random_laws(shape, seed=0, dtype=torch.float32):

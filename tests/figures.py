@@ -6,9 +6,10 @@ import torch
 from tiny import gpt_pair, table_pair
 
 import minispec
-from minispec.decoding.records import CacheLengths, Draft, Round, Trace, Verdict
-from minispec.lm.presets import WALKTHROUGHS
+from minispec.core.records import Draft, Round, Verdict
+from minispec.io.trace import CacheLengths, Trace
 from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
+from minispec.train.presets import WALKTHROUGHS
 
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 

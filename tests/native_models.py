@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from minispec.lm.native import NativeGPT
+from minispec.native.model import NativeGPT
 
 
 @cache

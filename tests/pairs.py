@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from minispec.cli.main import run
-from minispec.lm.checkpoint import save_model, write_json
-from minispec.lm.model import GPT, GPTConfig
-from minispec.lm.recipes import Lesson, Recipe
-from minispec.lm.stories import draw_stories
-from minispec.lm.tokenizer import Tokenizer, train_tokenizer
+from minispec.core.model import GPT, GPTConfig
+from minispec.io.checkpoint import save_model, write_json
+from minispec.io.tokenizer import Tokenizer, train_tokenizer
+from minispec.train.recipes import Lesson, Recipe
+from minispec.train.stories import draw_stories
 
 STAGES = ("target", "draft-plain", "draft")
 

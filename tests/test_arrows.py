@@ -116,7 +116,7 @@ def test_chance_comes_in_by_one_door():
 @pytest.mark.parametrize(
     ("room", "source"),
     [
-        ("lm", "from minispec.decoding.warp import Warp"),
+        ("lm", "from minispec.core.warp import Warp"),
         ("lm", "from minispec import Warp"),
         ("lm", "import minispec"),
         ("lm", "import minispec.show.text"),
@@ -137,8 +137,8 @@ def test_a_planted_arrow_is_found(room, source):
 @pytest.mark.parametrize(
     ("room", "source"),
     [
-        ("lm", "import torch\nfrom minispec.lm.cache import KVCache"),
-        ("decoding", "from minispec.lm.model import GPT\nfrom minispec.decoding import warp"),
+        ("lm", "import torch\nfrom minispec.core.cache import KVCache"),
+        ("decoding", "from minispec.core.model import GPT\nfrom minispec.decoding import warp"),
         ("show", "from minispec.evidence.bench import run\nfrom minispec.lm import corpus"),
         ("cli", "from minispec import __version__\nfrom minispec.show.text import legend"),
     ],
@@ -174,6 +174,6 @@ def test_a_planted_draw_is_found(source):
 def test_the_door_itself_is_no_fault():
     """Rules ask `rng`, and may name its types."""
     source = (
-        "from minispec.decoding.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(law)"
+        "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(law)"
     )
     assert chance_faults(source) == []

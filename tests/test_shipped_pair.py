@@ -6,10 +6,10 @@ import torch
 import minispec
 from minispec.evidence.bench import measure_acceptance
 from minispec.evidence.ties import flips
-from minispec.lm.checkpoint import SHIPPED, weights_hash
-from minispec.lm.corpus import load_corpus
-from minispec.lm.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
-from minispec.lm.fixed_width import FixedWidth
+from minispec.io.checkpoint import SHIPPED, weights_hash
+from minispec.rules.fixed_width import FixedWidth
+from minispec.train.corpus import load_corpus
+from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 
 
 @pytest.fixture(scope="module")

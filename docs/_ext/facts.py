@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxRole
 from minispec.evidence.measurements import Measurement, SpeedPoint, recorded
 from minispec.evidence.mutants import MUTANTS
 from minispec.evidence.ties import FLOAT32_LIMIT, NARROW_CAP
-from minispec.lm.checkpoint import load_pair
+from minispec.io.checkpoint import load_pair
 
 
 @cache

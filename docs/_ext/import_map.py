@@ -16,7 +16,7 @@ class Module:
     """A file of the package.
 
     Attributes:
-        name: full name, such as `minispec.decoding.loop`.
+        name: full name, such as `minispec.core.loop`.
         room: the folder it stands in; an empty text for the files at the front.
         says: the first paragraph of its docstring.
         imports: full names of the package's modules that it imports, in any place of the file.

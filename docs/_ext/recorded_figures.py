@@ -13,7 +13,7 @@ from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from minispec.decoding.verify import verify_rejection
+from minispec.core.verify import verify_rejection
 from minispec.evidence.first_token import first_token
 from minispec.evidence.measurements import recorded
 from minispec.evidence.mutants import mutant_named

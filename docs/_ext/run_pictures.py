@@ -7,9 +7,9 @@ from functools import cache
 
 from running_example import round_of, run
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
-from minispec.lm.checkpoint import load_pair
+from minispec.core.records import Round
+from minispec.io.checkpoint import load_pair
+from minispec.io.recording import Recording
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.caches import MOMENTS
 from minispec.show.plots.coloured import coloured_text

@@ -8,18 +8,17 @@ from functools import cache
 import torch
 from running_example import plain, run
 
-from minispec.decoding.adaptive import best_width
-from minispec.decoding.costs import Costs
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.loop import record
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import CacheLengths, Trace
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import verify_greedy
-from minispec.decoding.warp import Warp
+from minispec.core.cache import KVCache
+from minispec.core.draft import ModelDrafter
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_greedy
+from minispec.core.warp import Warp
+from minispec.drafters.adaptive import best_width
+from minispec.drafters.costs import Costs
 from minispec.evidence.walkthrough import K
-from minispec.lm.cache import KVCache
-from minispec.lm.checkpoint import load_pair
+from minispec.io.checkpoint import load_pair
+from minispec.io.recording import Recording
+from minispec.io.trace import CacheLengths, Trace, record
 from minispec.show.plots.board import quoted
 
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
+from minispec.core.records import Round
 from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.recording import Recording
 
 Facts = Mapping[str, str | int | float | Sequence[int]]
 

@@ -1,13 +1,13 @@
 """Source and prose side by side.
 
-    ```{side-by-side} minispec.decoding.prefill.prefill
+    ```{side-by-side} minispec.core.prefill.prefill
     :start-at: cache = model.new_cache
     :end-before: return cache
     What is to be said about these lines.
     ```
 
 The source is taken from the file at every build; `shown_source` finds it. Where a whole file is to be shown
-without a word on each function, `` ```{whole-file} minispec.decoding.kit `` does that.
+without a word on each function, `` ```{whole-file} minispec.native.backend `` does that.
 """
 
 from __future__ import annotations

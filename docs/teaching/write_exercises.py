@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "exercises.md"

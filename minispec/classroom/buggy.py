@@ -9,18 +9,18 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any, cast
 
-from minispec.decoding.verify import Verifier, next_law, residual, verify_rejection
+from minispec.core.verify import Verifier, next_distribution, residual, verify_rejection
 from minispec.evidence.mutants import mutant_named
 from minispec.evidence.mutation import compiled
 
-PARTS = (residual, next_law, verify_rejection)
+PARTS = (residual, next_distribution, verify_rejection)
 
 
 def rule_with(bug: str) -> Verifier:
     """Returns the rejection rule with a bug of the zoo.
 
     Args:
-        bug: the name of a mutant of `verify_rejection`, `next_law` or `residual`.
+        bug: the name of a mutant of `verify_rejection`, `next_distribution` or `residual`.
 
     Raises:
         ValueError: if there is no such mutant, or its bug is somewhere else.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from minispec.decoding.prefill import device_of
-from minispec.lm.cache import KVCache
-from minispec.lm.model import LanguageModel
+from minispec.core.cache import KVCache
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of
 
 
 class Limited:

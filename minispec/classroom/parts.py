@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.prefill import device_of, prefill
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import Rng, SeededRng
-from minispec.decoding.verify import Verifier, verify_greedy
-from minispec.decoding.warp import Warp
-from minispec.lm.cache import KVCache
-from minispec.lm.model import LanguageModel
+from minispec.core.cache import KVCache
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of, prefill
+from minispec.core.records import Draft
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_greedy
+from minispec.core.warp import Warp
 
 
 class Parts:
@@ -56,7 +56,7 @@ class Parts:
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""
-        self._cache = prefill(self._target, [list(prompt)], device_of(self._target))
+        self._cache = prefill(self._target, [list(prompt)])
         self._drafter.start([list(prompt)])
 
     @torch.inference_mode()

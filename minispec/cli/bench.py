@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import bench_tables, options
-from minispec.decoding.adaptive import MOST
+from minispec.drafters.adaptive import MOST
 from minispec.evidence.sections.everything import NAMES, choose
 from minispec.evidence.sections.plan import CORE, FULL, QUICK, Plan
 from minispec.evidence.sections.run import run_bench
-from minispec.lm.files import check_file_place
+from minispec.io.files import check_file_place
+from minispec.native.backend import AUTO
 
 COLUMNS = (
     BarColumn(),
@@ -48,6 +49,7 @@ def bench(
         Path | None,
         typer.Option("--output", help="Write the report here, as JSON; a run that was cut goes on."),
     ] = None,
+    backend: options.BackendOption = "auto",
     seed: options.SeedOption = 0,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
@@ -61,6 +63,8 @@ def bench(
     if output is not None:
         check_file_place(output)
     options.set_threads(threads)
+    if backend != AUTO:  # else the bench says itself which backends cannot be had
+        plan = replace(plan, paths=tuple(one.name for one in options.find_backends(backend)))
     models = options.open_pair(pair, device, dtype)
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -17,21 +18,17 @@ from rich.text import Text
 from minispec.cli import options
 from minispec.cli.generate import read_prompt
 from minispec.cli.train import train_and_publish
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.loop import generate, speculate
-from minispec.decoding.records import Round, Trace, check_prompts
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.warp import Warp
+from minispec.core.loop import generate
+from minispec.core.prefill import check_prompts
 from minispec.evidence.bench import VERIFIERS
 from minispec.evidence.walkthrough import record_pair
-from minispec.lm.checkpoint import Pair, cache_folder, known_pairs, load_pair
-from minispec.lm.files import check_file_place, write_whole
-from minispec.lm.presets import QUICK
-from minispec.lm.publish import verdict
+from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
+from minispec.io.files import check_file_place, write_whole
+from minispec.io.trace import ObservedRound, Trace, observe
+from minispec.native.backend import Backend, Models, on_backend
 from minispec.show.step_page import page
 from minispec.show.text import (
     COLOURS,
-    Glyphs,
     Outcome,
     glyphs_for,
     legend,
@@ -39,6 +36,8 @@ from minispec.show.text import (
     marked,
     outcome_table,
 )
+from minispec.train.presets import QUICK
+from minispec.train.publish import verdict
 
 # On this ground all colours but the bonus's blue have the contrast that small text needs: 4.5 to 1.
 NIGHT = TerminalTheme(
@@ -48,6 +47,23 @@ NIGHT = TerminalTheme(
     [SVG_EXPORT_THEME.ansi_colors[number] for number in range(8, 16)],
 )
 BONUS_BY_NIGHT = "#56b4e9"  # Okabe and Ito's lighter blue
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the demo decodes.
+
+    Attributes:
+        k: drafted tokens per round.
+        max_new_tokens: at most this many.
+        seed: of the sampling.
+        backends: on which it is timed.
+    """
+
+    k: int
+    max_new_tokens: int
+    seed: int
+    backends: tuple[Backend, ...]
 
 
 def demo(
@@ -61,6 +77,7 @@ def demo(
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a page on which to walk through the runs.")
     ] = None,
+    backend: options.BackendOption = "auto",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -73,6 +90,7 @@ def demo(
         if path is not None:
             check_file_place(path)  # better said now than after a training
     options.set_threads(threads)
+    backends = options.find_backends(backend)
     prompt = read_prompt(prompt) if prompt is not None else None
     console = options.console(as_json)
     if svg is not None:
@@ -81,11 +99,12 @@ def demo(
         )
     models = load_pair(pair)
     shown = [(models, prompt_of(models, prompt))]
-    documents = [decode_both_ways(*shown[0], k, max_new_tokens, seed, console)]
+    settings = Settings(k, max_new_tokens, seed, tuple(backends))
+    documents = [decode_both_ways(*shown[0], settings, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick, None)))
-        documents.append(decode_both_ways(*shown[1], k, max_new_tokens, seed, console))
+        documents.append(decode_both_ways(*shown[1], settings, console))
     if svg is not None:
         write_picture(console, svg)
     if html is not None:
@@ -135,44 +154,54 @@ def live_pair(console: Console) -> Pair:
     return models
 
 
-def decode_both_ways(
-    models: Pair, text: str, k: int, max_new_tokens: int, seed: int, console: Console
-) -> dict[str, object]:
-    """Decodes one prompt with both verifiers, target-only beside each, and prints everything.
+def decode_both_ways(models: Pair, text: str, settings: Settings, console: Console) -> dict[str, object]:
+    """Decodes one prompt with both verifiers, target-only beside each, on every backend, and prints everything.
 
     Returns:
         The figures, for `--json`.
     """
     ids = models.tokenizer.encode(text)
     check_prompts([ids], models.target.vocab_size, min(models.target.max_length, models.draft.max_length))
-    glyphs = glyphs_for(console.encoding)
     console.rule(f"Pair {models.name}")
     console.print(
         f"target {models.target.parameters_count:,} parameters, draft {models.draft.parameters_count:,}"
     )
-    outcomes = []
+    ready = [on_backend(models, backend.name) for backend in settings.backends]
+    runs = []
+    warm_up = replace(settings, max_new_tokens=min(settings.max_new_tokens, 8))
     for verifier in VERIFIERS:
-        outcomes.append(show_run(models, text, ids, verifier, k, max_new_tokens, seed, console, glyphs))
-    console.print(outcome_table(outcomes, f"{models.name}, K = {k}, prefill included"))
+        for each in ready:
+            time_run(each, models, ids, verifier, warm_up)
+        stream_run(models, ready[-1], text, ids, verifier, settings, console)
+        runs += [(each, verifier, time_run(each, models, ids, verifier, settings)) for each in ready]
+        console.print(f"Target-only, temperature {VERIFIERS[verifier][1]:g}:", style="bold")
+        shown = runs[-1][2][0].text
+        console.print(models.tokenizer.decode(list(shown)), style="#888888", markup=False, soft_wrap=True)
+    console.print(outcome_table([run for *_, run in runs], f"{models.name}, K = {settings.k}"))
     console.print(
-        "  in law: a sampled text may differ from the target's own; its distribution does not", style="dim"
+        "  speed-up: over the target alone on the same backend, prefill included\n"
+        "  same text: a sampled one may differ from the target's own; its distribution does not",
+        style="dim",
     )
+    return {"pair": models.name, "prompt": text, "runs": [describe(*run) for run in runs]}
+
+
+def describe(models: Models, verifier: str, run: tuple[Outcome, Outcome]) -> dict[str, object]:
+    """Returns one line of the table, and the target alone beside it, for `--json`."""
+    alone, fast = run
+    statistics = fast.statistics
     return {
-        "pair": models.name,
-        "prompt": text,
-        "runs": [
-            {
-                "verifier": verifier,
-                "tokens": fast.tokens,
-                "target_calls": fast.target_calls,
-                "seconds": fast.seconds,
-                "target_only_seconds": alone.seconds,
-                "target_only_tokens": alone.tokens,
-                "acceptance": fast.statistics.acceptance if fast.statistics else None,
-                "same_as_target_only": fast.same,
-            }
-            for verifier, (alone, fast) in zip(VERIFIERS, outcomes, strict=True)
-        ],
+        "backend": models.backend.name,
+        "verifier": verifier,
+        "tokens": fast.tokens,
+        "target_calls": fast.target_calls,
+        "seconds": fast.seconds,
+        "target_only_seconds": alone.seconds,
+        "target_only_tokens": alone.tokens,
+        "acceptance": statistics.acceptance if statistics else None,
+        "accepted_over_drafted": statistics.accepted_over_drafted if statistics else None,
+        "mean_acceptance_length": statistics.mean_acceptance_length if statistics else None,
+        "same_as_target_only": fast.same,
     }
 
 
@@ -186,69 +215,62 @@ def first_prompt(models: Pair) -> str:
     return models.tokenizer.decode(models.info["prompts"][0]) if models.info.get("prompts") else "The "
 
 
-def show_run(
-    models: Pair,
-    text: str,
-    ids: list[int],
-    verifier: str,
-    k: int,
-    max_new_tokens: int,
-    seed: int,
-    console: Console,
-    glyphs: Glyphs,
-) -> tuple[Outcome, Outcome]:
-    """Streams one speculative run, then target-only on the same prompt; returns both outcomes.
-
-    What is streamed is slowed by the terminal, so the seconds come from a second, silent run.
-    """
-    rule, temperature = VERIFIERS[verifier]
-
-    def speculative() -> Iterator[Round]:
-        return speculate(
-            models.target,
-            ModelDrafter(models.draft),
-            [ids],
-            k=k,
-            verifier=rule,
-            max_new_tokens=max_new_tokens,
-            warp=Warp(temperature),
-            rng=SeededRng(seed),
-            eos=models.tokenizer.end_of_text,
-        )
-
+def stream_run(
+    pair: Pair, models: Models, text: str, ids: list[int], verifier: str, settings: Settings, console: Console
+) -> None:
+    """Streams one speculative run, its tokens marked; the terminal slows it, so it is not timed."""
+    glyphs = glyphs_for(console.encoding)
+    temperature = VERIFIERS[verifier][1]
     console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
     console.print(text, style="dim", end="", markup=False, soft_wrap=True)
-    for piece in marked(speculative(), models.tokenizer, glyphs):
+    rounds = speculative(pair, models, ids, verifier, settings)
+    for piece in marked(rounds, pair.tokenizer, glyphs):
         console.print(piece, end="", soft_wrap=True)
         console.file.flush()
     console.print()
     console.print(legend(glyphs))
-    alone_tokens, alone_seconds = target_only(models, ids, temperature, max_new_tokens, seed)
-    started = perf_counter()
-    trace = Trace((tuple(ids),), {}, tuple(speculative()))
-    seconds = perf_counter() - started
-    tokens = trace.tokens()
-    console.print(f"Target-only, temperature {temperature:g}:", style="bold")
-    console.print(models.tokenizer.decode(alone_tokens), style="#888888", markup=False, soft_wrap=True)
-    same = tokens == alone_tokens if temperature == 0 else None
-    return (
-        Outcome("target-only", len(alone_tokens), len(alone_tokens), alone_seconds),
-        Outcome(verifier, len(tokens), len(trace.rounds), seconds, trace.statistics(), same),
-    )
 
 
-def target_only(
-    models: Pair, ids: list[int], temperature: float, max_new_tokens: int, seed: int
-) -> tuple[list[int], float]:
-    """Decodes with the target alone; returns its tokens and its seconds, prefill included."""
+def time_run(
+    models: Models, pair: Pair, ids: list[int], verifier: str, settings: Settings
+) -> tuple[Outcome, Outcome]:
+    """Decodes silently with the target alone and with the draft; returns both outcomes."""
+    name, temperature = models.backend.name, VERIFIERS[verifier][1]
     started = perf_counter()
     steps = generate(
         models.target,
         [ids],
-        max_new_tokens=max_new_tokens,
-        warp=Warp(temperature),
-        rng=SeededRng(seed),
-        eos=models.tokenizer.end_of_text,
+        max_new_tokens=settings.max_new_tokens,
+        warp=models.backend.warp(temperature),
+        rng=models.backend.rng(settings.seed),
+        eos=pair.tokenizer.end_of_text,
     )
-    tokens = [step[0] for step in steps if step[0] is not None]
-    return tokens, perf_counter() - started
+    alone = tuple(step[0] for step in steps if step[0] is not None)
+    middle = perf_counter()
+    trace = Trace((tuple(ids),), {}, tuple(speculative(pair, models, ids, verifier, settings)))
+    seconds, tokens = perf_counter() - middle, tuple(trace.tokens())
+    same = tokens == alone if temperature == 0 else None
+    return (
+        Outcome("target-only", len(alone), len(alone), middle - started, backend=name, text=alone),
+        Outcome(
+            verifier, len(tokens), len(trace.rounds), seconds, trace.statistics(), same, name, text=tokens
+        ),
+    )
+
+
+def speculative(
+    pair: Pair, models: Models, ids: list[int], verifier: str, settings: Settings
+) -> Iterator[ObservedRound]:
+    """Decodes one prompt with a verifier, at its temperature."""
+    backend = models.backend
+    return observe(
+        models.target,
+        backend.drafter(models.draft),
+        [ids],
+        k=settings.k,
+        verifier=backend.rules[verifier],
+        max_new_tokens=settings.max_new_tokens,
+        warp=backend.warp(VERIFIERS[verifier][1]),
+        rng=backend.rng(settings.seed),
+        eos=pair.tokenizer.end_of_text,
+    )

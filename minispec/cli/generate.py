@@ -11,21 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from minispec.cli import options
-from minispec.decoding.adaptive import MOST, AdaptiveDrafter
-from minispec.decoding.costs import Costs
-from minispec.decoding.draft import Drafter
-from minispec.decoding.kit import KITS, Kit
-from minispec.decoding.loop import speculate
-from minispec.decoding.records import Round, Trace
-from minispec.decoding.rng import KeyedRng, Rng, SeededRng
-from minispec.decoding.stop import StopText, until
-from minispec.decoding.verify import Verifier, verify_coupled, verify_greedy, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.draft import Drafter
+from minispec.core.model import LanguageModel
+from minispec.core.records import Round
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.warp import Warp
+from minispec.drafters.adaptive import MOST, AdaptiveDrafter
+from minispec.drafters.costs import Costs
 from minispec.evidence.measure_costs import FEW, measure_costs
-from minispec.lm.checkpoint import Pair
-from minispec.lm.fixed_width import Cost, FixedWidth, measure_cost
-from minispec.lm.model import LanguageModel
-from minispec.lm.paths import PATHS, on_path
+from minispec.io.checkpoint import Pair
+from minispec.io.stop import StopText, until
+from minispec.io.trace import ObservedRound, Trace, observe
+from minispec.native.backend import TORCH, Backend, on_backend
+from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
 from minispec.show.text import glyphs_for, legend, marked
 
 AUTO = "auto"
@@ -79,22 +79,20 @@ def generate(
             "--exact", help="Compute logits that are equal to the last bit for every K; say the cost."
         ),
     ] = False,
-    path: options.PathOption = "readable",
+    backend: options.BackendOption = "torch",
+    path: options.PathOption = None,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Continue a prompt, speculatively."""
-    rule, source = RULES[options.choose(verifier, list(RULES), "--verifier")]
-    kit = KITS[options.choose(path, PATHS, "--path")]
-    if exact and path != "readable":
-        raise ValueError(f"--exact has a way of its own to compute; leave out --path {path}")
-    if verifier in kit.rules:
-        rule, source = kit.rules[verifier], kit.rng
-    warp = kit.warp(
-        temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0), top_k, top_p
-    )
+    options.choose(verifier, list(RULES), "--verifier")
+    asked = options.backend_name(backend, path)
+    if exact and asked != TORCH.name:
+        raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
+    degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
+    Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
     most = read_k(k)
     if max_new_tokens < 0:
         raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
@@ -105,17 +103,22 @@ def generate(
     stopper = StopText(models.tokenizer, stop or [])
     most = 0 if target_only else most
     out = options.console(as_json)
-    ready = on_path(models, path)
+    ready = on_backend(models, asked)
+    if ready.note is not None:
+        print(ready.note, file=sys.stderr)
+    kind = ready.backend
+    rule, source = (kind.rules[verifier], kind.rng) if verifier in kind.rules else RULES[verifier]
+    warp = kind.warp(degree, top_k, top_p)
     target, draft, cost = exactly(models) if exact else (ready.target, ready.draft, None)
-    drafter: Drafter | None = kit.drafter(draft) if most > 0 else None
+    drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
     costs = None
     if drafter is not None and k == AUTO:
-        costs = quick_costs(target, draft, ids, warp, rule, kit)
+        costs = quick_costs(target, draft, ids, warp, rule, kind)
         drafter = AdaptiveDrafter(drafter, costs, most)
 
     started = perf_counter()
     rounds = until(
-        speculate(
+        observe(
             target,
             drafter,
             [ids],
@@ -170,7 +173,12 @@ def read_k(k: str) -> int:
 
 
 def quick_costs(
-    target: LanguageModel, draft: LanguageModel, prompt: list[int], warp: Warp, rule: Verifier, kit: Kit
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompt: list[int],
+    warp: Warp,
+    rule: Verifier,
+    backend: Backend,
 ) -> Costs:
     """Measures in a fraction of a second what the parts of a round take here.
 
@@ -178,7 +186,15 @@ def quick_costs(
         ValueError: if the prompt or the settings cannot be decoded with.
     """
     return measure_costs(
-        target, draft, [prompt], warp=warp, verifier=rule, tokens=FEW, new_tokens=24, repeats=5, kit=kit
+        target,
+        draft,
+        [prompt],
+        warp=warp,
+        verifier=rule,
+        tokens=FEW,
+        new_tokens=24,
+        repeats=5,
+        backend=backend,
     )
 
 
@@ -192,11 +208,11 @@ def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:
     return target, draft, measure_cost(target)
 
 
-def show(rounds: Iterator[Round], models: Pair, out: Any, glyphs: Any) -> Iterator[Round]:
+def show(rounds: Iterator[ObservedRound], models: Pair, out: Any, glyphs: Any) -> Iterator[ObservedRound]:
     """Prints rounds as they come and hands them on."""
-    seen: list[Round] = []
+    seen: list[ObservedRound] = []
 
-    def tee() -> Iterator[Round]:
+    def tee() -> Iterator[ObservedRound]:
         for r in rounds:
             seen.append(r)
             yield r
@@ -245,6 +261,8 @@ def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logp
         "target_calls": statistics.target_calls,
         "tokens_per_target_call": statistics.tokens_per_target_call,
         "acceptance": statistics.acceptance,
+        "accepted_over_drafted": statistics.accepted_over_drafted,
+        "mean_acceptance_length": statistics.mean_acceptance_length,
         "seconds": seconds,
         "phases": dict(statistics.seconds),
         "finish": "eos" if stopper.found else trace.finish(),

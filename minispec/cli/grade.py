@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from minispec.cli import options
-from minispec.lm.files import check_file_place
+from minispec.io.files import check_file_place
 
 MOST_SECONDS, MOST_JOBS = 3600, 64
 

@@ -16,7 +16,7 @@ from minispec.classroom.grading.guesses import Tally
 from minispec.classroom.grading.marking import full_marks
 from minispec.classroom.grading.report import alarms, csv_text, document
 from minispec.cli import options
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 from minispec.show.plots.guesses import Given, guess_bars
 
 WARNING = (

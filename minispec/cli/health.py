@@ -20,7 +20,7 @@ import torch
 
 from minispec import __version__
 from minispec.evidence.machine import processor
-from minispec.lm.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
+from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
 
 PROGRAM = '#include <cstdio>\nint main() { std::puts("two lines"); }\n'
 COMPILERS = ("g++", "clang++", "c++", "cl")

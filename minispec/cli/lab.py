@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from minispec.cli import options
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = ".minispec-lab.json"  # what we have copied, as hashes: a file that differs is the student's

@@ -11,7 +11,9 @@ import torch
 import typer
 from rich.console import Console
 
-from minispec.lm.checkpoint import Pair, load_pair
+from minispec.io.checkpoint import Pair, load_pair
+from minispec.native.backend import AUTO, BACKENDS, NATIVE, Backend
+from minispec.native.library import native_functions
 
 MOST_SEED = 2**32 - 1
 MOST_THREADS = 1024
@@ -23,15 +25,17 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
-PathOption = Annotated[
+BackendOption = Annotated[
     str,
     typer.Option(
-        "--path",
-        help="How models compute: readable, lean, compiled, or native, the fastest. The last two need a C++ "
-        "compiler; the first time, native builds for seconds and compiled for minutes. Texts differ by "
-        "rounding at most.",
+        "--backend",
+        help="How models compute: torch, the code to read; native, C++, the fastest, which needs a compiler and "
+        "is built in seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
     ),
 ]
+# The option's name until this version; kept for scripts.
+PathOption = Annotated[str | None, typer.Option("--path", hidden=True)]
+OLD_PATHS = {"readable": "torch", "native": "native"}
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
 ]
@@ -87,6 +91,40 @@ def check_device(device: str) -> torch.device:
         return torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"--device {device!r} is unknown; choose cpu or cuda") from error
+
+
+def backend_name(backend: str, path: str | None) -> str:
+    """Returns the backend that was asked for, by either option.
+
+    Raises:
+        ValueError: if it is unknown.
+    """
+    if path is not None:
+        if path not in OLD_PATHS:
+            raise ValueError(
+                f"--path {path!r} is no more; use --backend torch, --backend native or --backend auto"
+            )
+        backend = OLD_PATHS[path]
+    return choose(backend, (*BACKENDS, AUTO), "--backend")
+
+
+def find_backends(name: str) -> list[Backend]:
+    """Returns the backend of a name, or for `auto` all that can be had here; a line says what cannot.
+
+    Raises:
+        ValueError: if the name is unknown, or the native backend was asked for and cannot be had.
+    """
+    wanted = choose(name, (*BACKENDS, AUTO), "--backend")
+    found = [BACKENDS[wanted]] if wanted != AUTO else list(BACKENDS.values())
+    if NATIVE in found:
+        try:
+            native_functions(torch.float32)
+        except ValueError as error:
+            if wanted != AUTO:
+                raise
+            found.remove(NATIVE)
+            print(f"computing with the torch backend: {error}", file=sys.stderr)
+    return found
 
 
 def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from time import perf_counter
 from typing import Annotated, Any
@@ -11,16 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.cli import options
+from minispec.evidence.case_on_backend import experiment_on
 from minispec.evidence.coupling import Coupling, compare_acceptance
 from minispec.evidence.prove import Proof, all_cases, few_cases, prove
-from minispec.evidence.sampling import few_sampled_tests, sampled_tests
-from minispec.lm.checkpoint import load_pair
+from minispec.evidence.sampling import Experiment, few_sampled_tests, sampled_tests
+from minispec.io.checkpoint import load_pair
+from minispec.native.backend import Backend
 
 
 def prove_command(
     full: Annotated[
         bool, typer.Option("--full", help="More models, longer texts, the trained pair.")
     ] = False,
+    backend: options.BackendOption = "torch",
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
@@ -28,12 +32,16 @@ def prove_command(
     """Walk every branch of the loop on small models, and test samples of larger ones."""
     options.set_threads(threads)
     console = options.console(as_json)
+    backends = options.find_backends(backend)
     started = perf_counter()
     with console.status("walking") as status:
         proof = prove(
             all_cases() if full else few_cases(),
-            lambda: sampled_tests(seed) if full else few_sampled_tests(seed),
+            lambda: (sampled_tests if full else few_sampled_tests)(
+                seed, lambda found: moved(found, backends)
+            ),
             lambda text: status.update(text),
+            backends,
         )
     seconds = perf_counter() - started
     coupling = trained_coupling(seed) if full else None
@@ -48,6 +56,12 @@ def prove_command(
             )
     if not proof.passed:
         raise typer.Exit(1)
+
+
+def moved(experiments: Sequence[Experiment], backends: Sequence[Backend]) -> list[Experiment]:
+    """Returns the experiments on every backend; those that come out the same only once."""
+    found = [experiment_on(one, backend) for backend in backends for one in experiments]
+    return list({one.case.name: one for one in found}.values())
 
 
 def trained_coupling(seed: int) -> Coupling:

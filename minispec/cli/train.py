@@ -15,14 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minispec.cli import options
 from minispec.evidence.bench import measure_acceptance
-from minispec.lm.checkpoint import Pair, cache_folder, check_place
-from minispec.lm.corpus import NAMES
-from minispec.lm.presets import PRESETS, WALKTHROUGHS
-from minispec.lm.publish import publish, verdict
-from minispec.lm.recipes import Recipe
-from minispec.lm.train import Progress as Step
-from minispec.lm.train import train_pair
+from minispec.io.checkpoint import Pair, cache_folder, check_place
 from minispec.show.text import losses_table
+from minispec.train.corpus import NAMES
+from minispec.train.presets import PRESETS, WALKTHROUGHS
+from minispec.train.publish import publish, verdict
+from minispec.train.recipes import Recipe
+from minispec.train.training import Progress as Step
+from minispec.train.training import train_pair
 
 MOST_SCALE = 1000
 FAILED = 3  # the exit status of a training whose target is no better than its draft

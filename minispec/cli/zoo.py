@@ -19,7 +19,7 @@ from minispec.evidence.mutants import MUTANTS, mutant_named
 from minispec.evidence.mutation import Mutant, diff
 from minispec.evidence.sweeps import measure_zoo
 from minispec.evidence.zoo import zoo
-from minispec.lm.files import check_file_place
+from minispec.io.files import check_file_place
 from minispec.show.text import COLOURS
 
 WIDE = 132  # columns that leave room for the names of instances

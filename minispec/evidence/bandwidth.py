@@ -12,10 +12,12 @@ from time import perf_counter
 
 import torch
 
-from minispec.decoding.kit import LEAN
-from minispec.decoding.loop import generate
+from minispec.core.loop import generate
+from minispec.core.model import GPT, GPTConfig, LanguageModel
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
 from minispec.evidence.machine import using_threads
-from minispec.lm.model import GPT, GPTConfig, LanguageModel
+from minispec.train.initialise import draw_weights
 
 # About so many parameters, with few wide layers: what is asked here is reading, not starting operations.
 SIZES = {
@@ -78,7 +80,7 @@ def random_model(parameters: float, device: torch.device, dtype: torch.dtype) ->
         raise ValueError(f"there is no size {parameters:g}; there is {', '.join(f'{n:g}' for n in SIZES)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return GPT(SIZES[parameters]).to(device, dtype).requires_grad_(False).eval()
+        return draw_weights(GPT(SIZES[parameters])).to(device, dtype).requires_grad_(False).eval()
 
 
 def read_bytes(model: GPT) -> int:
@@ -100,7 +102,7 @@ def seconds_per_step(target: LanguageModel, steps: int, threads: int | None, see
     prompt = [token % target.vocab_size for token in range(8)]
     seconds = []
     with using_threads(threads):
-        run = generate(target, [prompt], max_new_tokens=steps + 4, warp=LEAN.warp(1.0), rng=LEAN.rng(seed))
+        run = generate(target, [prompt], max_new_tokens=steps + 4, warp=Warp(1.0), rng=SeededRng(seed))
         last = perf_counter()
         for number, _ in enumerate(run):
             now = perf_counter()

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.loop import record
-from minispec.decoding.records import Trace
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import GPT
+from minispec.core.rng import SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.machine import describe_machine, processor
 from minispec.evidence.turns import Setting, Turn, Way, quartiles
-from minispec.lm.checkpoint import Pair
-from minispec.lm.model import GPT
+from minispec.io.checkpoint import Pair
+from minispec.io.trace import Trace, record
 
 __all__ = [
     "Setting",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.loop import speculate
-from minispec.decoding.records import Finish, Round
-from minispec.decoding.rng import Rng
+from minispec.core.loop import speculate
+from minispec.core.records import Finish, Round
+from minispec.core.rng import Rng
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.law import Case, Law
 
@@ -29,7 +29,7 @@ class Step:
         text: what was committed before, prompt included.
         drafted: the tokens proposed.
         accepted: how many of them were kept.
-        tested: how many were looked at, as the round reports it.
+        tested: how many were looked at, as the round reports it; None for a rule that looks beyond a rejection.
         emitted: what was committed.
         finish: why the row ended, or None.
         p: the target's laws, as the round reports them, one more than drafted.
@@ -39,7 +39,7 @@ class Step:
     text: Text
     drafted: Text
     accepted: int
-    tested: int
+    tested: int | None
     emitted: Text
     finish: Finish | None
     p: Sequence[Sequence[float]]
@@ -194,7 +194,7 @@ def figures(case: Case, as_one: bool = False) -> Figures:
         outcome = (branch.tokens, branch.finish)
         laws[branch.prompt][outcome] = laws[branch.prompt].get(outcome, 0.0) + branch.weight
         accepted += branch.weight * sum(step.accepted for step in branch.steps)
-        tested += branch.weight * sum(step.tested for step in branch.steps)
+        tested += branch.weight * sum(step.tested or 0 for step in branch.steps)
         emitted += branch.weight * len(branch.tokens)
         calls += branch.weight * len(branch.steps)
     return Figures(laws, accepted / tested if tested else None, emitted / calls if calls else None)

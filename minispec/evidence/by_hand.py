@@ -13,12 +13,12 @@ from math import exp, fsum
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Finish
-from minispec.decoding.verify import verify_coupled
-from minispec.decoding.warp import ROUNDING, Warp
+from minispec.core.model import LanguageModel
+from minispec.core.records import Finish
+from minispec.core.warp import ROUNDING, Warp
 from minispec.evidence.branches import Step, Text
 from minispec.evidence.law import Case
-from minispec.lm.model import LanguageModel
+from minispec.rules.coupled import verify_coupled
 
 
 def why_it_ends(case: Case, prompt: Text, tokens: Text) -> Finish | None:

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import torch
 
-from minispec.decoding.loop import generate
-from minispec.decoding.prefill import device_of
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.warp import Warp
-from minispec.lm.model import LanguageModel
+from minispec.core.loop import generate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
 
 Tokens = Sequence[int]
 

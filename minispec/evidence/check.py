@@ -17,8 +17,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import Verifier
+from minispec.core.rng import SeededRng
+from minispec.core.verify import Verifier
 from minispec.evidence.families import standard_instances
 from minispec.evidence.instances import Instance, Rows
 from minispec.evidence.play import MOST_ROWS, Broken, NotScripted, decide

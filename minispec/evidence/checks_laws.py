@@ -13,11 +13,11 @@ from math import fsum
 import torch
 from torch import Tensor
 
-from minispec.decoding.loop import generate
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import KeyedRng, SeededRng
-from minispec.decoding.verify import verify_coupled, verify_greedy, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.loop import generate
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.branches import Text, branches, rounds_of
 from minispec.evidence.by_hand import (
     greedy_by_hand,
@@ -32,6 +32,7 @@ from minispec.evidence.by_hand import (
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.law import Case, exact_laws, outcomes, speculative_laws, total_variation
 from minispec.evidence.models import tiny_gpt_pair
+from minispec.rules.coupled import KeyedRng, verify_coupled
 
 EXACT = 1e-10  # float64 sums of some thousand products stay far below
 COPIES = 16  # how many rows of one prompt get keyed noise of their own

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import torch
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.loop import generate, speculate
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import verify_greedy, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.draft import ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.law import Case, outcomes
 from minispec.evidence.models import table_pair
 

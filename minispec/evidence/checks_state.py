@@ -11,15 +11,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from minispec.decoding.loop import speculate
-from minispec.decoding.rng import KeyedRng, SeededRng
+from minispec.core.cache import KVCache
+from minispec.core.loop import speculate
+from minispec.core.model import LanguageModel
+from minispec.core.rng import SeededRng
 from minispec.evidence.branches import branches
 from minispec.evidence.by_hand import open_decisions, why_it_ends
 from minispec.evidence.checks_laws import EXACT
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.law import Case
-from minispec.lm.cache import KVCache
-from minispec.lm.model import LanguageModel
+from minispec.rules.coupled import KeyedRng
 
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with chance 2^-63
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.loop import generate
-from minispec.decoding.rng import KeyedRng
-from minispec.decoding.warp import Warp
-from minispec.lm.model import LanguageModel
+from minispec.core.loop import generate
+from minispec.core.model import LanguageModel
+from minispec.core.warp import Warp
+from minispec.rules.coupled import KeyedRng
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from minispec.lm.checkpoint import (
+from minispec.core.model import GPT, GPTConfig
+from minispec.io.checkpoint import (
     Pair,
     cache_folder,
     load_model,
@@ -27,10 +28,11 @@ from minispec.lm.checkpoint import (
     weights_hash,
     write_json,
 )
-from minispec.lm.material import Material, gather
-from minispec.lm.model import GPT, GPTConfig
-from minispec.lm.recipes import Lesson, Recipe, gpt
-from minispec.lm.train import Progress, Run
+from minispec.train.attention import for_training
+from minispec.train.dataset import Material, gather
+from minispec.train.initialise import draw_weights
+from minispec.train.recipes import Lesson, Recipe, gpt
+from minispec.train.training import Progress, Run
 
 PLAIN_STEPS, DISTILL_STEPS = 900, 300
 # Layers × width. The vocabulary is the target's.
@@ -118,7 +120,8 @@ def train_one(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        model = GPT(replace(config, max_length=pair.target.max_length)).to(pair.target.device)
+        model = draw_weights(GPT(replace(config, max_length=pair.target.max_length)))
+        model = for_training(model).to(pair.target.device)
     mark = hashlib.sha256(json.dumps([asdict(recipe), asdict(model.config)], sort_keys=True).encode())
     for stage, lessons, teacher in (
         ("draft-plain", recipe.draft_lessons, None),

@@ -12,8 +12,8 @@ from itertools import product
 
 import torch
 
-from minispec.decoding.rng import scramble
 from minispec.evidence.instances import Instance, Law, Table
+from minispec.rules.coupled import scramble
 
 WEIGHTS = (0, 0, 1, 1, 2, 3)  # laws made of these often have zeros and ties
 # K, V, how many with rows of one length, how many with rows of several.

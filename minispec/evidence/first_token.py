@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Draft
-from minispec.decoding.verify import Verifier
+from minispec.core.records import Draft
+from minispec.core.verify import Verifier
 from minispec.evidence.enumeration import EnumeratingRng, walk
 
 

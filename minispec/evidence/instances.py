@@ -14,7 +14,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Draft
+from minispec.core.records import Draft
 
 Chance = Fraction | float
 Law = tuple[Chance, ...]

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import torch
 
-from minispec.decoding.verify import verify_coupled, verify_greedy
-from minispec.decoding.warp import Warp
+from minispec.core.verify import verify_greedy
+from minispec.core.warp import Warp
 from minispec.evidence.law import Case
 from minispec.evidence.models import TableModel, table_pair, tiny_gpt_pair
 from minispec.evidence.quick_learners import automatic, stopping
+from minispec.rules.coupled import verify_coupled
 
 ONE = ((0,),)
 RAGGED = ((0,), (1, 0, 1))

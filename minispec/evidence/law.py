@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from minispec.decoding.draft import Drafter, ModelDrafter
-from minispec.decoding.loop import generate, speculate
-from minispec.decoding.records import Finish, Round
-from minispec.decoding.verify import Verifier, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.model import LanguageModel
+from minispec.core.records import Finish, Round
+from minispec.core.verify import Verifier, verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.enumeration import EnumeratingRng, walk
-from minispec.lm.model import LanguageModel
+from minispec.native.drafter import NativeDrafter
 
 Outcome = tuple[tuple[int, ...], Finish | None]  # the tokens of a row, and why it ended
 Law = dict[Outcome, float]
@@ -65,7 +66,7 @@ class Case:
     @property
     def drafts_all(self) -> bool:
         """Whether K tokens are drafted wherever there is room; else the drafter may draft fewer."""
-        return self.drafter is ModelDrafter
+        return self.drafter in (ModelDrafter, NativeDrafter)
 
     @property
     def context(self) -> int:

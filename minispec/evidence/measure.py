@@ -11,12 +11,12 @@ from time import perf_counter
 
 import torch
 
-from minispec.decoding.prefill import device_of
-from minispec.decoding.records import Trace
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of
 from minispec.evidence.bench import memory, quartiles
 from minispec.evidence.measurements import Latency, MemoryPart
-from minispec.lm.checkpoint import Pair
-from minispec.lm.model import LanguageModel
+from minispec.io.checkpoint import Pair
+from minispec.io.trace import Trace
 
 WIDTHS = (1, 2, 3, 5, 9, 17, 33)  # new tokens of a forward
 STREAK = 5  # forwards in a turn
@@ -95,7 +95,7 @@ def acceptance_by_position(trace: Trace) -> list[float]:
     tested, kept = [0] * k, [0] * k
     for r in trace.rounds:
         for row, live in enumerate(r.live):
-            for place in range(r.tested(row) if live else 0):
+            for place in range((r.tested(row) or 0) if live else 0):
                 tested[place] += 1
                 kept[place] += place < r.accepted(row)
     return [a / b if b else 0.0 for a, b in zip(kept, tested, strict=True)]

@@ -14,17 +14,16 @@ from typing import TypeVar
 
 import torch
 
-from minispec.decoding.costs import Costs
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.drawing_drafter import drawing_model
-from minispec.decoding.kit import PLAIN, Kit
-from minispec.decoding.loop import generate, speculate
-from minispec.decoding.prefill import device_of, prefill
-from minispec.decoding.records import Round, check_prompts
-from minispec.decoding.rng import BlockRng
-from minispec.decoding.verify import Verifier
-from minispec.decoding.warp import Warp
-from minispec.lm.model import LanguageModel
+from minispec.core.draft import ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import check_prompts, device_of, prefill
+from minispec.core.records import Round
+from minispec.core.rng import BlockRng
+from minispec.core.verify import Verifier
+from minispec.core.warp import Warp
+from minispec.drafters.costs import Costs
+from minispec.native.backend import TORCH, Backend
 
 ALL = tuple(range(1, 18))  # values of n: those of every K up to 16
 FEW = (1, 2, 3, 5, 9, 17)
@@ -48,7 +47,7 @@ def measure_costs(
     cached: int = 112,
     new_tokens: int = 160,
     repeats: int = 15,
-    kit: Kit = PLAIN,
+    backend: Backend = TORCH,
 ) -> Costs:
     """Measures all parts, for as many rows as there are prompts.
 
@@ -62,7 +61,7 @@ def measure_costs(
         cached: how many tokens the caches hold before a forward, as far as they fit.
         new_tokens: of each short run.
         repeats: how often each forward is measured.
-        kit: makes chance and the drafter.
+        backend: makes chance and the drafter.
 
     Raises:
         ValueError: if there is nothing to measure, or as `speculate`.
@@ -78,10 +77,10 @@ def measure_costs(
     check_prompts(prompts, target.vocab_size, context)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
     forwards = measure_forwards(
-        target, draft, prompts, warp, fitting, min(cached, context - fitting[-1]), repeats, kit
+        target, draft, prompts, warp, fitting, min(cached, context - fitting[-1]), repeats, backend
     )
     most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
-    loops = Loops(target, draft, prompts, warp, verifier, new_tokens, kit)
+    loops = Loops(target, draft, prompts, warp, verifier, new_tokens, backend)
     steps: list[float] = []
     rest: dict[int, list[float]] = {1: [], most: []}
     for _ in range(RUNS):  # in turns: what slows down one of them slows down the others
@@ -106,7 +105,7 @@ class Loops:
         warp: as in `measure_costs`.
         verifier: as in `measure_costs`.
         new_tokens: of each run.
-        kit: makes chance and the drafter.
+        backend: makes chance and the drafter.
     """
 
     target: LanguageModel
@@ -115,7 +114,7 @@ class Loops:
     warp: Warp
     verifier: Verifier
     new_tokens: int
-    kit: Kit
+    backend: Backend
 
     def steps(self) -> list[float]:
         """Returns the seconds of each step of the target alone, but for the first."""
@@ -124,7 +123,7 @@ class Loops:
             self.prompts,
             max_new_tokens=self.new_tokens,
             warp=self.warp,
-            rng=self.kit.rng(0),
+            rng=self.backend.rng(0),
         )
         return [lap for lap, _ in laps(run)]
 
@@ -132,13 +131,13 @@ class Loops:
         """Returns what each round that drafts K tokens takes beside its forwards."""
         rounds = speculate(
             self.target,
-            self.kit.drafter(self.draft),
+            self.backend.drafter(self.draft),
             self.prompts,
             k=k,
             verifier=self.verifier,
             max_new_tokens=self.new_tokens,
             warp=self.warp,
-            rng=self.kit.rng(0),
+            rng=self.backend.rng(0),
         )
         return bookkeeping(laps(rounds), k, forwards)
 
@@ -161,7 +160,7 @@ def measure_forwards(
     tokens: Sequence[int],
     cached: int,
     repeats: int,
-    kit: Kit = PLAIN,
+    backend: Backend = TORCH,
 ) -> Costs:
     """Measures forwards, draft steps and prefill alone; bookkeeping is left at 0.
 
@@ -173,16 +172,16 @@ def measure_forwards(
         tokens: values of n for t(n), in order.
         cached: how many tokens the caches hold before a forward.
         repeats: how often each is measured.
-        kit: makes chance and the drafter.
+        backend: makes chance and the drafter.
     """
     rows, width = len(prompts), max(tokens[-1] - 1, 1)
     seconds = in_turns(
         {
             **{f"t({n})": call(target, rows, cached, n) for n in tokens},
-            "draft": draft_steps(draft, rows, cached, width, warp, kit),
-            "catch up": catch_up(draft, rows, cached),
-            "prefill": lambda: prefill(target, prompts, device_of(target)),
-            "draft prefill": lambda: prefill(draft, prompts, device_of(draft)),
+            "draft": draft_steps(draft, rows, cached, width, warp, backend),
+            "catch up": call(draft, rows, cached, 1, head=False),
+            "prefill": lambda: prefill(target, prompts),
+            "draft prefill": lambda: prefill(draft, prompts),
         },
         repeats,
     )
@@ -255,28 +254,11 @@ def call(
 
 
 @torch.inference_mode()
-def catch_up(draft: LanguageModel, rows: int, cached: int) -> Callable[[], object]:
-    """Returns a task: the draft model reads a token whose logits nobody wants."""
-    drawing = drawing_model(draft)
-    if drawing is None or rows > 1 or cached < 1:
-        return call(draft, rows, cached, 1, head=False)
-    cache, number = draft.new_cache(1), torch.zeros(1, 1, dtype=torch.float64)
-    ids = (torch.arange(cached) % draft.vocab_size)[None]
-    draft.hidden(ids, cache)
-
-    def task() -> None:
-        drawing.draw(ids[:, -1], cache, 0.0, number)
-        cache.truncate([cached])
-
-    return task
-
-
-@torch.inference_mode()
 def draft_steps(
-    model: LanguageModel, rows: int, cached: int, width: int, warp: Warp, kit: Kit = PLAIN
+    model: LanguageModel, rows: int, cached: int, width: int, warp: Warp, backend: Backend = TORCH
 ) -> Callable[[], object]:
     """Returns a task: the shipped drafter proposes `width` tokens a row."""
-    drafter, rng = kit.drafter(model), kit.rng(0)
+    drafter, rng = backend.drafter(model), backend.rng(0)
     assert isinstance(drafter, ModelDrafter)
     ids = [token % model.vocab_size for token in range(cached + 1)]
     drafter.start([ids] * rows)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minispec.evidence.machine import describe_machine
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 
 FORMAT = 1
 FOLDER = Path(__file__).parent / "recorded"  # they come with the package

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minispec.decoding.rng import scramble
-from minispec.lm.cache import KVCache
-from minispec.lm.model import GPT, GPTConfig
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, GPTConfig
+from minispec.rules.coupled import scramble
 
 
 class TableModel:
@@ -69,7 +69,7 @@ class TableModel:
             cache.begin(new)
             ids = tokens.double()[:, None, :, None]
             seen = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
-            cache.commit()
+            cache.advance()
         previous = seen.gather(1, (positions - 1).clamp(min=0))
         return torch.where(positions > 0, previous, self.vocab_size) * self.vocab_size + tokens
 

@@ -3,9 +3,9 @@
 from minispec.evidence.mutants_rules import COMMON
 from minispec.evidence.mutation import Mutant
 
-ROLLBACK = "minispec.decoding.rollback:rollback"
-DRAFTER = "minispec.decoding.draft:ModelDrafter"
-VIEW = "minispec.lm.model:GPT._view"
+ROLLBACK = "minispec.core.rollback:rollback"
+DRAFTER = "minispec.core.draft:ModelDrafter"
+VIEW = "minispec.core.model:GPT.view"
 
 CACHES = (
     Mutant(
@@ -36,7 +36,7 @@ CACHES = (
     Mutant(
         name="prompt-padding-stays",
         title="the padding of shorter prompts stays in the cache",
-        function="minispec.decoding.prefill:prefill",
+        function="minispec.core.prefill:prefill",
         old="cache.truncate(lengths)",
         new="pass",
         seen="not seen; the usual trouble with padding on the right",
@@ -45,7 +45,7 @@ CACHES = (
     Mutant(
         name="last-prompt-token-read-twice",
         title="prefill reads the last token of the prompt, and the first round reads it again",
-        function="minispec.decoding.prefill:prefill",
+        function="minispec.core.prefill:prefill",
         old="lengths = [len(prompt) - 1 for prompt in prompts]",
         new="lengths = [len(prompt) for prompt in prompts]",
         seen=COMMON,
@@ -53,12 +53,9 @@ CACHES = (
     Mutant(
         name="leftovers-seen",
         title="in a ragged batch, all rows look as far back as the longest: at what was rolled back, too",
-        function="minispec.lm.cache:KVCache.begin",
-        old="return positions, self._bias[positions][:, None, :, :end]",
-        new=(
-            "longest = positions.amax(0).expand_as(positions)\n"
-            "return positions, self._bias[longest][:, None, :, :end]"
-        ),
+        function="minispec.core.cache:KVCache.begin",
+        old="bias = self._bias[positions]",
+        new="bias = self._bias[positions.amax(0).expand_as(positions)]",
         seen=COMMON,
         crosses_rows=True,
     ),
@@ -95,9 +92,9 @@ DRAFT_CACHE = (
         name="token-missing-in-the-drafts-cache",
         title="after full acceptance, the draft never reads its last token",
         function=f"{DRAFTER}.commit",
-        old="self.catch_up(round)\nself.cache.truncate(round.target_cache.after)",
+        old="self.catch_up(round)\nself.cache.truncate(round.lengths)",
         new=(
-            "have = zip(self.cache.row_lengths, round.target_cache.after, strict=True)\n"
+            "have = zip(self.cache.row_lengths, round.lengths, strict=True)\n"
             "self.cache.truncate([min(pair) for pair in have])"
         ),
         seen="vllm-project/vllm #5765",
@@ -107,7 +104,7 @@ DRAFT_CACHE = (
         name="rejected-stay-in-the-drafts-cache",
         title="the draft's cache is never rolled back",
         function=f"{DRAFTER}.commit",
-        old="self.cache.truncate(round.target_cache.after)",
+        old="self.cache.truncate(round.lengths)",
         new="pass",
         seen="vllm-project/vllm #9730",
         effect="slower",
@@ -117,8 +114,8 @@ DRAFT_CACHE = (
         name="drafts-rollback-one-too-far",
         title="the draft's cache forgets one token too many",
         function=f"{DRAFTER}.commit",
-        old="self.cache.truncate(round.target_cache.after)",
-        new="self.cache.truncate([max(n - 1, 0) for n in round.target_cache.after])",
+        old="self.cache.truncate(round.lengths)",
+        new="self.cache.truncate([max(n - 1, 0) for n in round.lengths])",
         seen=COMMON,
         effect="slower",
     ),
@@ -145,7 +142,7 @@ DRAFT_CACHE = (
     Mutant(
         name="padding-counted",
         title="acceptance counts padding behind a short draft as tested",
-        function="minispec.decoding.records:Round.tested",
+        function="minispec.core.records:Round.tested",
         old="min(self.accepted(row) + 1, self.drafted(row))",
         new="min(self.accepted(row) + 1, self.draft.k)",
         seen="vllm-project/vllm #26498",

@@ -7,7 +7,7 @@ LENGTHS = (
     Mutant(
         name="width-after-the-draw",
         title="an automatic K looks at the tokens that it has drawn, and drops the unlikely ones",
-        function="minispec.decoding.adaptive:AdaptiveDrafter.propose",
+        function="minispec.drafters.adaptive:AdaptiveDrafter.propose",
         old="return self._drafter.propose(pending, width, warp, rng)",
         new=(
             "draft = self._drafter.propose(pending, width, warp, rng)\n"
@@ -20,7 +20,7 @@ LENGTHS = (
     Mutant(
         name="doubtful-token-dropped",
         title="the stop rule drops the token that made it stop",
-        function="minispec.decoding.stopping:StoppingDrafter.propose",
+        function="minispec.drafters.stopping:StoppingDrafter.propose",
         old="self._confidences[row].append(sure[row])\nreach[row] *= self.rule.chance(sure[row])",
         new=(
             "reach[row] *= self.rule.chance(sure[row])\n"

@@ -3,18 +3,18 @@
 from minispec.evidence.mutants_rules import COMMON, SUBTLE
 from minispec.evidence.mutation import Mutant
 
-NEXT_LAW = "minispec.decoding.verify:next_law"
-RESIDUAL = "minispec.decoding.verify:residual"
-WARP = "minispec.decoding.warp:Warp.__call__"
-CUT = "minispec.decoding.warp:Warp._cut"
+NEXT_LAW = "minispec.core.verify:next_distribution"
+RESIDUAL = "minispec.core.verify:residual"
+WARP = "minispec.core.warp:Warp.__call__"
+CUT = "minispec.core.warp:Warp._cut"
 
 NEXT = (
     Mutant(
         name="no-way-out-of-a-zero-residual",
         title="a residual without mass is divided by zero",
         function=RESIDUAL,
-        old="torch.where(mass > 0, short / mass.clamp(min=torch.finfo(p.dtype).tiny), p)",
-        new="short / mass",
+        old="torch.where(mass > 0, lacking / mass.clamp(min=torch.finfo(p.dtype).tiny), p)",
+        new="lacking / mass",
         seen="jaymody/speculative-sampling #5",
         effect="breaks",
         harm="where p = q but for rounding, the next law is NaN",
@@ -116,9 +116,9 @@ WARPS = (
     Mutant(
         name="ties-to-the-highest-id",
         title="temperature 0 takes the highest of equally good ids",
-        function="minispec.decoding.warp:lowest_argmax",
-        old="return values.shape[-1] - ((values == top) * rank).amax(-1)",
-        new="return ((values == top).flip(-1) * rank).amax(-1) - 1",
-        seen="torch.argmax, which leaves open which maximum it returns",
+        function="minispec.core.warp:lowest_argmax",
+        old="return values.argmax(-1)",
+        new="return values.shape[-1] - 1 - values.flip(-1).argmax(-1)",
+        seen="torch.argmax before 1.7, which left open which maximum it returned",
     ),
 )

@@ -2,8 +2,8 @@
 
 from minispec.evidence.mutation import Mutant
 
-PROPOSE = "minispec.decoding.draft:ModelDrafter.propose"
-REJECTION = "minispec.decoding.verify:verify_rejection"
+PROPOSE = "minispec.core.draft:ModelDrafter.propose"
+REJECTION = "minispec.core.verify:verify_rejection"
 
 TEST = "kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), positions=i, live=testing)"
 SUBTLE = "not seen; a subtle one"
@@ -14,31 +14,31 @@ DRAFT = (
         name="greedy-draft-soft-q",
         title="the draft takes its most probable token, and reports the softmax as its law",
         function=PROPOSE,
-        old="rng.categorical(law",
-        new="rng.categorical((law == law.amax(-1, keepdim=True)).to(law)",
+        old="rng.categorical(q",
+        new="rng.categorical((q == q.amax(-1, keepdim=True)).to(q)",
         seen="huggingface/transformers #32867 and #47932",
     ),
     Mutant(
         name="unwarped-q",
         title="the draft draws from its warped law, and reports the unwarped one",
         function=PROPOSE,
-        old="laws.append(law)",
-        new="laws.append(torch.softmax(logits, dim=-1))",
+        old="dists.append(q)",
+        new="dists.append(torch.softmax(logits, dim=-1))",
         seen="huggingface/transformers #32867 and #47932",
     ),
     Mutant(
         name="q-without-temperature",
         title="the draft forgets the temperature when it reports its law",
         function=PROPOSE,
-        old="laws.append(law)",
-        new="laws.append(Warp(1.0, warp.top_k, warp.top_p)(logits))",
+        old="dists.append(q)",
+        new="dists.append(Warp(1.0, warp.top_k, warp.top_p)(logits))",
         seen="huggingface/transformers #32867 and #47932",
     ),
     Mutant(
         name="drawn-unwarped",
         title="the draft reports its warped law, and draws from the unwarped one",
         function=PROPOSE,
-        old="rng.categorical(law",
+        old="rng.categorical(q",
         new="rng.categorical(torch.softmax(logits, dim=-1)",
         seen=SUBTLE,
     ),
@@ -46,19 +46,19 @@ DRAFT = (
         name="stored-q-rounded",
         title="the draft's law is kept in bfloat16 until it is needed",
         function=PROPOSE,
-        old="laws.append(law)",
-        new="laws.append(law.bfloat16().to(law))",
+        old="dists.append(q)",
+        new="dists.append(q.bfloat16().to(q))",
         seen=SUBTLE,
     ),
     Mutant(
         name="unsure-tokens-dropped",
         title="a drafted token that the draft was unsure of is dropped before verification",
         function=PROPOSE,
-        old="return Draft(torch.stack(tokens, 1), torch.stack(laws, 1))",
+        old="return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))",
         new=(
-            "chosen = [law.gather(1, token[:, None]) for law, token in zip(laws, tokens, strict=True)]\n"
+            "chosen = [q.gather(1, token[:, None]) for q, token in zip(dists, tokens, strict=True)]\n"
             "sure = (torch.cat(chosen, dim=1) >= 0.5).long().cumprod(dim=1).sum(dim=1)\n"
-            "return Draft(torch.stack(tokens, 1), torch.stack(laws, 1), sure)"
+            "return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), sure)"
         ),
         seen=SUBTLE,
     ),
@@ -161,7 +161,7 @@ ACCEPT = (
     Mutant(
         name="greedy-counts-all-matches",
         title="the greedy rule counts all agreements, not those before the first difference",
-        function="minispec.decoding.verify:verify_greedy",
+        function="minispec.core.verify:verify_greedy",
         old="agrees.long().cumprod(-1).sum(-1)",
         new="agrees.long().sum(-1)",
         seen=COMMON,
@@ -169,7 +169,7 @@ ACCEPT = (
     Mutant(
         name="coupled-going-on",
         title="the coupled rule goes on where draft and target have parted",
-        function="minispec.decoding.verify:verify_coupled",
+        function="minispec.rules.coupled:verify_coupled",
         old="going = going & (i < lengths) & (token == draft.tokens[:, i])",
         new="going = going & (i < lengths)",
         seen=SUBTLE,

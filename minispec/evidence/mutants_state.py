@@ -3,9 +3,9 @@
 from minispec.evidence.mutants_rules import COMMON, SUBTLE
 from minispec.evidence.mutation import Mutant
 
-SEEDED = "minispec.decoding.rng:SeededRng"
-BLOCK = "minispec.decoding.rng:BlockRng._place"
-COMMIT = "minispec.decoding.commit:Rows.commit"
+SEEDED = "minispec.core.rng:SeededRng"
+BLOCK = "minispec.core.rng:BlockRng._place"
+COMMIT = "minispec.core.commit:Rows.append"
 
 CHANCE = (
     Mutant(
@@ -59,8 +59,8 @@ CHANCE = (
         name="rows-draw-beyond-their-room",
         title="rows that are done, or have less room, draw all the same",
         function=BLOCK,
-        old="return places, inside if live is None else live & inside",
-        new="return places, live",
+        old="live=inside if live is None else live & inside",
+        new="live=live",
         seen=COMMON,
         effect="breaks",
         harm="with the same seed, a row's text depends on its neighbours",
@@ -79,8 +79,8 @@ CHANCE = (
     Mutant(
         name="noise-without-position",
         title="keyed noise depends on seed and row, and not on the position",
-        function="minispec.decoding.rng:KeyedRng.categorical",
-        old=") + place)",
+        function="minispec.rules.coupled:KeyedRng.categorical",
+        old=") + position)",
         new="))",
         seen=SUBTLE,
         effect="breaks",
@@ -102,13 +102,13 @@ ENDS = (
         title="a block that reaches the cap is not searched for end-of-sequence",
         function=COMMIT,
         old="if token in self._eos:",
-        new="if token in self._eos and len(tokens) < self.room(row):",
+        new="if token in self._eos and len(tokens) < self.budget(row):",
         seen="sgl-project/sglang #31599",
     ),
     Mutant(
         name="overshoot",
         title="where there is room for one token, a draft of one and its bonus are committed",
-        function="minispec.decoding.commit:Rows.room",
+        function="minispec.core.commit:Rows.budget",
         old="return min(self._cap[row], self._max_length) - len(self.committed[row])",
         new=(
             "left = min(self._cap[row], self._max_length) - len(self.committed[row])\n"
@@ -127,9 +127,9 @@ ENDS = (
     Mutant(
         name="least-room-for-all",
         title="a round drafts no more than the row with the least room has room for, done rows included",
-        function="minispec.decoding.loop:speculate",
-        old="width = min(k, max(draftable))",
-        new="width = min(k, min(draftable))",
+        function="minispec.core.draft:draft_within",
+        old="width = min(k, max(rng.budgets))",
+        new="width = min(k, min(rng.budgets))",
         seen=COMMON,
         effect="slower",
         crosses_rows=True,

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
 
 NEEDS = "transformers_rule needs transformers, 4.57 to 5: pip install 'minispec[peers]'"
 

@@ -19,7 +19,7 @@ import torch
 
 from minispec.evidence.machine import using_threads
 from minispec.evidence.turns import Prompts, Run
-from minispec.lm.checkpoint import Pair
+from minispec.io.checkpoint import Pair
 
 NEEDS = "transformers is not installed: pip install 'minispec[peers]'"
 TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens

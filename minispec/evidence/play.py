@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng
-from minispec.decoding.verify import Verifier
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.instances import Instance, Rows, go_on
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import fsum
 from statistics import median
 
-from minispec.decoding.costs import Costs
+from minispec.drafters.costs import Costs
 from minispec.evidence.chances import chances, target_only_texts
 from minispec.evidence.theory import speed_up
 

@@ -14,7 +14,7 @@ from itertools import cycle, islice
 import torch
 from torch import Tensor
 
-from minispec.decoding.costs import Costs
+from minispec.drafters.costs import Costs
 from minispec.evidence.predict import Rounds, Text, rounds
 
 NEGLIGIBLE = 1e-12  # the chance that a row is still live at which the count ends

@@ -8,15 +8,18 @@ cannot.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from minispec.decoding.verify import verify_coupled, verify_greedy
-from minispec.decoding.warp import Warp
-from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
+from minispec.core.verify import verify_greedy
+from minispec.core.warp import Warp
+from minispec.evidence.case_on_backend import case_on
+from minispec.evidence.law import Case, Law, exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.models import table_pair, tiny_gpt_pair
 from minispec.evidence.quick_learners import automatic, learning_to_stop, stopping
 from minispec.evidence.statistics import Sampled
+from minispec.native.backend import TORCH, Backend
+from minispec.rules.coupled import verify_coupled
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
 WIDTHS = (1, 2, 3, 4)  # the values of K that are walked through
@@ -84,26 +87,35 @@ class Proof:
         return laws and all(self.coverage.values()) and all(test.passed for test in self.sampled)
 
 
-def prove(cases: Iterator[Case], sampled: Callable[[], list[Sampled]], tell: Callable[[str], None]) -> Proof:
-    """Walks through cases, counts what came up, and runs sampled tests.
+def prove(
+    cases: Iterator[Case],
+    sampled: Callable[[], list[Sampled]],
+    tell: Callable[[str], None],
+    backends: Sequence[Backend] = (TORCH,),
+) -> Proof:
+    """Enumerates cases, counts what came up, and runs sampled tests.
 
     Args:
         cases: see `few_cases` and `all_cases`.
         sampled: runs the sampled tests.
         tell: told what is being done.
+        backends: on which each case is enumerated.
     """
     coverage = Counter(dict.fromkeys(wanted(), 0))
     proved = []
     for case in cases:
-        tell(case.name)
-        proved.append(prove_case(case, coverage))
+        exact = exact_laws(case)
+        for backend in backends:
+            moved = case_on(case, backend)
+            tell(moved.name)
+            proved.append(prove_case(moved, coverage, exact))
     tell("samples")
     return Proof(tuple(proved), dict(coverage), tuple(sampled()))
 
 
-def prove_case(case: Case, coverage: Counter[str]) -> Proved:
-    """Walks through one case, and adds to the counts what came up."""
-    walked, alone, exact = speculative_laws(case), target_only_laws(case), exact_laws(case)
+def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Law] | None = None) -> Proved:
+    """Enumerates one case, and adds to the counts what came up; exact: by `exact_laws` if not given."""
+    walked, alone, exact = speculative_laws(case), target_only_laws(case), exact or exact_laws(case)
     coverage.update({mark: n for mark, n in walked.coverage.items() if mark in coverage})
     coverage.update({f"warp {describe(case.warp)}": walked.branches})
     errors = [largest_error(one, law) for one, law in zip(walked.laws, exact, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from minispec.lm.model import GPT
+from minispec.core.model import GPT
 
 
 def int8(model: GPT) -> GPT:

@@ -6,12 +6,12 @@ makes a difference: measured costs are replaced by made-up ones, and a first gue
 
 from __future__ import annotations
 
-from minispec.decoding.adaptive import AdaptiveDrafter, RunningAcceptance
-from minispec.decoding.costs import Costs
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.stopping import FixedStop, LearnedStop, StoppingDrafter
-from minispec.decoding.warp import Warp
-from minispec.lm.model import LanguageModel
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import LanguageModel
+from minispec.core.warp import Warp
+from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
+from minispec.drafters.costs import Costs
+from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 
 COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 

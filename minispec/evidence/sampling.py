@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from minispec.decoding.draft import Drafter
-from minispec.decoding.loop import speculate
-from minispec.decoding.prefill import device_of
-from minispec.decoding.rng import KeyedRng, Rng, SeededRng
-from minispec.decoding.verify import Verifier, verify_coupled, verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.draft import Drafter
+from minispec.core.loop import speculate
+from minispec.core.model import GPT, LanguageModel
+from minispec.core.prefill import device_of
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.law import Case
 from minispec.evidence.models import table_pair, tiny_gpt_pair
 from minispec.evidence.statistics import (
@@ -33,8 +34,8 @@ from minispec.evidence.statistics import (
     check_uniform,
     pearson_p_value,
 )
-from minispec.lm.checkpoint import load_pair
-from minispec.lm.model import GPT, LanguageModel
+from minispec.io.checkpoint import load_pair
+from minispec.rules.coupled import KeyedRng, verify_coupled
 
 FAMILY_FALSE_ALARM = 1e-6  # of all sampled tests of one run together
 PEARSON_ERROR = 0.02  # how far from uniform the right p-values may be, by Kolmogorov's distance
@@ -198,7 +199,10 @@ class Experiment:
         return check_sample(self.case.name, self.draw(seed), self.law(), false_alarm, miss)
 
 
-def sampled_tests(seed: int = 0) -> list[Sampled]:
+Adapt = Callable[[Sequence[Experiment]], Sequence[Experiment]]
+
+
+def sampled_tests(seed: int = 0, adapt: Adapt | None = None) -> list[Sampled]:
     """Runs all sampled tests, those of the trained pair among them.
 
     Right code fails one or more of them with chance 1e-6 at most: each gets an equal share. What each detects
@@ -206,17 +210,21 @@ def sampled_tests(seed: int = 0) -> list[Sampled]:
 
     Args:
         seed: of all chance.
+        adapt: changes the experiments, such as to move them to another backend.
     """
-    return family([*tiny_experiments(200_000), *trained_experiments(20_000)], 200, 2_000, seed)
+    found = [*tiny_experiments(200_000), *trained_experiments(20_000)]
+    return family(adapt(found) if adapt else found, 200, 2_000, seed)
 
 
-def few_sampled_tests(seed: int = 0) -> list[Sampled]:
+def few_sampled_tests(seed: int = 0, adapt: Adapt | None = None) -> list[Sampled]:
     """Runs a smaller family on tiny models, with fewer samples; its false-alarm rate is the same, 1e-6.
 
     Args:
         seed: of all chance.
+        adapt: changes the experiments, such as to move them to another backend.
     """
-    return family(tiny_experiments(20_000), 100, 500, seed)
+    found = tiny_experiments(20_000)
+    return family(adapt(found) if adapt else found, 100, 500, seed)
 
 
 def family(experiments: Sequence[Experiment], seeds: int, samples: int, seed: int) -> list[Sampled]:

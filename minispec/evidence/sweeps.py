@@ -14,7 +14,7 @@ from minispec.evidence.measure import acceptance_by_position, cost_ratio, measur
 from minispec.evidence.measurements import Measurement, SpeedPoint, kill_rows, measured
 from minispec.evidence.theory import refined_speed_up, speed_up
 from minispec.evidence.turns import acceptance_of, gain_of, take_turns
-from minispec.lm.checkpoint import Pair
+from minispec.io.checkpoint import Pair
 
 DRAFTED = (1, 2, 3, 4, 5, 6, 8, 10)  # values of K
 

@@ -12,7 +12,7 @@ from math import fsum, prod
 
 from torch import Tensor
 
-from minispec.lm.model import GPTConfig
+from minispec.core.model import GPTConfig
 
 Chances = Sequence[float] | Tensor
 SUM_ERROR = 1e-4  # a law in float32, over many tokens, may miss a sum of 1 by this

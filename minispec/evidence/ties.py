@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.decoding.prefill import device_of, prefill
-from minispec.lm.model import LanguageModel
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of, prefill
 
 FLOAT32_LIMIT = 1e-4
 # For types of 16 bits, whatever was measured. bfloat16 numbers from 8 to 16, where the logits that win mostly
@@ -136,7 +136,7 @@ def logits_both_ways(
     """
     device = device_of(target)
     many = target(torch.tensor([[*prompt, *more]], device=device))[0, -1]
-    cache = prefill(target, [prompt], device)
+    cache = prefill(target, [prompt])
     for token in [prompt[-1], *more]:
         steps = target(torch.tensor([[token]], device=device), cache)[0, -1]
     return many, steps

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.rng import Rng, SeededRng
-from minispec.decoding.verify import Verifier
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier
 from minispec.evidence.instances import Instance, Rows
 from minispec.evidence.play import Broken, NotScripted, TooMany, decide, law_of, play, same
 from minispec.evidence.statistics import check_sample, deviation

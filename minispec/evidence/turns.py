@@ -13,13 +13,13 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-from minispec.decoding.draft import Drafter
-from minispec.decoding.kit import PLAIN, Kit
-from minispec.decoding.loop import generate, record
-from minispec.decoding.records import Statistics
-from minispec.decoding.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.draft import Drafter
+from minispec.core.loop import generate
+from minispec.core.model import LanguageModel
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.evidence.machine import using_threads
-from minispec.lm.model import LanguageModel
+from minispec.io.trace import Statistics, record
+from minispec.native.backend import TORCH, Backend
 
 RULES: dict[str, Verifier] = {"greedy": verify_greedy, "rejection": verify_rejection}
 PHASES = ("draft", "verify", "rollback", "other")
@@ -73,7 +73,7 @@ class Way:
         verifier: `greedy` or `rejection`.
         temperature: 0 for greedy.
         threads: processor threads; None: as many as torch uses anyway.
-        kit: the warp, chance and rules that go with the models' path.
+        backend: the warp, chance and rules that go with the models' path.
     """
 
     target: LanguageModel
@@ -82,7 +82,7 @@ class Way:
     verifier: str = "greedy"
     temperature: float = 0.0
     threads: int | None = None
-    kit: Kit = PLAIN
+    backend: Backend = TORCH
 
     def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, and times it.
@@ -101,10 +101,10 @@ class Way:
                 self.drafter(),
                 prompts,
                 k=self.k,
-                verifier=self.kit.rules[self.verifier],
+                verifier=self.backend.rules[self.verifier],
                 max_new_tokens=new_tokens,
-                warp=self.kit.warp(self.temperature),
-                rng=self.kit.rng(seed),
+                warp=self.backend.warp(self.temperature),
+                rng=self.backend.rng(seed),
             )
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
@@ -112,7 +112,7 @@ class Way:
 
     def _alone(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         started = perf_counter()
-        warp, rng = self.kit.warp(self.temperature), self.kit.rng(seed)
+        warp, rng = self.backend.warp(self.temperature), self.backend.rng(seed)
         steps = list(generate(self.target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng))
         seconds = perf_counter() - started
         columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
@@ -235,7 +235,7 @@ def take_turns(
 
 def acceptance_of(turns: Sequence[Turn]) -> float | None:
     """Returns accepted over tested tokens of all turns; None where none was tested."""
-    tested = sum(turn.statistics.tested for turn in turns)
+    tested = sum(turn.statistics.tested or 0 for turn in turns)
     return sum(turn.statistics.accepted for turn in turns) / tested if tested else None
 
 

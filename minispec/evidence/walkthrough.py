@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.recording import Recording, record_run
-from minispec.decoding.records import Round
-from minispec.decoding.rng_recording import RecordingRng
-from minispec.decoding.trace_file import load_trace, save_trace
-from minispec.decoding.warp import Warp
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import LanguageModel
+from minispec.core.records import Round
+from minispec.core.warp import Warp
 from minispec.evidence.bench import VERIFIERS
-from minispec.lm.checkpoint import Pair, find_pair, load_pair, weights_hash
-from minispec.lm.model import LanguageModel
+from minispec.io.checkpoint import Pair, find_pair, load_pair, weights_hash
+from minispec.io.recording import Recording, record_run
+from minispec.io.rng_recording import RecordingRng
+from minispec.io.trace_file import load_trace, save_trace
 
 K = 5
 GREEDY_TOKENS = 100  # the greedy story ends before
@@ -150,7 +150,7 @@ def unclear_ratios(recording: Recording) -> Iterator[str]:
 
 def acceptance_ratios(r: Round, row: int = 0) -> list[float]:
     """Returns p/q of each token that was tested, not cut at 1."""
-    places = range(r.tested(row))
+    places = range(r.tested(row) or 0)
     tokens = r.draft.tokens[row].tolist()
     return [
         float(r.target_probs[row, i, tokens[i]].double() / r.draft.probs[row, i, tokens[i]].double())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from time import perf_counter
 
-from minispec.decoding.rng import SeededRng
+from minispec.core.rng import SeededRng
 from minispec.evidence.branches import Figures, branches, figures, rounds_of
 from minispec.evidence.checks import CHECKS, Check
 from minispec.evidence.kill_matrix import EXACT, Cell, Damage, Specimen, Zoo
@@ -25,7 +25,7 @@ from minispec.evidence.statistics import check_sample
 SAMPLES = 10_000  # rows per prompt, where damage cannot be walked through
 MOST_WAYS = 200  # where rows influence each other, batches are walked through one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
-GENERATOR = "minispec.decoding.rng:SeededRng"  # its bugs are not met by a walk, which brings its own chance
+GENERATOR = "minispec.core.rng:SeededRng"  # its bugs are not met by a walk, which brings its own chance
 
 
 def zoo(

@@ -13,7 +13,7 @@ from typing import Any
 
 from minispec.evidence.measurements import FOLDER
 from minispec.evidence.record import load_report
-from minispec.lm.files import write_whole
+from minispec.io.files import write_whole
 from minispec.show import results_tables as tables
 
 Report = Mapping[str, Any]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
-from minispec.decoding.verify import residual
+from minispec.core.records import Round
+from minispec.core.verify import residual
+from minispec.io.recording import Recording
 
 TOP = 4  # tokens of each law
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
+from minispec.io.recording import Recording
+from minispec.io.trace import ObservedRound
 from minispec.show.step_laws import is_one_hot
 
 Words = tuple[str, str]
@@ -62,7 +62,7 @@ def prefill(recording: Recording, row: int, has_cache: bool) -> Words:
     return title, f"{who} the prompt but its last token{each}. The last one, {last}, is pending."
 
 
-def draft(recording: Recording, r: Round, row: int, place: int, has_cache: bool) -> Words:
+def draft(recording: Recording, r: ObservedRound, row: int, place: int, has_cache: bool) -> Words:
     """Says what is guessed, and how."""
     token, q = int(r.draft.tokens[row, place]), r.draft.probs[row, place]
     before = int(r.draft.tokens[row, place - 1]) if place else int(r.pending[row])
@@ -78,7 +78,7 @@ def draft(recording: Recording, r: Round, row: int, place: int, has_cache: bool)
     )
 
 
-def verify(recording: Recording, r: Round, row: int) -> Words:
+def verify(recording: Recording, r: ObservedRound, row: int) -> Words:
     """Says what the one pass reads and gives."""
     drafted, pending = r.drafted(row), word(recording, int(r.pending[row]))
     if not drafted:
@@ -91,7 +91,7 @@ def verify(recording: Recording, r: Round, row: int) -> Words:
     )
 
 
-def test(recording: Recording, r: Round, row: int, place: int) -> Words:
+def test(recording: Recording, r: ObservedRound, row: int, place: int) -> Words:
     """Says why a guess is accepted or rejected."""
     token, p = int(r.draft.tokens[row, place]), r.target_probs[row, place]
     guess, kept = word(recording, token), place < r.accepted(row)
@@ -107,7 +107,7 @@ def test(recording: Recording, r: Round, row: int, place: int) -> Words:
     return title, ratio_test(recording, r, row, place) + behind
 
 
-def ratio_test(recording: Recording, r: Round, row: int, place: int) -> str:
+def ratio_test(recording: Recording, r: ObservedRound, row: int, place: int) -> str:
     """Says how p, q and the number drawn decide."""
     token = int(r.draft.tokens[row, place])
     p, q = float(r.target_probs[row, place, token]), float(r.draft.probs[row, place, token])
@@ -125,7 +125,7 @@ def ratio_test(recording: Recording, r: Round, row: int, place: int) -> str:
     )
 
 
-def commit(recording: Recording, r: Round, row: int) -> Words:
+def commit(recording: Recording, r: ObservedRound, row: int) -> Words:
     """Says what the round adds to the text."""
     kind, emitted = r.kind(row), r.emitted[row]
     gain = f"{count(len(emitted), 'token')} for one target call."
@@ -142,7 +142,7 @@ def commit(recording: Recording, r: Round, row: int) -> Words:
     return f"Bonus: {last}", f"Every guess was accepted, and the pass has one law more. {how} {gain}"
 
 
-def how_drawn(recording: Recording, r: Round, row: int) -> str:
+def how_drawn(recording: Recording, r: ObservedRound, row: int) -> str:
     """Says where a correction or a bonus comes from."""
     picked = word(recording, int(r.verdict.token[row]))
     if is_one_hot(r.target_probs[row, r.accepted(row)]):
@@ -154,7 +154,7 @@ def how_drawn(recording: Recording, r: Round, row: int) -> str:
     return f"{picked} is drawn from {source}{by}."
 
 
-def read_in_round(r: Round, row: int) -> tuple[int, int | None]:
+def read_in_round(r: ObservedRound, row: int) -> tuple[int, int | None]:
     """Returns how many of a row's own tokens each cache held after verification; None for no draft cache.
 
     Where rows of a batch have drafts of different lengths, the shorter ones are read with padding behind.
@@ -164,7 +164,7 @@ def read_in_round(r: Round, row: int) -> tuple[int, int | None]:
     return min(r.target_cache.verified[row], before + 1 + drafted), draft
 
 
-def rollback(recording: Recording, r: Round, row: int) -> Words:
+def rollback(recording: Recording, r: ObservedRound, row: int) -> Words:
     """Says what the caches forget."""
     after = r.target_cache.after[row]
     held, draft_held = read_in_round(r, row)
@@ -182,7 +182,7 @@ def rollback(recording: Recording, r: Round, row: int) -> Words:
     return f"Roll back to {after} tokens", f"{both}. Nothing is computed anew.{tail}"
 
 
-def catch_up(recording: Recording, r: Round, row: int) -> Words:
+def catch_up(recording: Recording, r: ObservedRound, row: int) -> Words:
     """Says which token the draft's cache lacks."""
     drafted = r.drafted(row)
     token = int(r.draft.tokens[row, drafted - 1]) if drafted else int(r.pending[row])
@@ -191,10 +191,10 @@ def catch_up(recording: Recording, r: Round, row: int) -> Words:
     return f"Catch up: the draft reads {lacked}", f"The draft's cache lacks one token: {lacked}, {why}."
 
 
-def end(recording: Recording, row: int, shown: Sequence[Round]) -> Words:
+def end(recording: Recording, row: int, shown: Sequence[ObservedRound]) -> Words:
     """Sums up."""
     tokens, calls = sum(len(r.emitted[row]) for r in shown), len(shown)
-    tested = sum(r.tested(row) for r in shown)
+    tested = sum(r.tested(row) or 0 for r in shown)
     accepted = sum(r.accepted(row) for r in shown)
     finish = recording.trace.finish(row)
     whole = bool(shown) and shown[-1].index == len(recording.trace.rounds) - 1

@@ -11,7 +11,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minispec.decoding.recording import Recording
+from minispec.io.recording import Recording
 from minispec.show.step_html import legend_html, step_html
 from minispec.show.step_page import SCRIPT, STYLE, page
 from minispec.show.step_records import Step

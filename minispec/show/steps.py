@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
-from minispec.decoding.rng_recording import Draw
+from minispec.io.recording import Recording
+from minispec.io.rng_recording import Draw
+from minispec.io.trace import ObservedRound
 from minispec.show import step_words as say
 from minispec.show.step_laws import Bar, draft_bars, next_bars, test_bars
 from minispec.show.step_records import Phase, Place, Step, Token, TokenState
@@ -63,7 +63,9 @@ class RoundWalk:
         committed: the text before the round, and after `steps` has been used up, behind it.
     """
 
-    def __init__(self, recording: Recording, r: Round, row: int, committed: tuple[Token, ...]) -> None:
+    def __init__(
+        self, recording: Recording, r: ObservedRound, row: int, committed: tuple[Token, ...]
+    ) -> None:
         """Starts where the last round ended."""
         self.committed = committed
         self._recording, self._r, self._row = recording, r, row
@@ -81,7 +83,7 @@ class RoundWalk:
         for place in range(len(self._guesses)):
             yield self._draft(place)
         yield self._verify()
-        for place in range(self._r.tested(self._row)):
+        for place in range(self._r.tested(self._row) or 0):
             yield self._test(place)
         yield self._commit()
         yield self._rollback()

@@ -13,9 +13,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from minispec.decoding.records import Round, Statistics
-from minispec.decoding.stream import TextStream
-from minispec.lm.tokenizer import Tokenizer
+from minispec.core.records import Round
+from minispec.io.stream import TextStream
+from minispec.io.tokenizer import Tokenizer
+from minispec.io.trace import Statistics
 
 # Okabe and Ito's colours, which people with colour-blindness can tell apart.
 COLOURS = {"draft": "#009E73", "correction": "#D55E00", "bonus": "#0072B2", "target": "#888888"}
@@ -108,7 +109,9 @@ class Outcome:
         target_calls: prefill left out.
         seconds: prefill included.
         statistics: of a speculative run, or None for target-only.
-        same: whether the tokens equal target-only's; None where only the law is the same.
+        same: whether the tokens equal target-only's; None where only the distribution is the same.
+        backend: on which it was decoded.
+        text: what was emitted, as token ids.
     """
 
     label: str
@@ -117,6 +120,8 @@ class Outcome:
     seconds: float
     statistics: Statistics | None = None
     same: bool | None = None
+    backend: str = "torch"
+    text: tuple[int, ...] = ()
 
 
 def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
@@ -126,12 +131,13 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
         outcomes: (target-only, speculative), decoded from the same prompt.
         title: over the table.
     """
-    # No vertical lines, so that it fits a terminal of 80 columns.
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for column in ("tokens", "target calls", "tokens per call", "acceptance", "seconds", "speed-up"):
-        table.add_column(column, justify="right", no_wrap=column == "speed-up")
-    table.add_column("same as target-only")
+    # No vertical lines, so that it fits a terminal of 80 columns; in a narrower one cells take two lines.
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold")
+    table.add_column("backend", overflow="fold")
+    for column in ("target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up"):
+        table.add_column(column, justify="right", overflow="fold")
+    table.add_column("same\ntext", overflow="fold")
     for alone, fast in outcomes:
         table.add_row(*cells(alone, alone))
         table.add_row(*cells(fast, alone), end_section=True)
@@ -142,14 +148,14 @@ def cells(outcome: Outcome, alone: Outcome) -> list[str]:
     """Returns one row of the demo's table."""
     acceptance = outcome.statistics.acceptance if outcome.statistics else None
     per_token, base = outcome.seconds / max(outcome.tokens, 1), alone.seconds / max(alone.tokens, 1)
-    same = {True: "yes", False: "no", None: "in law"}[outcome.same]
+    same = {True: "yes", False: "no", None: "sampled"}[outcome.same]
     return [
         outcome.label,
-        str(outcome.tokens),
+        outcome.backend,
         str(outcome.target_calls),
         f"{outcome.tokens / max(outcome.target_calls, 1):.2f}",
         f"{acceptance:.0%}" if acceptance is not None else "",
-        f"{outcome.seconds:.3f}",
+        f"{1 / per_token:,.0f}",
         f"{base / per_token:.2f}x" if outcome is not alone else "1.00x",
         same if outcome is not alone else "",
     ]

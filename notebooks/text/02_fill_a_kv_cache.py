@@ -133,7 +133,7 @@ predict(
 # text, and in no cache yet. The first step reads it.
 
 # %% tags=["claim-A1", "nbval-check-output"]
-from minispec.decoding.prefill import prefill
+from minispec.core.prefill import prefill
 
 with torch.inference_mode():
     read_all = target.new_cache(rows=1)
@@ -156,7 +156,7 @@ assert first == second and read_all.row_lengths == kept_back.row_lengths
 
 # %% tags=["misleads-own-cache", "claim-C1", "nbval-check-output"]
 models = {"target": target, "draft": draft}
-caches = {name: prefill(model, [prompt], torch.device("cpu")) for name, model in models.items()}
+caches = {name: prefill(model, [prompt]) for name, model in models.items()}
 with torch.inference_mode():
     draft(torch.tensor([prompt[-1:]]), caches["draft"])  # only its own cache grows
 for name, model in models.items():

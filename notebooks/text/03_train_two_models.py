@@ -33,8 +33,8 @@ for name, model in (("target", target), ("draft", draft)):
 # %% tags=["nbval-check-output"]
 from textwrap import fill
 
-from minispec.lm.presets import STORIES
-from minispec.lm.stories import draw_stories
+from minispec.train.presets import STORIES
+from minispec.train.stories import draw_stories
 
 (story,) = draw_stories(1, seed=12, friends=2)
 print(fill(story.text, 90))
@@ -47,7 +47,7 @@ print(fill(", ".join(facts), 90))
 # a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
 # introduction said.
 #
-# Every choice has a probability, and all of them are in `minispec/lm/grammar.py`. That makes a
+# Every choice has a probability, and all of them are in `minispec/train/grammar.py`. That makes a
 # question answerable that is usually not.
 
 # %% tags=["predict"]
@@ -71,9 +71,9 @@ floor_guess
 # %%
 from dataclasses import replace
 
-from minispec.lm.material import gather
-from minispec.lm.recipes import Lesson, gpt
-from minispec.lm.train import train_pair
+from minispec.train.dataset import gather
+from minispec.train.recipes import Lesson, gpt
+from minispec.train.training import train_pair
 
 small = gpt(layers=2, width=64, heads=4, kv_heads=2, ffn=176, vocab_size=512)
 easy, full = Lesson(80, rows=16, window=64, friends=1), Lesson(120, rows=8, window=128, friends=2)
@@ -109,9 +109,9 @@ for stage, result in trained.items():
 # loss on stories was too high for this figure.)
 
 # %%
-from minispec.lm.evaluate import entropy_floor
-from minispec.lm.publish import history_of
 from minispec.show.plots.learning import learning
+from minispec.train.evaluate import entropy_floor
+from minispec.train.publish import history_of
 
 floor = entropy_floor(material.corpus, pair.tokenizer, max_length=256)
 shipped = {stage: of["validation_loss"] for stage, of in pair.info["models"].items()}
@@ -167,7 +167,7 @@ predict(
 # other.
 
 # %%
-from minispec.lm.evaluate import forced_places, whole_documents
+from minispec.train.evaluate import forced_places, whole_documents
 
 tokens, mask = whole_documents(pair.tokenizer, material.corpus.validation, 256, most=60)
 with torch.inference_mode():

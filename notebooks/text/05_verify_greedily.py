@@ -39,10 +39,10 @@ print(f"{pair.walkthrough}\n\nThe draft goes on: {''.join(words[token] for token
 # six tokens at once.
 
 # %% tags=["claim-A3", "claim-D1"]
-from minispec.decoding.prefill import prefill
+from minispec.core.prefill import prefill
 
 block = [pending, *drafted]  # K + 1 tokens
-cache = prefill(target, [prompt], torch.device("cpu"))
+cache = prefill(target, [prompt])
 with torch.inference_mode():
     serial = [target(torch.tensor([[token]]), cache)[0, -1] for token in block]  # K + 1 times [V]
     cache.truncate([len(prompt) - 1])  # forget them again
@@ -244,7 +244,7 @@ assert run.tokens() == text
 print(f"{len(text)} tokens: target alone {len(text)} calls, with the draft {len(run.rounds)}")
 with torch.inference_mode():
     exact, whole = deepcopy(target).double(), torch.tensor([[*prompt, *drafted]])
-    wide = exact(torch.tensor([block]), prefill(exact, [prompt], torch.device("cpu")))[0]
+    wide = exact(torch.tensor([block]), prefill(exact, [prompt]))[0]
     apart = (wide - exact(whole)[0, -len(block) :]).abs().max()
 print(f"in 64 bits, with a cache and without: {apart:.0e} apart")
 assert apart < 1e-9

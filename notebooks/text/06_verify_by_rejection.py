@@ -163,7 +163,7 @@ predict(
 )
 
 # %% tags=["claim-D3"]
-from minispec.decoding.verify import residual as correction_law
+from minispec.core.verify import residual as correction_law
 from minispec.evidence.theory import acceptance, total_variation
 from minispec.show.plots.overlap import overlap
 

@@ -232,7 +232,7 @@ assert "".join(pieces) == tokenizer.decode(tokens)
 # until a character is complete.
 
 # %% tags=["claim-C8", "nbval-check-output"]
-from minispec.decoding.stream import TextStream
+from minispec.io.stream import TextStream
 
 text = TextStream(tokenizer)
 shown = [text.push(token) for token in tokenizer.encode("é ✓")]
@@ -264,7 +264,7 @@ print("each row is what it is alone")
 
 # %% tags=["claim-C7", "claim-E4"]
 from minispec.evidence.models import table_pair
-from minispec.lm.checkpoint import weights_hash
+from minispec.io.checkpoint import weights_hash
 
 print("weights:", weights_hash(target)[:16], "then", recording.info["sha256"]["target"][:16])
 assert weights_hash(target) == recording.info["sha256"]["target"]

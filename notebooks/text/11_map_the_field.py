@@ -60,7 +60,7 @@ for kv_heads in (4, 2, 1):  # the formula says what a cache really takes
 # %% tags=["claim-C8"]
 from torch.nn.functional import scaled_dot_product_attention
 
-from minispec.lm.model import attention_written_out
+from minispec.train.attention import attention_written_out
 
 generator = torch.Generator().manual_seed(0)
 q = torch.randn(1, 4, 64, 16, generator=generator)  # [B, heads, n, head_dim]
@@ -172,7 +172,7 @@ predict(
 # %% tags=["claim-D2", "nbval-check-output"]
 from fractions import Fraction
 
-from minispec.decoding.verify import residual
+from minispec.core.verify import residual
 
 p, q = torch.tensor([3, 2, 1]).double() / 6, torch.tensor([0, 0, 1]).double()
 kept = torch.minimum(p, q)  # accepted with chance p(c)

@@ -234,7 +234,7 @@ def test_looking_at_bugs_leaves_the_shipped_code_alone():
     check("write-a-test", lambda verifier: True)
     live = minispec.verify_rejection.__globals__
     assert live["verify_rejection"] is minispec.verify_rejection
-    for name in ("verify_rejection", "next_law", "residual"):
+    for name in ("verify_rejection", "next_distribution", "residual"):
         assert live[name].__globals__ is live and live[name].__code__.co_filename.endswith("verify.py")
 
 

@@ -92,7 +92,7 @@ def test_the_notebooks_as_they_come_are_blank():
 
 def test_an_import_is_no_answer_and_what_is_ours_is_told(tmp_path):
     """Who imports the solution has written nothing; who calls it is told so to the teacher."""
-    submission = handed_in(tmp_path, mine="from minispec.decoding.verify import residual\n")
+    submission = handed_in(tmp_path, mine="from minispec.core.verify import residual\n")
     assert answer_in(submission, BY_KEY["residual"]) is None
     (tmp_path / "other").mkdir()
     text = "import minispec\nfrom minispec import Verdict\n\ndef my_verifier(*a):\n    Verdict\n"

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from pairs import build_pair, call, edit_json, random_models
 
-from minispec.lm.checkpoint import save_model
+from minispec.io.checkpoint import save_model
 
 PROMPT = ("--prompt", "The cat")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pairs import build_pair, call, random_models, tiny_tokenizer
 
-from minispec.lm.checkpoint import load_pair
+from minispec.io.checkpoint import load_pair
 
 PROMPT = "The cat sat"
 

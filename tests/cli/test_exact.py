@@ -5,7 +5,7 @@ import json
 import pytest
 from pairs import build_pair, call
 
-from minispec.lm.fixed_width import FixedWidth
+from minispec.rules.fixed_width import FixedWidth
 
 
 @pytest.fixture(scope="module")

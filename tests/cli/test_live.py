@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from minispec.lm import corpus
 from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
-from minispec.lm import corpus
-from minispec.lm.presets import PRESETS
-from minispec.lm.recipes import Lesson
+from minispec.train.presets import PRESETS
+from minispec.train.recipes import Lesson
 
 GOOD = tiny_recipe(
     name="quick",

@@ -6,7 +6,7 @@ import pytest
 
 from minispec import load_pair
 from minispec.cli.main import run
-from minispec.lm.publish import history_of
+from minispec.train.publish import history_of
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
-from minispec.decoding.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
-from minispec.decoding.costs import Costs
+from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
+from minispec.drafters.costs import Costs
 from minispec.evidence.branches import OneScript, rounds_of
 from minispec.evidence.checks_state import check_invariant
 from minispec.evidence.enumeration import walk

@@ -8,7 +8,8 @@ import torch
 from scipy import stats
 
 from minispec import KeyedRng
-from minispec.decoding.rng import BlockRng, scramble
+from minispec.core.rng import BlockRng
+from minispec.rules.coupled import scramble
 
 CPU = torch.device("cpu")
 

@@ -8,16 +8,15 @@ import torch
 from drafts import random_draft, random_laws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
+from minispec.decoding.rng_lean import LeanRng
 
 from minispec import ModelDrafter, SeededRng, Warp, check_verifier, verify_greedy, verify_rejection
-from minispec.decoding.kit import KITS, LEAN
-from minispec.decoding.lean import LeanWarp, lean_greedy, lean_rejection
-from minispec.decoding.loop import record
-from minispec.decoding.rng_lean import LeanRng
 from minispec.evidence.law import exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
-from minispec.lm.lean import LeanGPT
-from minispec.lm.paths import PATHS
+from minispec.io.trace import record
+from minispec.native.backend import KITS, LEAN, PATHS
+from minispec.native.pack import LeanGPT
 
 WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.8)]
 

@@ -24,8 +24,8 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
-from minispec.decoding.prefill import prefill
-from minispec.decoding.rollback import rollback
+from minispec.core.prefill import prefill
+from minispec.core.rollback import rollback
 
 RULES = [verify_greedy, verify_rejection]
 
@@ -203,7 +203,7 @@ def test_the_oracles_law_is_the_targets():
 def test_prefill_reads_all_but_the_last_token_of_each_prompt(name):
     """Ragged prompts are read at once, and padding is forgotten; rollback cuts to another text's length."""
     target = PAIRS[name][0]
-    kept = prefill(target, PROMPTS, torch.device("cpu"))
+    kept = prefill(target, PROMPTS)
     tiny.holds_all_but_the_pending_token(target, kept, PROMPTS)
     rollback(kept, [prompt[:3] for prompt in PROMPTS])
     tiny.holds_all_but_the_pending_token(target, kept, [prompt[:3] for prompt in PROMPTS])
@@ -212,7 +212,7 @@ def test_prefill_reads_all_but_the_last_token_of_each_prompt(name):
 def test_prompts_of_one_token_need_no_prefill():
     """There is nothing to read before the first round, so no forward is made."""
     spied = Spied(tiny.table())
-    assert prefill(spied, [[1], [2]], torch.device("cpu")).row_lengths == (0, 0)
+    assert prefill(spied, [[1], [2]]).row_lengths == (0, 0)
     assert spied.calls == 0
 
 

@@ -8,14 +8,14 @@ import torch
 from drafts import random_draft, random_laws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from minispec.decoding.rng_lean import LeanRng
+from minispec.lm import build
 
 from minispec import SeededRng, Warp, verify_greedy, verify_rejection
-from minispec.decoding.native import NativeWarp, native_greedy, native_rejection
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import BlockRng
-from minispec.decoding.rng_lean import LeanRng
-from minispec.decoding.rng_native import NativeRng
-from minispec.lm import build
+from minispec.core.records import Draft
+from minispec.core.rng import BlockRng
+from minispec.native.decisions import NativeWarp, native_greedy, native_rejection
+from minispec.native.rng import NativeRng
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in build.COMPILERS), reason="there is no C++ compiler here"

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minispec import stream, train_tokenizer
-from minispec.decoding.stop import StopText, until
-from minispec.decoding.stream import TextStream
+from minispec.io.stop import StopText, until
+from minispec.io.stream import TextStream
 
 REPLACEMENT = "\ufffd"
 

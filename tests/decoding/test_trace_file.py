@@ -8,9 +8,9 @@ import torch
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.decoding.recording import record_run
-from minispec.decoding.rng_recording import RecordingRng
-from minispec.decoding.trace_file import load_trace, save_trace
+from minispec.io.recording import record_run
+from minispec.io.rng_recording import RecordingRng
+from minispec.io.trace_file import load_trace, save_trace
 
 WORDS = (" a", "b", "\n", "é", "⏹", '"', "\\", "g", "h", "i", "�")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny import CountingRng
 
 from minispec import Draft, SeededRng, Warp, verify_greedy, verify_rejection
-from minispec.decoding.verify import residual
+from minispec.core.verify import residual
 
 EXACT = 1e-10
 

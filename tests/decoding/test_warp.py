@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from minispec import Warp
-from minispec.decoding.warp import lowest_argmax
+from minispec.core.warp import lowest_argmax
 
 INF = math.inf
 

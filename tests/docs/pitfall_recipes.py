@@ -19,13 +19,13 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
-from minispec.decoding.rng import KeyedRng
-from minispec.decoding.verify import residual
-from minispec.decoding.warp import lowest_argmax
+from minispec.core.verify import residual
+from minispec.core.warp import lowest_argmax
 from minispec.evidence.checks_state import EdgeRng
 from minispec.evidence.first_token import first_token
 from minispec.evidence.law import Case, exact_laws, speculative_laws, total_variation
 from minispec.evidence.models import table_pair
+from minispec.rules.coupled import KeyedRng
 
 PLAIN = Warp()
 

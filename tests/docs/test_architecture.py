@@ -50,14 +50,14 @@ def test_imports_are_read_in_whatever_form(tmp_path):
         tmp_path,
         lm__model='"""A model."""\n',
         lm__cache="",
-        decoding__loop="from minispec.lm.model import GPT\n\n\ndef f():\n    import minispec.lm.cache\n",
+        decoding__loop="from minispec.core.model import GPT\n\n\ndef f():\n    import minispec.core.cache\n",
         decoding__draft="from minispec.lm import cache, nothing\nimport torch\n",
     )
-    assert found["minispec.decoding.loop"].imports == {"minispec.lm.model", "minispec.lm.cache"}
-    assert found["minispec.decoding.draft"].imports == {"minispec.lm.cache", "minispec.lm"}
+    assert found["minispec.core.loop"].imports == {"minispec.core.model", "minispec.core.cache"}
+    assert found["minispec.core.draft"].imports == {"minispec.core.cache", "minispec.lm"}
     assert imports.room_arrows(found) == {("decoding", "lm"): 4}
     assert imports.rooms(found) == ["decoding", "lm"]
-    assert found["minispec.lm.model"].says == "A model."
+    assert found["minispec.core.model"].says == "A model."
 
 
 def test_a_new_import_changes_the_drawing(tmp_path):

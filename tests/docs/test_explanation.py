@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, speculate, verify_coupled, verify_greedy, verify_rejection
-from minispec.decoding.verify import residual
+from minispec.core.verify import residual
 from minispec.evidence.coupling import coupled_acceptance
 from minispec.evidence.first_token import FirstToken, first_token
 from minispec.evidence.measurements import recorded

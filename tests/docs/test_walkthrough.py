@@ -135,7 +135,7 @@ def test_a_moved_file_is_found(copy):
 def test_an_anchor_that_is_there_twice_is_refused():
     """A text that two lines have says nothing about where to begin."""
     with pytest.raises(ValueError, match="lines have 'accepted'; one should"):
-        source.cut(source.Shown("minispec.decoding.verify.verify_rejection", start_at="accepted"))
+        source.cut(source.Shown("minispec.core.verify.verify_rejection", start_at="accepted"))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_line_that_is_left_out_is_found(monkeypatch):
 
 def test_a_piece_is_the_source(copy):
     """What is shown is what stands in the file, without the docstring, which comes apart."""
-    piece = source.cut(source.Shown("minispec.decoding.rollback.rollback"))
+    piece = source.cut(source.Shown("minispec.core.rollback.rollback"))
     lines = (ROOT / piece.path).read_text(encoding="utf-8").splitlines()
     assert piece.text.splitlines() == [lines[n - 1] for n in piece.numbers]
     assert '"""' not in piece.text and piece.docstring.startswith("Cuts a cache back")

@@ -8,7 +8,6 @@ import pytest
 from pairs import build_pair
 
 from minispec import load_pair
-from minispec.decoding.records import Statistics
 from minispec.evidence.sections import everything, run
 from minispec.evidence.sections.everything import NAMES, SECTIONS, choose
 from minispec.evidence.sections.plan import CORE, FULL, QUICK, Plan
@@ -24,6 +23,7 @@ from minispec.evidence.turns import (
     take_turn,
     take_turns,
 )
+from minispec.io.trace import Statistics
 
 TINY = Plan(
     "tiny",

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import minispec
-from minispec.decoding.rng import KeyedRng
 from minispec.evidence.coupling import compare_acceptance, coupled_acceptance
 from minispec.evidence.models import tiny_gpt_pair
+from minispec.rules.coupled import KeyedRng
 
 LAWS = [
     ([0.5, 0.5], [0.5, 0.5], 1.0),

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from minispec.classroom.buggy import rule_with
-from minispec.decoding.verify import verify_coupled, verify_greedy, verify_rejection
+from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.first_token import first_token, parts
+from minispec.rules.coupled import verify_coupled
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
 ALWAYS_C = (0.0, 0.0, 1.0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispec import Verdict, Warp, verify_coupled, verify_rejection
-from minispec.decoding.verify import next_law
+from minispec.core.verify import next_distribution
 from minispec.evidence.law import (
     Case,
     exact_laws,
@@ -142,8 +142,10 @@ def test_models_are_pure_functions_of_their_seed():
 
 
 def test_next_law_is_where_the_residual_comes_from():
-    """`next_law` gives the residual after a rejection, and p after full acceptance."""
+    """`next_distribution` gives the residual after a rejection, and p after full acceptance."""
     p = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]]).double()
     q = torch.tensor([[[0.75, 0.25]]]).double()
-    assert next_law(p, q, torch.tensor([0]), torch.tensor([1])).tolist() == [[0, 1]]
-    assert next_law(p, q, torch.tensor([1]), torch.tensor([1]))[0].tolist() == pytest.approx([0.1, 0.9])
+    assert next_distribution(p, q, torch.tensor([0]), torch.tensor([1])).tolist() == [[0, 1]]
+    assert next_distribution(p, q, torch.tensor([1]), torch.tensor([1]))[0].tolist() == pytest.approx(
+        [0.1, 0.9]
+    )

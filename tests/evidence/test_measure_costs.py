@@ -6,7 +6,7 @@ import pytest
 from tiny import PAIRS, table_pair
 
 from minispec import Warp, verify_greedy, verify_rejection
-from minispec.decoding.costs import Costs
+from minispec.drafters.costs import Costs
 from minispec.evidence.measure_costs import FEW, bookkeeping, laps, measure_costs, middle, rising
 
 

@@ -6,8 +6,8 @@ from types import FunctionType
 import pytest
 import torch
 
-from minispec.decoding.commit import Rows
-from minispec.decoding.verify import residual
+from minispec.core.commit import Rows
+from minispec.core.verify import residual
 from minispec.evidence.mutants import MUTANTS, mutant_named
 from minispec.evidence.mutation import diff, find_function, patched, planted, source_of
 
@@ -43,13 +43,13 @@ def test_the_bug_is_gone_after_an_exception():
 
 def test_methods_properties_and_what_is_decorated_are_found():
     """A getter, a method, and the generator inside `torch.inference_mode`."""
-    assert find_function("minispec.decoding.commit:Rows.live") is Rows.live.fget
-    assert find_function("minispec.decoding.commit:Rows.commit") is Rows.commit
-    inside = find_function("minispec.decoding.loop:speculate")
+    assert find_function("minispec.core.commit:Rows.live") is Rows.live.fget
+    assert find_function("minispec.core.commit:Rows.commit") is Rows.commit
+    inside = find_function("minispec.core.loop:speculate")
     assert isinstance(inside, FunctionType) and not hasattr(inside, "__wrapped__")
 
 
-@pytest.mark.parametrize("name", ["minispec.decoding.loop:nothing", "minispec.decoding.commit:Rows.nothing"])
+@pytest.mark.parametrize("name", ["minispec.core.loop:nothing", "minispec.core.commit:Rows.nothing"])
 def test_a_function_that_is_not_there_is_an_error(name):
     with pytest.raises(ValueError, match="there is no function"):
         find_function(name)

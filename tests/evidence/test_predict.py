@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispec import SeededRng, Warp, verify_greedy
-from minispec.decoding.costs import Costs
+from minispec.drafters.costs import Costs
 from minispec.evidence.branches import branches, rounds_of
 from minispec.evidence.law import Case, exact_laws
 from minispec.evidence.models import TableModel, table_pair

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispec.decoding.costs import Costs
+from minispec.drafters.costs import Costs
 from minispec.evidence.branches import OneScript, rounds_of
 from minispec.evidence.enumeration import walk
 from minispec.evidence.law import Case, exact_laws

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pairs import tiny_config
 
+from minispec.core.model import GPT
 from minispec.evidence.theory import (
     Hardware,
     acceptance,
@@ -24,7 +25,6 @@ from minispec.evidence.theory import (
     speed_up,
     total_variation,
 )
-from minispec.lm.model import GPT
 
 CHANCE = st.floats(0, 1)
 LAWS = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any).map(lambda n: [x / sum(n) for x in n])

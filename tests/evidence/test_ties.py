@@ -9,7 +9,7 @@ from pairs import build_pair
 
 from minispec import load_pair
 from minispec.evidence.ties import first_flip, flips, limit_of, logits_both_ways
-from minispec.lm.fixed_width import FixedWidth
+from minispec.rules.fixed_width import FixedWidth
 
 
 class Leaning:

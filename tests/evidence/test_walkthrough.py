@@ -6,8 +6,6 @@ import pytest
 import torch
 
 import minispec
-from minispec.decoding.rng_recording import Draw
-from minispec.decoding.trace_file import load_trace
 from minispec.evidence.walkthrough import (
     CLEAR,
     COMMAND,
@@ -21,7 +19,9 @@ from minispec.evidence.walkthrough import (
     unclear,
     walkthrough_path,
 )
-from minispec.lm.checkpoint import SHIPPED, find_pair, weights_hash
+from minispec.io.checkpoint import SHIPPED, find_pair, weights_hash
+from minispec.io.rng_recording import Draw
+from minispec.io.trace_file import load_trace
 
 VERIFIERS = ("greedy", "rejection")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from minispec import ModelDrafter, SeededRng, Verdict, Warp
-from minispec.decoding.prefill import pad
-from minispec.decoding.rollback import rollback
-from minispec.lm.fixed_width import FixedWidth
+from minispec.core.prefill import pad
+from minispec.core.rollback import rollback
+from minispec.rules.fixed_width import FixedWidth
 
 CAPACITY = 12
 CONTEXT = 20  # of the models that play rounds

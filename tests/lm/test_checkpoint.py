@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from minispec.lm import checkpoint, corpus
 from pairs import STAGES, build_pair, edit_json, random_models, tiny_config, tiny_recipe, tiny_tokenizer
 from safetensors.torch import load_file, save_file
 
 import minispec
-from minispec.lm import checkpoint, corpus
-from minispec.lm.checkpoint import (
+from minispec.core.model import GPT
+from minispec.io.checkpoint import (
     check_place,
     find_pair,
     known_pairs,
@@ -25,12 +26,11 @@ from minispec.lm.checkpoint import (
     save_model,
     weights_hash,
 )
-from minispec.lm.material import Material, kind_of
-from minispec.lm.model import GPT
-from minispec.lm.publish import prompts, publish, verdict
-from minispec.lm.recipes import Lesson
-from minispec.lm.train import Trained
-from minispec.lm.windows import pack
+from minispec.train.batches import pack
+from minispec.train.dataset import Material, kind_of
+from minispec.train.publish import prompts, publish, verdict
+from minispec.train.recipes import Lesson
+from minispec.train.training import Trained
 
 DAMAGE = {}  # by name: what to do to a pair's folder, and what the message must say
 

@@ -8,16 +8,15 @@ import shutil
 import pytest
 import torch
 from drawing import assert_draws_as_reported, small_pair
-
-from minispec import load_pair
-from minispec.decoding.kit import KITS
-from minispec.decoding.rng import BlockRng
-from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
-from minispec.evidence.sampling import Experiment
 from minispec.lm import build, compiled
 from minispec.lm.compiled import CompiledGPT
 from minispec.lm.compiled_draft import CompiledDraft
-from minispec.lm.paths import PATHS, on_path
+
+from minispec import load_pair
+from minispec.core.rng import BlockRng
+from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
+from minispec.evidence.sampling import Experiment
+from minispec.native.backend import KITS, PATHS, on_path
 
 CLOSE = 1e-5  # float32 laws, multiplied along four tokens
 FALSE_ALARM = 1e-6

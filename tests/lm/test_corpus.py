@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from minispec.lm.corpus import Corpus, load_corpus, passages, split
+from minispec.train.corpus import Corpus, load_corpus, passages, split
 
 PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
 
@@ -40,7 +40,9 @@ def test_stories_have_as_many_friends_as_asked():
 @pytest.mark.parametrize("name", ["stories", "english", "file"])
 def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
     """The same seed gives the same split and hash, another seed another."""
-    monkeypatch.setattr("minispec.lm.corpus.english_documents", lambda: PARAGRAPHS)  # all of it takes seconds
+    monkeypatch.setattr(
+        "minispec.train.corpus.english_documents", lambda: PARAGRAPHS
+    )  # all of it takes seconds
     source = text_file(tmp_path, "\n\n".join(PARAGRAPHS)) if name == "file" else name
     one, same, other = (load_corpus(source, seed, stories=50) for seed in (1, 1, 2))
     assert one == same and one.sha256 == same.sha256

@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 
 import pytest
-
 from minispec.lm import english
 
 
@@ -50,7 +49,7 @@ def test_a_fresh_process_gets_the_same_and_runs_no_module_that_it_reads(document
     """Another process has another hash seed, and has imported nothing yet."""
     program = (
         "import hashlib, sys\n"
-        "from minispec.lm.english import english_documents\n"
+        "from minispec.train.english import english_documents\n"
         "before = set(sys.modules)\n"
         "text = '\\0'.join(english_documents())\n"
         "print(hashlib.sha256(text.encode()).hexdigest(), *set(sys.modules) - before)\n"

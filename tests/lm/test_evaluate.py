@@ -7,8 +7,9 @@ import pytest
 import torch
 from pairs import random_models, tiny_tokenizer
 
-from minispec.lm.corpus import Corpus, load_corpus
-from minispec.lm.evaluate import (
+from minispec.io.tokenizer import train_tokenizer
+from minispec.train.corpus import Corpus, load_corpus
+from minispec.train.evaluate import (
     entropy_floor,
     forced_accuracy,
     forced_places,
@@ -16,8 +17,7 @@ from minispec.lm.evaluate import (
     token_losses,
     whole_documents,
 )
-from minispec.lm.stories import Forced, Story
-from minispec.lm.tokenizer import train_tokenizer
+from minispec.train.stories import Forced, Story
 
 CHARACTERS = train_tokenizer([], "characters")
 END = CHARACTERS.end_of_text

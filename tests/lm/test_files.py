@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from minispec.lm.files import check_file_place, write_whole
+from minispec.io.files import check_file_place, write_whole
 
 
 def test_writes_and_replaces(tmp_path):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from minispec.lm.first_weights import DISTANCES
-from minispec.lm.model import GPT, rotary_tables, rotate
-from minispec.lm.recipes import gpt
+from minispec.core.model import GPT, rotary_tables, rotate
+from minispec.train.initialise import DISTANCES
+from minispec.train.recipes import gpt
 
 CONFIG = gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=64, vocab_size=200)
 

@@ -8,7 +8,7 @@ import tiny
 import torch
 
 import minispec
-from minispec.lm.fixed_width import Cost, FixedWidth, measure_cost
+from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 CAPACITY = 24

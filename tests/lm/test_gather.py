@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import torch
-
 from minispec.lm import train
-from minispec.lm.material import gather
-from minispec.lm.presets import QUICK
-from minispec.lm.publish import history_of
-from minispec.lm.recipes import Lesson, gpt
-from minispec.lm.tokenizer import train_tokenizer
+
+from minispec.io.tokenizer import train_tokenizer
+from minispec.train.dataset import gather
+from minispec.train.presets import QUICK
+from minispec.train.publish import history_of
+from minispec.train.recipes import Lesson, gpt
 
 ONE = (Lesson(steps=1, rows=2, window=16, friends=1),)
 TINY = gpt(layers=1, width=16, heads=2, kv_heads=1, ffn=16, vocab_size=300)

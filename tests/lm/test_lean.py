@@ -5,7 +5,7 @@ import tiny
 import torch
 
 from minispec import load_pair
-from minispec.lm.lean import LeanGPT
+from minispec.native.pack import LeanGPT
 
 SIZES = {
     "grouped": {},

@@ -7,9 +7,9 @@ import tiny
 import torch
 
 from minispec import GPT
-from minispec.lm.fixed_width import FixedWidth
-from minispec.lm.lean import LeanGPT
-from minispec.lm.model import rotary_tables, rotate
+from minispec.core.model import rotary_tables, rotate
+from minispec.native.pack import LeanGPT
+from minispec.rules.fixed_width import FixedWidth
 
 MODELS = {
     "table": lambda: tiny.table(max_length=24),

@@ -7,17 +7,17 @@ import pytest
 import tiny
 import torch
 from drawing import assert_draws_as_reported, small_pair
+from minispec.lm import build, native_library
 from native_models import native
 
 from minispec import Warp, load_pair
-from minispec.decoding.kit import KITS
-from minispec.decoding.rng import BlockRng
+from minispec.core.rng import BlockRng
 from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
 from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
 from minispec.evidence.sampling import Experiment
-from minispec.lm import build, native_library
-from minispec.lm.lean import LeanGPT
-from minispec.lm.native import NativeGPT, pack
+from minispec.native.backend import KITS
+from minispec.native.model import NativeGPT, pack
+from minispec.native.pack import LeanGPT
 
 KIT = KITS["native"]
 FALSE_ALARM = 1e-6

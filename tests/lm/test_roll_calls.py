@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from minispec.lm.grammar import NAMES
-from minispec.lm.recipes import Lesson
-from minispec.lm.roll_calls import FACTS, FORMS, KINDS, SENTENCES, draw_roll_call, draw_roll_calls
-from minispec.lm.stories import draw_stories
+from minispec.train.grammar import NAMES
+from minispec.train.recipes import Lesson
+from minispec.train.roll_calls import FACTS, FORMS, KINDS, SENTENCES, draw_roll_call, draw_roll_calls
+from minispec.train.stories import draw_stories
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 
 import pytest
-
 from minispec.lm import grammar
-from minispec.lm.grammar import Friend, Law, play, tell
-from minispec.lm.stories import Author, derivations, draw_stories
-from minispec.lm.tokenizer import train_tokenizer
+
+from minispec.io.tokenizer import train_tokenizer
+from minispec.train.grammar import Friend, Law, play, tell
+from minispec.train.stories import Author, derivations, draw_stories
 
 LAWS = {name: value for name, value in vars(grammar).items() if isinstance(value, Law)} | {
     f"WHO[{waiting}]": law for waiting, law in grammar.WHO.items()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minispec.lm.stories import draw_stories
-from minispec.lm.tokenizer import END_OF_TEXT, load_tokenizer, train_tokenizer
+from minispec.io.tokenizer import END_OF_TEXT, load_tokenizer, train_tokenizer
+from minispec.train.stories import draw_stories
 
 STORIES = [story.text for story in draw_stories(4000, seed=7)]
 TOKENIZERS = {"bpe": train_tokenizer(STORIES), "characters": train_tokenizer([], "characters")}

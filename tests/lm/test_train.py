@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from minispec.lm import corpus, train
 from pairs import STAGES, tiny_config, tiny_recipe
 
-from minispec.lm import corpus, train
-from minispec.lm.checkpoint import weights_hash
-from minispec.lm.evaluate import mean_loss
-from minispec.lm.material import gather, kind_of
-from minispec.lm.model import GPT
-from minispec.lm.recipes import Lesson
-from minispec.lm.windows import batch
+from minispec.core.model import GPT
+from minispec.io.checkpoint import weights_hash
+from minispec.train.batches import batch
+from minispec.train.dataset import gather, kind_of
+from minispec.train.evaluate import mean_loss
+from minispec.train.recipes import Lesson
 
 RECIPE = tiny_recipe(
     target_lessons=(Lesson(4, 2, 32, friends=1), Lesson(5, 2, 48)),
@@ -34,7 +34,7 @@ from pathlib import Path
 import torch
 from test_train import RECIPE
 from minispec.lm import corpus, train
-from minispec.lm.checkpoint import weights_hash
+from minispec.io.checkpoint import weights_hash
 
 torch.set_num_threads(1)
 train.SAVE_EVERY, train.TELL_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispec.lm.windows import batch, pack
+from minispec.train.batches import batch, pack
 
 END = 0
 DOCUMENTS = st.lists(st.lists(st.integers(1, 9), max_size=12), max_size=12)

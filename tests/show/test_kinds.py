@@ -4,8 +4,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from minispec.decoding.records import CacheLengths, Draft, Round, Verdict
-from minispec.lm.tokenizer import train_tokenizer
+from minispec.core.records import Draft, Round, Verdict
+from minispec.io.tokenizer import train_tokenizer
+from minispec.io.trace import CacheLengths
 from minispec.show.text import (
     COLOURS,
     FANCY,

@@ -4,9 +4,9 @@ import pytest
 from tiny import gpt_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.decoding.recording import record_run
-from minispec.decoding.rng_recording import RecordingRng
 from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.recording import record_run
+from minispec.io.rng_recording import RecordingRng
 from minispec.show.step_words import equation, quoted
 from minispec.show.steps import steps
 

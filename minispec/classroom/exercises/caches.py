@@ -5,7 +5,7 @@ from __future__ import annotations
 from minispec.classroom.drawing import Drawing, line
 from minispec.classroom.exercise import Exercise, Wrong
 from minispec.classroom.judging import Bench, Trial, call, whole
-from minispec.lm.model import GPTConfig
+from minispec.core.model import GPTConfig
 
 BYTES_STUB = '''def cache_bytes(config, tokens, bytes_per_number):
     """Returns how many bytes the keys and values of one row of `tokens` tokens take.

@@ -14,15 +14,15 @@ from minispec.classroom.exercise import Exercise, Wrong
 from minispec.classroom.judging import Bench, Trial, nested, numbers
 from minispec.classroom.limited import Limited
 from minispec.classroom.running import Malformed
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.prefill import prefill
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import Rng
-from minispec.decoding.warp import Warp
+from minispec.core.cache import KVCache
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import prefill
+from minispec.core.records import Draft
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.models import table_model
-from minispec.lm.cache import KVCache
-from minispec.lm.model import LanguageModel
 
 STUB = '''def draft_tokens(model, cache, pending, k, warp, rng):
     """Returns a Draft of k tokens a row, and the law that each was drawn from.
@@ -128,7 +128,7 @@ def drafting(answer: Any, text: Sequence[int], k: int, warp: Warp) -> tuple[Any,
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
         limited = Limited(model, 10 * k + 10)
-        cache = prefill(limited, [list(text)] * len(keys), torch.device("cpu"))
+        cache = prefill(limited, [list(text)] * len(keys))
         draft = answer(limited, cache, torch.tensor([text[-1]] * len(keys)), k, warp, rng)
         tokens, laws = tokens_and_laws(draft, len(keys), k)
         return list(zip(tokens, laws, strict=True))

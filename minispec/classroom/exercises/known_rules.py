@@ -9,9 +9,10 @@ from torch import Tensor
 
 from minispec.classroom.buggy import rule_with
 from minispec.classroom.running import one_line, raised
-from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng, SeededRng
-from minispec.decoding.verify import Verifier, verify_coupled, verify_rejection
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_rejection
+from minispec.rules.coupled import verify_coupled
 
 # From the plainest to the subtlest.
 BUGS = (

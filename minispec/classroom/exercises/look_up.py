@@ -21,11 +21,11 @@ from minispec.classroom.exercises.look_up_drafters import (
 )
 from minispec.classroom.judging import Bench, Trial, numbers
 from minispec.classroom.running import Malformed
-from minispec.decoding.loop import speculate
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import verify_rejection
-from minispec.decoding.warp import Warp
+from minispec.core.loop import speculate
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_rejection
+from minispec.core.warp import Warp
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.law import outcomes
 from minispec.evidence.models import table_model

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from minispec.decoding.records import Draft, Round
-from minispec.decoding.rng import Rng
-from minispec.decoding.warp import Warp, one_hot
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp, one_hot
 
 
 class LookUpDrafter:

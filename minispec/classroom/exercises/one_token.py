@@ -8,11 +8,11 @@ from minispec.classroom.drawing import Drawing, line
 from minispec.classroom.exercise import Exercise, Wrong
 from minispec.classroom.judging import Bench, Trial, ids
 from minispec.classroom.limited import Limited
-from minispec.decoding.loop import generate
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.warp import Warp
+from minispec.core.loop import generate
+from minispec.core.model import LanguageModel
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
 from minispec.evidence.models import table_model
-from minispec.lm.model import LanguageModel
 
 STUB = '''def continue_greedily(model, prompt, n):
     """Returns the n token ids that the model finds most probable, one after another.

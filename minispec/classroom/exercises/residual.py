@@ -11,7 +11,7 @@ from minispec.classroom.exercise import Exercise, Wrong
 from minispec.classroom.exercises.laws import law, law_text
 from minispec.classroom.judging import Bench, Trial, nested, numbers
 from minispec.classroom.running import Malformed
-from minispec.decoding.verify import residual
+from minispec.core.verify import residual
 
 STUB = '''def residual(p, q):
     """Returns the law [V] to draw a correction from: what q was short of, scaled to sum 1.

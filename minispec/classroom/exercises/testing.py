@@ -12,9 +12,9 @@ from minispec.classroom.exercise import Exercise, Finding, Wrong
 from minispec.classroom.exercises.known_rules import BUGS, ONE_PLACE, SOUND, Score, score_of
 from minispec.classroom.judging import sentence
 from minispec.classroom.running import NOTHING, OutOfTime, time_limit, unwritten
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import Verifier, verify_rejection
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import Verifier, verify_rejection
 from minispec.evidence.mutants import mutant_named
 
 SECONDS = 60

@@ -12,9 +12,9 @@ from minispec.classroom.drawing import Drawing, line
 from minispec.classroom.exercise import Exercise, Finding, Wrong
 from minispec.classroom.judging import equal, nested, sentence
 from minispec.classroom.running import NOTHING, Malformed, OutOfTime, raised, time_limit, unwritten
-from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng
-from minispec.decoding.verify import Verifier
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier
 from minispec.evidence.check import Report, check_verifier
 from minispec.evidence.families import fractions, standard_instances, steady
 from minispec.evidence.instances import Instance

@@ -18,8 +18,8 @@ from minispec.classroom.grading.process import Gone, Message, Worker, words
 from minispec.classroom.grading.wire import packed, unpacked
 from minispec.classroom.judging import Bench, Trial, nested
 from minispec.classroom.running import Malformed, Outcome
-from minispec.decoding.records import Draft, Verdict
-from minispec.decoding.rng import Rng
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
 from minispec.evidence.play import Broken, NotScripted
 
 

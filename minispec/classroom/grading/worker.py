@@ -23,7 +23,7 @@ from minispec.classroom.grading.fence import put_up
 from minispec.classroom.grading.wire import line_of, message_in, packed, unpacked
 from minispec.classroom.judging import Bench
 from minispec.classroom.running import attempt, described, raised, unwritten
-from minispec.decoding.records import Draft, Verdict
+from minispec.core.records import Draft, Verdict
 
 FILE = "your answer"  # what tracebacks call the source
 Message = dict[str, Any]

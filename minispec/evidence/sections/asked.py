@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 
-from minispec.decoding.costs import Costs
-from minispec.decoding.kit import KITS
+from minispec.core.model import GPT
+from minispec.drafters.costs import Costs
 from minispec.evidence.machine import using_threads
 from minispec.evidence.measure_costs import ALL, PARTS, measure_costs, middle
 from minispec.evidence.sections.section import Bench, Found
-from minispec.lm.model import GPT
+from minispec.native.backend import BACKENDS
 
 PASSES = 5  # over all that is asked for; the median needs an odd number of them
 SHORT = 64  # tokens of the short runs
@@ -88,16 +88,16 @@ def _measure(bench: Bench, asked: Asked) -> list[Costs]:
     places = [bench.found["target-only"][side] for side in ("baseline", "speculative")]
     prompts, found = list(islice(cycle(bench.prompts.learning), asked.rows)), []
     for place in places if places[0] != places[1] else places[:1]:
-        models, kit = bench.models(place["path"], asked.draft), KITS[place["path"]]
+        models, backend = bench.models(place["path"], asked.draft), BACKENDS[place["path"]]
         with using_threads(place["threads"]):
             found.append(
                 measure_costs(
                     models.target,
                     models.draft,
                     prompts,
-                    warp=kit.warp(float(asked.hot)),
-                    verifier=kit.rules[asked.verifier],
-                    kit=kit,
+                    warp=backend.warp(float(asked.hot)),
+                    verifier=backend.rules[asked.verifier],
+                    backend=backend,
                     tokens=asked.tokens,
                     new_tokens=min(SHORT, bench.plan.new_tokens),
                     repeats=max(bench.plan.latencies // PASSES, 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minispec.decoding.adaptive import MOST, AdaptiveDrafter
+from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.sections.asked import known
 from minispec.evidence.sections.section import Bench, Found, points_of
 from minispec.evidence.sections.widths import LAWS
@@ -48,5 +48,5 @@ def automatic(bench: Bench, fixed: Way) -> Way:
     """Returns the same way of decoding with a K that chooses itself; it keeps what it learns."""
     costs = known(bench, fixed.verifier, fixed.temperature > 0)
     draft = bench.models(bench.found["target-only"]["speculative"]["path"]).draft
-    drafter = AdaptiveDrafter(fixed.kit.drafter(draft), costs)
+    drafter = AdaptiveDrafter(fixed.backend.drafter(draft), costs)
     return replace(fixed, k=min(MOST, costs.most), drafter=lambda: drafter)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from minispec.core.model import GPT
 from minispec.evidence.bandwidth import random_model, read_bandwidth, read_bytes, seconds_per_step
 from minispec.evidence.machine import thread_counts
 from minispec.evidence.sections.section import Bench, Found
-from minispec.lm.model import GPT
-from minispec.lm.paths import WAYS
+from minispec.native.backend import BACKENDS
 
 STEPS = 40
-# To compile a large model takes minutes, and gains little where reading weights is what takes time.
-TRIED = ("readable", "lean", "native")
 
 
 def measure(bench: Bench) -> Found:
@@ -29,11 +27,11 @@ def measure(bench: Bench) -> Found:
 
 
 def _loops(bench: Bench, model: GPT, bandwidth: float) -> list[dict[str, Any]]:
-    """Measures one model on every path, with every number of threads."""
+    """Measures one model on every backend, with every number of threads."""
     points = []
-    for path in (path for path in bench.plan.paths if path in TRIED):
+    for path in bench.plan.paths:
         try:
-            target = WAYS[path][0](model)
+            target = BACKENDS[path].model(model)
         except ValueError:  # another section says why it cannot be had here
             continue
         for threads in thread_counts(path):

@@ -10,14 +10,13 @@ from __future__ import annotations
 from statistics import fmean, median
 from typing import Any
 
-from minispec.decoding.kit import KITS
-from minispec.decoding.loop import speculate
+from minispec.core.loop import speculate
 from minispec.evidence.machine import using_threads
 from minispec.evidence.measure_costs import call, draft_steps, in_turns, laps
 from minispec.evidence.sections.section import Bench, Found
 from minispec.evidence.sections.widths import LAWS
 from minispec.evidence.turns import quartiles
-from minispec.lm.paths import Models
+from minispec.native.backend import BACKENDS, Models
 
 CACHED = 112  # the middle of a text of 32 + 160 tokens
 
@@ -40,23 +39,23 @@ def _one(
     models: Models, prompt: list[int], k: int, verifier: str, temperature: float, bench: Bench
 ) -> dict[str, float]:
     """Returns seconds of K draft steps, of a target call, and of a round: parts, the loop, parts again."""
-    kit, repeats = KITS[models.path], bench.plan.latencies
-    warp = kit.warp(temperature)
+    backend, repeats = models.backend, bench.plan.latencies
+    warp = backend.warp(temperature)
     cached = min(CACHED, min(models.target.max_length, models.draft.max_length) - k - 1)
     tasks = {
-        "draft": draft_steps(models.draft, 1, cached, k, warp, kit),
+        "draft": draft_steps(models.draft, 1, cached, k, warp, backend),
         "target": call(models.target, 1, cached, k + 1),
     }
     before = in_turns(tasks, repeats)
     rounds = speculate(
         models.target,
-        kit.drafter(models.draft),
+        backend.drafter(models.draft),
         [prompt],
         k=k,
-        verifier=kit.rules[verifier],
+        verifier=backend.rules[verifier],
         max_new_tokens=bench.plan.new_tokens,
         warp=warp,
-        rng=kit.rng(bench.seed),
+        rng=backend.rng(bench.seed),
     )
     whole = [seconds for seconds, r in laps(rounds) if r.draft.k == k]
     after = in_turns(tasks, repeats)

@@ -9,14 +9,15 @@ from dataclasses import replace
 
 import torch
 
+from minispec.core.model import GPT
 from minispec.evidence.draft_sizes import find_drafts
 from minispec.evidence.machine import using_threads
 from minispec.evidence.measure import cost_ratio, measure_latency
 from minispec.evidence.sections.section import Bench, Found, setting_name
 from minispec.evidence.sections.widths import choose_and_report
 from minispec.evidence.turns import acceptance_of, gain_of
-from minispec.lm.checkpoint import Pair
-from minispec.lm.model import GPT
+from minispec.io.checkpoint import Pair
+from minispec.train.initialise import draw_weights
 
 
 def measure(bench: Bench) -> Found:
@@ -58,7 +59,9 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     config = replace(pair.draft.config, layers=1, width=8, heads=1, kv_heads=1, ffn=8, tied=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        untrained = GPT(config).to(pair.target.device, pair.target.dtype).requires_grad_(False).eval()
+        untrained = (
+            draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype).requires_grad_(False).eval()
+        )
     ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     order = sorted(ours, key=lambda name: ours[name].parameters_count)
     return {name: ours[name] for name in order} | {"the target": pair.target}

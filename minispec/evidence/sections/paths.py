@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Found:
             lambda share, path, part=part: bench.tell((part + share) / 2, path),  # type: ignore[misc]
         )
         for path in have:
-            pairs = zip(runs["readable"], runs[path], strict=True)
+            pairs = zip(runs.get("torch", runs[path]), runs[path], strict=True)
             low, middle, high = quartiles(a.seconds_per_token / b.seconds_per_token for a, b in pairs)
             rows.append(
                 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minispec.evidence.bench import NEW_TOKENS, WIDTHS
-from minispec.lm.paths import PATHS
+from minispec.native.backend import BACKENDS
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Plan:
         rows: sizes of a batch.
         batch_repeats: how often each size is measured.
         latencies: how often each forward is timed.
-        paths: ways of computing that are tried, the readable one among them.
+        paths: the backends that are tried.
         matrix_bytes: of the matrix that is read to measure the bandwidth, far beyond any cache.
         parameters: sizes of the models whose share of the bandwidth is measured.
         train: whether drafts of several sizes may be trained where there are none.
@@ -43,7 +43,7 @@ class Plan:
     rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     batch_repeats: int = 3
     latencies: int = 12
-    paths: tuple[str, ...] = PATHS
+    paths: tuple[str, ...] = tuple(BACKENDS)
     matrix_bytes: int = 256 * 2**20
     parameters: tuple[float, ...] = (1e6, 5e6, 25e6, 50e6)
     train: bool = False
@@ -55,8 +55,6 @@ class Plan:
             raise ValueError("values of K and sizes of batches must be at least 1")
 
 
-# To build the packages of the compiled path takes longer than all of the core plan.
-UNBUILT = tuple(path for path in PATHS if path != "compiled")
 QUICK = Plan(
     "quick",
     choosing=2,
@@ -65,8 +63,7 @@ QUICK = Plan(
     widths=(3, 5, 8),
     few_widths=(3, 8),
     latencies=5,
-    paths=UNBUILT,
 )
-CORE = Plan(paths=UNBUILT)
+CORE = Plan()
 FULL = Plan("full", prompts=64, choosing=16, reporting=20, repeats=2, latencies=30, train=True)
 PLANS = {plan.name: plan for plan in (QUICK, CORE, FULL)}

@@ -13,8 +13,9 @@ from itertools import cycle, islice
 from math import fsum
 from typing import Any
 
-from minispec.decoding.costs import Costs
-from minispec.decoding.warp import Warp
+from minispec.core.model import GPT
+from minispec.core.warp import Warp
+from minispec.drafters.costs import Costs
 from minispec.evidence.predict import Text, chances, mean_alpha, rounds, target_only_texts
 from minispec.evidence.predict_batch import batch_rounds
 from minispec.evidence.sections.asked import Asked, is_plain, measure_all, written
@@ -23,7 +24,6 @@ from minispec.evidence.sections.drafts import drafts_of
 from minispec.evidence.sections.section import Bench, Found, setting_name
 from minispec.evidence.sections.widths import LAWS
 from minispec.evidence.theory import speed_up
-from minispec.lm.model import GPT
 
 TEXTS = 24  # target-only texts at least, where sampling can give as many
 Predicted = dict[str, Any]

@@ -9,15 +9,15 @@ from time import perf_counter
 
 import torch
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.loop import generate, speculate
-from minispec.decoding.prefill import device_of, prefill
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.warp import Warp
+from minispec.core.draft import ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import device_of, prefill
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
 from minispec.evidence.machine import using_threads
 from minispec.evidence.sections.section import Bench, Found
 from minispec.evidence.turns import RULES, quartiles
-from minispec.lm.model import LanguageModel
 
 LENGTHS = (32, 64, 128, 192)
 K = 5
@@ -61,7 +61,7 @@ def times(tasks: dict[str, Callable[[], None]], repeats: int) -> dict[str, float
 def read(model: LanguageModel, prompt: list[int]) -> None:
     """Reads all of a prompt but its last token."""
     device = device_of(model)
-    prefill(model, [prompt], device)
+    prefill(model, [prompt])
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

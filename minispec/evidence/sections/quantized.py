@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from minispec.decoding.draft import ModelDrafter
-from minispec.decoding.kit import KITS
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import GPT
 from minispec.evidence.machine import using_threads
 from minispec.evidence.measure import measure_latency
 from minispec.evidence.quantize import int8, weight_bytes
 from minispec.evidence.sections.section import Bench, Found, Skipped, points_of, setting_name
 from minispec.evidence.turns import Way, acceptance_of, gain_of, take_turns
-from minispec.lm.model import GPT
+from minispec.native.backend import BACKENDS
 
 
 def measure(bench: Bench) -> Found:
@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Found:
 
     def way(draft: GPT) -> Way:
         return Way(
-            target, lambda: ModelDrafter(draft), k, "rejection", 1.0, best["threads"], KITS[best["path"]]
+            target, lambda: ModelDrafter(draft), k, "rejection", 1.0, best["threads"], BACKENDS[best["path"]]
         )
 
     ways = {name: way(draft) for name, draft in drafts.items()}
@@ -57,4 +57,4 @@ def measure(bench: Bench) -> Found:
                 "high": high,
             }
         )
-    return {"k": k, "path_of_drafts": "readable", "rows": rows}
+    return {"k": k, "path_of_drafts": "torch", "rows": rows}

@@ -19,8 +19,8 @@ from minispec.evidence.sections.everything import SECTIONS, choose
 from minispec.evidence.sections.plan import CORE, Plan
 from minispec.evidence.sections.reach import reach
 from minispec.evidence.sections.section import Bench, Found, Section, Skipped, group
-from minispec.lm.checkpoint import Pair, weights_hash
-from minispec.lm.files import check_file_place, write_whole
+from minispec.io.checkpoint import Pair, weights_hash
+from minispec.io.files import check_file_place, write_whole
 
 FORMAT = 1
 Tell = Callable[[float, str], None]

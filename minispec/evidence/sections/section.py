@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minispec.decoding.kit import KITS
+from minispec.core.model import GPT
 from minispec.evidence.bench import bench_prompts
 from minispec.evidence.sections.plan import Plan
 from minispec.evidence.turns import Way
-from minispec.lm.checkpoint import Pair
-from minispec.lm.model import GPT
-from minispec.lm.paths import WAYS, Models, on_path
+from minispec.io.checkpoint import Pair
+from minispec.native.backend import BACKENDS, Models, on_backend
 
 Found = dict[str, Any]
 
@@ -94,9 +93,10 @@ class Bench:
         key = path, id(draft)
         if key not in self._models:
             if draft is self.pair.draft:
-                models = on_path(self.pair, path)
+                models = on_backend(self.pair, path)
             else:
-                models = Models(self.models(path).target, WAYS[path][1](draft), path)
+                backend = BACKENDS[path]
+                models = Models(self.models(path).target, backend.model(draft), backend)
             self._models[key] = draft, models
         return self._models[key][1]
 
@@ -115,7 +115,7 @@ class Bench:
         """Returns the target alone, as fast as this bench has seen it."""
         best = self.found["target-only"]["baseline"]
         target = self.models(best["path"]).target
-        return Way(target, None, 0, verifier, temperature, best["threads"], KITS[best["path"]])
+        return Way(target, None, 0, verifier, temperature, best["threads"], BACKENDS[best["path"]])
 
     def way(self, k: int, verifier: str, temperature: float, draft: GPT | None = None) -> Way:
         """Returns speculative decoding on the path on which it is fastest here.
@@ -136,8 +136,10 @@ class Bench:
 
 def way_on(models: Models, k: int, verifier: str, temperature: float, threads: int | None) -> Way:
     """Returns speculative decoding with given models."""
-    kit = KITS[models.path]
-    return Way(models.target, lambda: kit.drafter(models.draft), k, verifier, temperature, threads, kit)
+    backend = models.backend
+    return Way(
+        models.target, lambda: backend.drafter(models.draft), k, verifier, temperature, threads, backend
+    )
 
 
 def group(pair: Pair, plan: Plan) -> Prompts:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minispec.decoding.kit import KITS
 from minispec.evidence.machine import thread_counts
 from minispec.evidence.sections.section import Bench, Found, way_on
 from minispec.evidence.turns import Way, quartiles, round_robin
+from minispec.native.backend import BACKENDS
 
 K = 5  # at which speculative decoding is tried
 LAWS = (("greedy", 0.0), ("rejection", 1.0))
@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Found:
     for verifier, temperature in LAWS:
         for path, threads in combinations:
             ways[path, threads, verifier, "alone"] = Way(
-                paths[path].target, None, 0, verifier, temperature, threads, KITS[path]
+                paths[path].target, None, 0, verifier, temperature, threads, BACKENDS[path]
             )
             ways[path, threads, verifier, "speculative"] = way_on(
                 paths[path], K, verifier, temperature, threads

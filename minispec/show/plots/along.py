@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minispec.decoding.records import Trace
 from minispec.evidence.theory import total_variation
+from minispec.io.trace import Trace
 from minispec.show.plots.board import quoted, shown, widest
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import STATES, TEXT, sheet

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from minispec.decoding.records import Round, Trace
+from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots.board import (
     GREY,
     board,
@@ -158,7 +158,7 @@ def _sign(cell: Cell) -> str:
     return "" if cell.state == "prompt" else STATES[cell.state].glyph
 
 
-def _alt(r: Round, row: int, moments: Sequence[Moment]) -> str:
+def _alt(r: ObservedRound, row: int, moments: Sequence[Moment]) -> str:
     target, count = r.target_cache, len(moments)
     return (
         f"The text and the caches in round {r.index} at {count} {'moment' if count == 1 else 'moments'}: "
@@ -168,7 +168,7 @@ def _alt(r: Round, row: int, moments: Sequence[Moment]) -> str:
     )
 
 
-def _caption(r: Round, row: int, last: Moment) -> str:
+def _caption(r: ObservedRound, row: int, last: Moment) -> str:
     """Says what the last moment that is drawn has brought."""
     target = r.target_cache
     if last == "before":

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from minispec.decoding.records import CacheLengths, Trace
+from minispec.io.trace import CacheLengths, Trace
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = ("before", "drafted", "verified", "rolled back", "caught up")

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minispec.decoding.records import Trace
+from minispec.io.trace import Trace
 from minispec.show.plots.board import board, in_order, legend, legend_height, text_width, tile, write
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import STATES

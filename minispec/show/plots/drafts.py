@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from minispec.decoding.records import Round
+from minispec.core.records import Round
 from minispec.show.plots.board import GREY, board, chance, quoted, shown, widest, write
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import DRAFTER

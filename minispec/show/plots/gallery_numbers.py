@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from minispec.decoding.records import Draft
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.verify import verify_rejection
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_rejection
 from minispec.evidence.first_token import first_token
 from minispec.evidence.measurements import (
     FOLDER,
@@ -31,8 +31,7 @@ from minispec.evidence.measurements import (
 from minispec.evidence.mutants import mutant_named
 from minispec.evidence.mutation import planted
 from minispec.evidence.theory import Hardware, forward_cost, speed_up
-from minispec.lm.checkpoint import SHIPPED
-from minispec.lm.publish import history_of, recorded
+from minispec.io.checkpoint import SHIPPED
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.law_histogram import law_histogram
 from minispec.show.plots.learning import learning
@@ -41,6 +40,7 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.rule_law import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+from minispec.train.publish import history_of, recorded
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
 SAMPLES = 20_000

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.trace_file import load_trace
-from minispec.lm.checkpoint import SHIPPED
-from minispec.lm.publish import recorded
+from minispec.io.checkpoint import SHIPPED
+from minispec.io.recording import Recording
+from minispec.io.trace_file import load_trace
 from minispec.show.plots.along import along_the_text, positions_of
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.coloured import coloured_text
@@ -18,6 +17,7 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.timeline_figure import timeline
 from minispec.show.plots.verification import verification_strip
+from minispec.train.publish import recorded
 
 WALKTHROUGH = SHIPPED / "stories" / "walkthrough-rejection.json"
 

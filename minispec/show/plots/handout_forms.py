@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
-from minispec.decoding.verify import verify_coupled, verify_greedy, verify_rejection
+from minispec.core.records import Round
+from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.first_token import FirstToken, first_token
 from minispec.evidence.mutants import mutant_named
 from minispec.evidence.mutation import planted
+from minispec.io.recording import Recording
+from minispec.rules.coupled import verify_coupled
 from minispec.show.plots.board import shown
 from minispec.show.plots.caches import TITLES, Moment, cache_cells
 from minispec.show.plots.forms import Entry, Line, form

@@ -17,9 +17,9 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from minispec.decoding.recording import Recording
-from minispec.decoding.records import Round
+from minispec.core.records import Round
 from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.recording import Recording
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.forms import empty_bars

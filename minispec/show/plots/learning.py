@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from matplotlib.axes import Axes
 
-from minispec.lm.train import Progress
 from minispec.show.plots import charts
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, State, sheet
+from minispec.train.training import Progress
 
 LOOKS = {
     "target": replace(TARGET, word="target"),

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from minispec.decoding.verify import residual
+from minispec.core.verify import residual
 from minispec.evidence.theory import acceptance
 from minispec.show.plots.board import chance, quoted, shown, widest
 from minispec.show.plots.picture import Picture

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from minispec.decoding.records import Trace
+from minispec.io.trace import Trace
 from minispec.show.plots.caches import needs_catch_up
 from minispec.show.text import kinds
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minispec.decoding.records import Trace
+from minispec.io.trace import Trace
 from minispec.show.plots.board import (
     board,
     in_order,

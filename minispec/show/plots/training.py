@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from minispec.lm.train import Progress
+from minispec.train.training import Progress
 
 # Okabe and Ito's colours, with a marker each, so that colour is never alone.
 STAGES = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from minispec.decoding.records import Round
-from minispec.decoding.warp import lowest_argmax
+from minispec.core.records import Round
+from minispec.core.warp import lowest_argmax
 from minispec.show.plots.board import (
     GREY,
     board,

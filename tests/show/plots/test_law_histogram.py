@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minispec.decoding.rng import SeededRng
+from minispec.core.rng import SeededRng
 from minispec.show.plots.gallery_numbers import P, first_tokens, laws
 from minispec.show.plots.law_histogram import envelope, law_histogram
 

@@ -3,11 +3,11 @@
 import pytest
 from figures import readable
 
-from minispec.lm.checkpoint import SHIPPED
-from minispec.lm.publish import recorded
-from minispec.lm.train import Progress
+from minispec.io.checkpoint import SHIPPED
 from minispec.show.plots.gallery_numbers import shipped_losses
 from minispec.show.plots.learning import learning, loss_lines
+from minispec.train.publish import recorded
+from minispec.train.training import Progress
 
 LIVE = [
     Progress("target", 10, 30, 4.0, 1.0, 3.9),

@@ -4,9 +4,9 @@ import pytest
 import torch
 from tiny import gpt_pair
 
-from minispec.decoding.loop import generate
-from minispec.decoding.rng import SeededRng
-from minispec.decoding.warp import Warp
+from minispec.core.loop import generate
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
 from minispec.show.plots.layout import overlapping_texts, small_texts
 from minispec.show.plots.recomputation import (
     Step,

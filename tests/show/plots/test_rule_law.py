@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minispec.decoding.verify import verify_rejection
+from minispec.core.verify import verify_rejection
 from minispec.evidence.first_token import FirstToken, first_token
 from minispec.show.plots.rule_law import rule_law
 

@@ -1,7 +1,7 @@
 """Figures: their data are what they were given."""
 
-from minispec.lm.train import Progress
 from minispec.show.plots.training import loss_curve
+from minispec.train.training import Progress
 
 
 def test_loss_curve_draws_what_was_measured():

@@ -8,9 +8,9 @@ from figures import WORDS, by_hand, readable, shipped_run, tiny_run
 from tiny import table_pair
 
 import minispec
-from minispec.decoding.recording import record_run
-from minispec.decoding.records import Draft
-from minispec.decoding.rng_recording import RecordingRng
+from minispec.core.records import Draft
+from minispec.io.recording import record_run
+from minispec.io.rng_recording import RecordingRng
 from minispec.show.plots.verification import verification_strip, verification_tests
 
 

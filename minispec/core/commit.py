@@ -1,0 +1,92 @@
+"""Commit: what a verdict adds to each row, cut at end-of-sequence, at the cap, at the context's end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Finish, Verdict
+
+Eos = int | Sequence[int] | None
+
+
+def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...], ...]:
+    """Appends each row's accepted tokens and the one after them, as far as its budget goes.
+
+    Args:
+        rows: what is committed so far; it is extended.
+        draft: tokens [B, K].
+        verdict: how many of them each row keeps, and the token that follows.
+
+    Returns:
+        Per row, what was appended.
+    """
+    drafted, accepted, token = draft.tokens.tolist(), verdict.accepted.tolist(), verdict.token.tolist()
+    return tuple(
+        rows.append(row, [*drafted[row][: accepted[row]], token[row]]) for row in range(len(accepted))
+    )
+
+
+class Rows:
+    """What is committed in each row, and which rows go on.
+
+    Attributes:
+        committed: per row, the prompt and everything emitted.
+        finish: per row, why it ended, or None.
+    """
+
+    def __init__(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_length: int, eos: Eos
+    ) -> None:
+        self.committed = [list(prompt) for prompt in prompts]
+        self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
+        self._max_length = max_length
+        self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
+        self.finish: list[Finish | None] = [None] * len(prompts)
+        for row in range(len(prompts)):
+            self._close_if_full(row)
+
+    @property
+    def live(self) -> tuple[bool, ...]:
+        """Which rows go on."""
+        return tuple(finish is None for finish in self.finish)
+
+    @property
+    def pending(self) -> Tensor:
+        """The last committed token of each row: [B]."""
+        return torch.tensor([row[-1] for row in self.committed])
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many tokens each row has."""
+        return [len(row) for row in self.committed]
+
+    @property
+    def budgets(self) -> list[int]:
+        """How many more tokens each row may get."""
+        return [self.budget(row) for row in range(len(self.committed))]
+
+    def budget(self, row: int) -> int:
+        """How many more tokens a row may get; 0 if it is done."""
+        if self.finish[row] is not None:
+            return 0
+        return min(self._cap[row], self._max_length) - len(self.committed[row])
+
+    def append(self, row: int, tokens: Sequence[int]) -> tuple[int, ...]:
+        """Appends tokens up to the first end-of-sequence or the row's budget; returns what was kept."""
+        kept: list[int] = []
+        for token in tokens[: self.budget(row)]:
+            kept.append(token)
+            if token in self._eos:
+                self.finish[row] = "eos"
+                break
+        self.committed[row].extend(kept)
+        self._close_if_full(row)
+        return tuple(kept)
+
+    def _close_if_full(self, row: int) -> None:
+        # End-of-sequence as the very last token that fits is an end, not a cut.
+        if self.finish[row] is None and self.budget(row) <= 0:
+            self.finish[row] = "context" if len(self.committed[row]) >= self._max_length else "cap"

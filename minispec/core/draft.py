@@ -1,0 +1,145 @@
+"""Draft: guess the next tokens, cheaply, and remember the distribution of every guess.
+
+A drafter may be anything that proposes tokens. Losslessness never depends on how good it is, only on one
+thing: the distribution that it reports for a token must be the one that it drew the token from.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import Prompts, device_of, prefill
+from minispec.core.records import Draft, Round
+from minispec.core.rng import BlockRng, Rng
+from minispec.core.warp import Warp
+
+
+class Drafter(Protocol):
+    """Anything that proposes tokens.
+
+    It may also have `vocab_size` and `max_length`, which `speculate` compares with the target's. If it has
+    `wants_hidden = True`, then `start` gets the target's hidden states of the prompts as a second argument,
+    [B, n, D] (None where all prompts have one token), and each round carries its `target_hidden`.
+    """
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens its cache holds, row by row, or None if it has no cache."""
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Begins a run: forgets the last one and reads the prompts."""
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Proposes up to k tokens a row, to follow the pending tokens [B].
+
+        Draws from `rng` name positions 0 … k−1. Where a row's budget ends, `rng` gives 0, and the loop cuts.
+        """
+
+    def commit(self, round: Round) -> None:
+        """Learns what came of its draft, and forgets what was rejected."""
+
+
+class ModelDrafter:
+    """A small language model that guesses one token after another, with a cache of its own."""
+
+    def __init__(self, model: LanguageModel, warp: Warp | None = None) -> None:
+        """Makes a drafter.
+
+        Args:
+            model: the draft model; it must have the target's vocabulary.
+            warp: how to warp its logits; None: like the target's. Any is lossless.
+        """
+        self.model = model
+        self.warp = warp
+        self.device = device_of(model)
+        self._cache: KVCache | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return self.model.vocab_size
+
+    @property
+    def max_length(self) -> int:
+        """The draft model's context."""
+        return self.model.max_length
+
+    @property
+    def cache(self) -> KVCache:
+        """Its cache; there is one from `start` on."""
+        assert self._cache is not None, "start(prompts) comes first"
+        return self._cache
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens the cache holds, row by row."""
+        return self.cache.row_lengths
+
+    def start(self, prompts: Prompts) -> None:
+        """Reads all prompts but their last tokens into a new cache."""
+        self._cache = prefill(self.model, prompts)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B], each from the distribution that it then reports.
+
+        Args:
+            pending: the last committed tokens.
+            k: how many to guess.
+            warp: the target's warp, used unless the drafter has its own.
+            rng: draws the tokens; the loop hands in one that draws only where a row has budget left.
+        """
+        warp = self.warp or warp
+        token, tokens, dists = pending, [], []
+        for position in range(k):
+            logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
+            q = warp(logits)
+            token = rng.categorical(q, positions=position)
+            tokens.append(token)
+            dists.append(q)
+        return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))
+
+    def commit(self, round: Round) -> None:
+        """Brings the cache to exactly the committed tokens but the pending one."""
+        self.catch_up(round)
+        self.cache.truncate(round.lengths)
+
+    def catch_up(self, round: Round) -> None:
+        """After full acceptance, reads the last drafted token: it was guessed, but never read.
+
+        Where nothing was drafted, that is the pending token. All rows read theirs, so that their widths
+        stay equal; for the others `commit` forgets it again.
+        """
+        cached = self.cache.row_lengths
+        if any(have < want for have, want in zip(cached, round.lengths, strict=True)):
+            block = torch.cat([round.pending[:, None], round.draft.tokens], dim=1)  # [B, K+1]
+            self.model.hidden(block[:, -1:].to(self.device), self.cache)
+
+
+def draft_within(
+    drafter: Drafter | None, pending: Tensor, k: int, warp: Warp, rng: BlockRng, vocab_size: int
+) -> Draft:
+    """Asks for a draft no wider than the largest budget of a row, and cuts each row's at its own.
+
+    Args:
+        drafter: proposes; None: nothing is drafted.
+        pending: [B], the last committed tokens.
+        k: the most to draft.
+        warp: the target's.
+        rng: draws, and knows how many tokens may be drafted in each row.
+        vocab_size: V.
+
+    Returns:
+        tokens [B, K], their distributions [B, K, V], lengths [B], on the device of `pending`.
+    """
+    width = min(k, max(rng.budgets))
+    if drafter is None or width <= 0:
+        return Draft.empty(len(pending), vocab_size, pending.device)
+    draft = drafter.propose(pending, width, warp, rng)
+    if draft.k <= min(rng.budgets) and draft.tokens.device == pending.device:
+        return draft
+    lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(rng.budgets))
+    return Draft(draft.tokens.to(pending.device), draft.probs.to(pending.device), lengths)

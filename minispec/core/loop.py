@@ -1,0 +1,189 @@
+"""The loop: draft, verify, commit, rollback, until every row is done.
+
+`generate` is the target alone, one token a step. It is the oracle that everything is compared with, and
+is kept simple on purpose. `speculate` yields tokens of the same distribution in fewer target calls.
+`basic.py` has the same loop for one row; this one adds ragged batches, ends, and records.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.commit import Eos, Rows, commit
+from minispec.core.draft import Drafter, draft_within
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import Prompts, check_prompts, device_of, prefill
+from minispec.core.records import Round
+from minispec.core.rng import BlockRng, Rng
+from minispec.core.rollback import rollback
+from minispec.core.verify import Verifier
+from minispec.core.warp import Warp
+
+
+@torch.inference_mode()
+def generate(
+    target: LanguageModel,
+    prompts: Prompts,
+    *,
+    max_new_tokens: int,
+    warp: Warp,
+    rng: Rng,
+    eos: Eos = None,
+) -> Iterator[tuple[int | None, ...]]:
+    """Decodes with the target alone: one forward, one token a row. Arguments are those of `speculate`.
+
+    Yields:
+        Per step, one token per row; None for a row that was done.
+
+    Raises:
+        ValueError: on unusable prompts or a negative cap.
+    """
+    rows = checked_rows(target, None, prompts, max_new_tokens, eos)
+    device = device_of(target)
+    cache = prefill(target, prompts) if any(rows.live) else None
+    while any(rows.live):
+        live = None if all(rows.live) else torch.tensor(rows.live, device=device)
+        logits = target(rows.pending[:, None].to(device), cache)[:, -1]  # [B, V]
+        positions = torch.tensor(rows.lengths, device=device)
+        token = rng.categorical(warp(logits), positions=positions, live=live).tolist()
+        kept = [rows.append(row, token[row : row + 1]) for row in range(len(prompts))]
+        if cache is not None and not all(rows.live):
+            rollback(cache, rows.committed)  # rows that are done stay frozen
+        yield tuple(tokens[0] if tokens else None for tokens in kept)
+
+
+@torch.inference_mode()
+def speculate(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Prompts,
+    *,
+    k: int,
+    verifier: Verifier,
+    max_new_tokens: int,
+    warp: Warp,
+    rng: Rng,
+    eos: Eos = None,
+) -> Iterator[Round]:
+    """Decodes with a drafter and a verifier, several tokens per target call.
+
+    Leviathan et al. 2023, algorithm 1, for batches whose rows accept different numbers of tokens.
+
+    Args:
+        target: the model whose distribution the output has.
+        drafter: proposes tokens; not used, and may be None, for k = 0.
+        prompts: token ids, one sequence per row; lengths may differ.
+        k: how many tokens to draft a round, K; 0 is target-only.
+        verifier: the rule that keeps a prefix, such as `verify_rejection`.
+        max_new_tokens: at most this many tokens a row, never one more.
+        warp: from logits to distributions, for the target and, unless it has its own, the drafter.
+        rng: draws, and decides what is accepted.
+        eos: end-of-sequence, one id or several.
+
+    Yields:
+        A `Round` after each rollback: both caches then hold all committed tokens but the pending one.
+
+    Raises:
+        ValueError: on unusable prompts, a negative k or cap, a missing drafter, different vocabularies,
+            or a greedy verifier at a temperature above 0.
+    """
+    check_settings(target, drafter, k, verifier, warp)
+    drafter = drafter if k > 0 else None
+    rows = checked_rows(target, drafter, prompts, max_new_tokens, eos)
+    if not any(rows.live):
+        return
+    device, stops = device_of(target), getattr(verifier, "stops_at_first_rejection", True)
+    seen = Remembering(target) if getattr(drafter, "wants_hidden", False) else None
+    target = seen or target
+    cache = prefill(target, prompts)
+    if drafter is not None:
+        drafter.start(prompts, *([seen.last] if seen else []))
+    for index in count():
+        live, pending, lengths, budgets = rows.live, rows.pending.to(device), rows.lengths, rows.budgets
+        # The last token that fits is never drafted: it comes from the target.
+        draftable = [max(budget - 1, 0) for budget in budgets]
+
+        drafting = BlockRng(rng, lengths, draftable, device)
+        draft = draft_within(drafter, pending, k, warp, drafting, target.vocab_size)
+        logits = target(torch.cat([pending[:, None], draft.tokens], dim=1), cache)  # [B, K+1, V]
+        probs = warp(logits)
+        verdict = verifier(draft, probs, BlockRng(rng, lengths, budgets, device))
+        emitted = commit(rows, draft, verdict)
+        rollback(cache, rows.committed)
+
+        done = Round(
+            index=index,
+            pending=pending,
+            draft=draft,
+            target_probs=probs,
+            target_logits=logits,
+            verdict=verdict,
+            emitted=emitted,
+            live=live,
+            finish=tuple(rows.finish),
+            lengths=tuple(n - 1 for n in rows.lengths),
+            target_hidden=seen.last if seen else None,
+            stops_at_first_rejection=stops,
+        )
+        if drafter is not None:
+            drafter.commit(done)  # catches up after full acceptance, and rolls back
+        yield done
+        if not any(rows.live):
+            return
+
+
+class Remembering:
+    """A target that keeps the hidden states of its last forward, for a drafter that `wants_hidden`.
+
+    Attributes:
+        last: [B, n, D], or None before the first forward.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model, self.vocab_size, self.max_length = model, model.vocab_size, model.max_length
+        self.device, self.new_cache, self.head = device_of(model), model.new_cache, model.head
+        self.last: Tensor | None = None
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] as the model does: [B, n, D]."""
+        self.last = self.model.hidden(tokens, cache)
+        return self.last
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+
+def check_settings(
+    target: LanguageModel, drafter: Drafter | None, k: int, verifier: Verifier, warp: Warp
+) -> None:
+    """Refuses, by ValueError, settings that do not go together."""
+    if k < 0:
+        raise ValueError(f"k must be at least 0, not {k}")
+    if getattr(verifier, "greedy", False) and not warp.is_greedy:
+        raise ValueError(
+            f"the greedy verifier needs temperature 0, not {warp.temperature}; "
+            f"use the rejection verifier, or temperature 0"
+        )
+    if k > 0 and drafter is None:
+        raise ValueError(f"k = {k} needs a drafter; give one, or k = 0 for target-only")
+    vocab_size = getattr(drafter, "vocab_size", target.vocab_size)
+    if k > 0 and vocab_size != target.vocab_size:
+        raise ValueError(
+            f"draft and target must share one vocabulary: the draft has {vocab_size} tokens, "
+            f"the target {target.vocab_size}"
+        )
+
+
+def checked_rows(
+    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, max_new_tokens: int, eos: Eos
+) -> Rows:
+    """Returns the rows of prompts that both models can hold; a ValueError says what cannot be decoded."""
+    context = min(target.max_length, getattr(drafter, "max_length", target.max_length))
+    check_prompts(prompts, target.vocab_size, context)
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
+    return Rows(prompts, max_new_tokens, context, eos)

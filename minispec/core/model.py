@@ -1,0 +1,328 @@
+"""The language model: a GPT in the shape of Llama.
+
+Token embedding, then layers of grouped-query attention and a gated feed-forward network, each after
+a root-mean-square norm and added to the residual stream, a last norm, and a linear head. Positions enter by
+rotating queries and keys. No biases, no dropout. The names of the weights are those of Hugging Face's
+`LlamaForCausalLM`, so that a checkpoint can be read by other tools.
+
+Sources: Vaswani et al. 2017 (attention); Touvron et al. 2023 (Llama); Zhang and Sennrich 2019 (RMSNorm);
+Su et al. 2021 (rotary positions); Shazeer 2020 (SwiGLU); Ainslie et al. 2023 (grouped-query attention).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minispec.core.cache import KVCache
+
+
+class LanguageModel(Protocol):
+    """What decoding needs of a model.
+
+    Attributes:
+        vocab_size: V.
+        max_length: the most tokens that a row can hold, prompt and continuation together.
+    """
+
+    vocab_size: int
+    max_length: int
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache."""
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps [B, n, D] to logits [B, n, V]."""
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """The sizes of a GPT.
+
+    Attributes:
+        vocab_size: V.
+        layers: how many blocks.
+        width: D, the size of the stream.
+        heads: query heads.
+        kv_heads: key and value heads; divides `heads`.
+        ffn: inner width of the feed-forward network.
+        max_length: context, in tokens.
+        tied: whether the head is the embedding's own matrix.
+        rope_theta: the base of the rotary frequencies.
+        norm_eps: added to the mean square before its root.
+    """
+
+    vocab_size: int
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    max_length: int = 256
+    tied: bool = False
+    rope_theta: float = 10_000.0
+    norm_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.width % self.heads or (self.width // self.heads) % 2:
+            raise ValueError(f"width {self.width} must be an even multiple of heads {self.heads}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
+
+    @property
+    def head_dim(self) -> int:
+        """The size of one head."""
+        return self.width // self.heads
+
+
+class RMSNorm(nn.Module):
+    """Divides by the root of the mean square, computed in float32 or wider, then scales."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Norms the last dimension: [..., D] -> [..., D]."""
+        wide = x if x.dtype == torch.float64 else x.float()
+        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return (wide * scale).to(x.dtype) * self.weight
+
+
+def rotary_tables(config: GPTConfig) -> tuple[Tensor, Tensor]:
+    """Returns cosine and sine of every position's angles, [max_length, head_dim] each, in float64.
+
+    Pair i turns by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15).
+    """
+    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
+    frequency = config.rope_theta ** (-half / config.head_dim)
+    angle = torch.arange(config.max_length, dtype=torch.float64)[:, None] * frequency
+    angle = torch.cat([angle, angle], dim=-1)  # the two halves of a head are the two axes
+    return angle.cos(), angle.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turns each pair (x[i], x[i + head_dim/2]) by its position's angle.
+
+    Args:
+        x: [B, heads, n, head_dim].
+        cos: [n, head_dim], or [B, 1, n, head_dim] for ragged rows.
+        sin: the same.
+    """
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-second, first], dim=-1) * sin
+
+
+class Attention(nn.Module):
+    """Grouped-query attention: several query heads share one head of keys and values."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        self.grouped = config.heads != config.kv_heads
+        self.q_proj = nn.Linear(config.width, config.width, bias=False)
+        self.k_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
+        self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
+        self.o_proj = nn.Linear(config.width, config.width, bias=False)
+
+    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
+        """Lets each token look at itself and what came before: [B, n, D] -> [B, n, D]."""
+        rows, new, width = x.shape
+        q = self.q_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, heads, n, head_dim]
+        k = self.k_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, kv_heads, n, head_dim]
+        v = self.v_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)
+        q, k = rotate(q, view.cos, view.sin), rotate(k, view.cos, view.sin)
+        if view.cache is not None:
+            k, v = view.cache.append(layer, k, v)
+        out = self.attend(q, k, v, view)  # [B, heads, n, head_dim]
+        return self.o_proj(out.transpose(1, 2).reshape(rows, new, width))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, view: View) -> Tensor:
+        """Weighs values by how well queries match keys (Vaswani et al. 2017, equation 1).
+
+        q is [B, heads, n, head_dim], and so is the result; k and v are [B, kv_heads, end, head_dim].
+        """
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=view.mask, is_causal=view.cache is None, enable_gqa=self.grouped
+        )
+
+
+class FeedForward(nn.Module):
+    """SwiGLU: down(silu(gate(x)) · up(x))."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.width, config.ffn, bias=False)
+        self.up_proj = nn.Linear(config.width, config.ffn, bias=False)
+        self.down_proj = nn.Linear(config.ffn, config.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Works on each token by itself: [B, n, D] -> [B, n, D]."""
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):
+    """One layer: attention, then feed-forward, each normed first and added to the stream."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(config.width, config.norm_eps)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = RMSNorm(config.width, config.norm_eps)
+        self.mlp = FeedForward(config)
+
+    def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
+        """Adds both parts to the stream: [B, n, D] -> [B, n, D]."""
+        x = x + self.self_attn(self.input_layernorm(x), view, layer)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class View(NamedTuple):
+    """What all layers of one forward share: computed once, not once a layer.
+
+    Attributes:
+        cos: cosines of the new tokens' angles, [n, head_dim] or [B, 1, n, head_dim].
+        sin: sines, the same shape.
+        mask: added to scores, or None (see `KVCache.begin`).
+        cache: where keys and values go, or None for plain causal attention.
+    """
+
+    cos: Tensor
+    sin: Tensor
+    mask: Tensor | None
+    cache: KVCache | None
+
+
+class Tree(NamedTuple):
+    """Where new tokens stand, if not one after the other (SpecInfer, Miao et al. 2024, section 4.2).
+
+    Attributes:
+        positions: [B, n], the position in the text of each; siblings share one.
+        mask: [B, n, n] bool, which new tokens each one sees: itself and its ancestors. All see the cache.
+    """
+
+    positions: Tensor
+    mask: Tensor
+
+
+class Layers(nn.ModuleList):
+    """The blocks in order; some of them can be run by themselves, as an early exit does."""
+
+    def forward(self, x: Tensor, view: View, first: int = 0, last: int | None = None) -> Tensor:
+        """Runs blocks first … last − 1 (by default all) on the residual stream: [B, n, D] -> [B, n, D]."""
+        for layer in range(len(self))[first:last]:
+            x = self[layer](x, view, layer)
+        return x
+
+
+class GPT(nn.Module):
+    """A causal language model, [B, n] token ids to [B, n, V] logits.
+
+    Satisfies `LanguageModel`. The weights are random: train it, or load a checkpoint.
+    """
+
+    def __init__(self, config: GPTConfig) -> None:
+        """Makes a model of the given sizes; torch's own initialisation draws from its global generator."""
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.max_length = config.max_length
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.width)
+        self.layers = Layers(Block(config) for _ in range(config.layers))
+        self.norm = RMSNorm(config.width, config.norm_eps)
+        self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
+        if config.tied:
+            self.lm_head.weight = self.embed_tokens.weight
+        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embed_tokens.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' type."""
+        return self.embed_tokens.weight.dtype
+
+    @property
+    def parameters_count(self) -> int:
+        """How many numbers the model has learned; a tied head counts once."""
+        return sum(p.numel() for p in self.parameters())
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
+        c = self.config
+        return KVCache(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, self.dtype, self.device)
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens and returns the residual stream after the last norm.
+
+        Args:
+            tokens: [B, n] ids.
+            cache: what came before; it is extended by n tokens a row. None: nothing came before.
+            tree: where the tokens stand and what they see, if not one after the other.
+
+        Returns:
+            [B, n, D].
+
+        Raises:
+            ValueError: if the context has no space for n more tokens, or a tree comes without a cache.
+        """
+        view = self.view(tokens.shape[1], cache, tree)
+        x = self.layers(self.embed_tokens(tokens), view)  # [B, n, D]
+        if cache is not None:
+            cache.advance()
+        return self.norm(x)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps the residual stream [B, n, D] to logits [B, n, V]."""
+        return self.lm_head(hidden)
+
+    def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+    def view(
+        self, new: int, cache: KVCache | None, tree: Tree | None = None, layers: slice = slice(None)
+    ) -> View:
+        """Prepares what all layers share in a forward over n new tokens a row (see `hidden`).
+
+        `layers` says which of them the tokens go through: an early exit goes through the first only.
+        """
+        cos, sin = self._rotary()
+        if cache is None:
+            if tree is not None:
+                raise ValueError("a tree needs a cache: take one from new_cache")
+            if new > self.max_length:
+                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
+            return View(cos[:new], sin[:new], None, None)
+        positions, bias = cache.begin(new, None if tree is None else tree.mask, layers)
+        positions = positions if tree is None else tree.positions
+        cos, sin = cos[positions], sin[positions]
+        if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
+            cos, sin = cos[:, None], sin[:, None]
+        return View(cos, sin, bias, cache)
+
+    def _rotary(self) -> tuple[Tensor, Tensor]:
+        # Kept per dtype and device, so that `.to(...)` needs no extra care and float64 stays exact.
+        key = (self.dtype, self.device)
+        if key not in self._tables:
+            with torch.inference_mode(False):  # made while decoding, they must still serve training
+                cos, sin = rotary_tables(self.config)
+                self._tables[key] = (cos.to(self.device, self.dtype), sin.to(self.device, self.dtype))
+        return self._tables[key]

@@ -1,0 +1,129 @@
+"""Records: what the phases hand to each other, and what everybody else reads.
+
+They are frozen and check themselves when made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Kind = Literal["correction", "bonus", "draft"]
+Finish = Literal["eos", "cap", "context"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """K proposed tokens a row, with the distribution that each was drawn from.
+
+    Attributes:
+        tokens: [B, K] int64.
+        probs: [B, K, V]; probs[b, i] is the very distribution that tokens[b, i] was drawn from.
+        lengths: [B] int64, how many of the K are proposals; after them comes padding. By default all K.
+    """
+
+    tokens: Tensor
+    probs: Tensor
+    lengths: Tensor = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        rows, k = self.tokens.shape
+        if self.lengths is None:
+            object.__setattr__(self, "lengths", torch.full((rows,), k))
+        if self.probs.shape[:2] != (rows, k) or self.probs.dim() != 3:
+            raise ValueError(f"probs must be [{rows}, {k}, V], not {list(self.probs.shape)}")
+        if self.lengths.shape != (rows,):
+            raise ValueError(f"lengths must be [{rows}], not {list(self.lengths.shape)}")
+
+    @property
+    def k(self) -> int:
+        """The width K of the block."""
+        return self.tokens.shape[1]
+
+    @staticmethod
+    def empty(rows: int, vocab_size: int, device: torch.device | str = "cpu") -> Draft:
+        """Returns a draft of nothing: [rows, 0]."""
+        tokens = torch.zeros(rows, 0, dtype=torch.long, device=device)
+        return Draft(tokens, torch.zeros(rows, 0, vocab_size, device=device))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier decides.
+
+    Attributes:
+        accepted: [B] int64, how many drafted tokens each row keeps.
+        token: [B] int64, the token that follows them: a correction, or a bonus when all were kept.
+    """
+
+    accepted: Tensor
+    token: Tensor
+
+    def __post_init__(self) -> None:
+        if self.accepted.shape != self.token.shape or self.token.dim() != 1:
+            raise ValueError(
+                f"accepted and token must both be [B], not {list(self.accepted.shape)} and "
+                f"{list(self.token.shape)}"
+            )
+
+
+@dataclass(frozen=True)
+class Round:
+    """One draft, verify, commit, rollback.
+
+    Attributes:
+        index: counted from 0.
+        pending: [B] int64, the last committed token of each row, read in this round.
+        draft: what the drafter proposed.
+        target_probs: [B, K+1, V], the target's warped distributions at the drafted positions and the next.
+        target_logits: [B, K+1, V], what they were computed from.
+        verdict: what the verifier decided.
+        emitted: for each row the tokens that were committed; empty for a row that was done.
+        live: for each row whether it took part in the round.
+        finish: for each row why it ended, or None while it goes on.
+        lengths: for each row how many tokens each cache holds after the round: all but the pending one.
+        target_hidden: [B, K+1, D], what the logits were computed from, for a drafter that `wants_hidden`.
+        stops_at_first_rejection: whether the rule looks at nothing after a rejection.
+    """
+
+    index: int
+    pending: Tensor
+    draft: Draft
+    target_probs: Tensor
+    target_logits: Tensor
+    verdict: Verdict
+    emitted: tuple[tuple[int, ...], ...]
+    live: tuple[bool, ...]
+    finish: tuple[Finish | None, ...]
+    lengths: tuple[int, ...]
+    target_hidden: Tensor | None = None
+    stops_at_first_rejection: bool = True
+
+    def drafted(self, row: int) -> int:
+        """How many tokens were proposed for a row."""
+        return int(self.draft.lengths[row])
+
+    def accepted(self, row: int) -> int:
+        """How many of them the verifier kept."""
+        return int(self.verdict.accepted[row])
+
+    def tested(self, row: int) -> int | None:
+        """How many it looked at: those kept, and the one that was rejected.
+
+        None for a rule that goes on after a rejection: there only accepted / drafted has a meaning.
+        """
+        if not self.stops_at_first_rejection:
+            return None
+        return min(self.accepted(row) + 1, self.drafted(row)) if self.live[row] else 0
+
+    def kind(self, row: int) -> Kind:
+        """What the row's last token of this round is: a correction, a bonus, or an accepted draft.
+
+        The last happens where end-of-sequence or a limit cut the block inside the accepted draft.
+        """
+        if len(self.emitted[row]) <= self.accepted(row):
+            return "draft"
+        return "correction" if self.accepted(row) < self.drafted(row) else "bonus"

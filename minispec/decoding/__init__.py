@@ -1,1 +1,0 @@
-"""The method, a file per phase: warp, prefill, draft, verify, rollback, and the loop."""

@@ -1,0 +1,224 @@
+"""Automatic K: draft as many tokens as have paid lately.
+
+The drafter counts how often each drafted place was accepted in past rounds. With measured costs that gives
+the tokens per second of every K, and the next round takes the best.
+
+Why it is lossless. The width of a round is chosen when an earlier round ends, before anything of it is
+drawn. Whatever the width is, the round then is an ordinary one: its tokens have the target's law given the
+text so far. A width may depend on the past in any way. It must not depend on what is drawn in its own round:
+to draw tokens, look at them, and drop the unlikely one changes the law of those that are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from minispec.core.draft import Drafter
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+from minispec.drafters.costs import Costs
+
+MOST = 16  # the largest K that is tried
+RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
+HUGE = 1e100  # beyond this, counts are scaled back
+PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
+
+
+class RunningAcceptance:
+    """How often each drafted place was accepted of late, given that all before it were.
+
+    A place that was rarely tested is taken to be like the others; before any test, all are taken to be
+    accepted with the chance `prior`.
+    """
+
+    def __init__(self, places: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.995) -> None:
+        """Starts without any test.
+
+        Args:
+            places: the most tokens of a draft.
+            prior: what all chances are taken to be at first.
+            weight: what that weighs, as much as so many tests; and what all places together say about one.
+            memory: how much a round ago counts of the present one.
+
+        Raises:
+            ValueError: if one of them cannot be.
+        """
+        if places < 0 or not 0 <= prior <= 1 or not weight > 0 or not 0 < memory <= 1:
+            raise ValueError(f"prior {prior}, weight {weight}, memory {memory}: one of them cannot be")
+        self._prior, self._weight, self._memory = prior, weight, memory
+        self._accepted = [0.0] * places
+        self._tested = [0.0] * places
+        # A round counts more than the one before it: that takes less time than to make all others count less.
+        self._unit = 1.0
+
+    def see(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
+        """Takes a round.
+
+        Args:
+            accepted: per live row, how many drafted tokens were kept.
+            tested: per live row, how many were looked at.
+        """
+        if not any(tested):
+            return  # nothing was drafted: what is known stays as it is
+        self._unit /= self._memory
+        for kept, looked_at in zip(accepted, tested, strict=True):
+            for place in range(min(looked_at, len(self._tested))):
+                self._tested[place] += self._unit
+                if place < kept:
+                    self._accepted[place] += self._unit
+        if self._unit > HUGE:
+            self._accepted = [n / self._unit for n in self._accepted]
+            self._tested = [n / self._unit for n in self._tested]
+            self._unit = 1.0
+
+    def chances(self) -> list[float]:
+        """Returns α_j for each place."""
+        weight = self._weight * self._unit
+        shared = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
+        return [
+            (kept + weight * shared) / (tests + weight)
+            for kept, tests in zip(self._accepted, self._tested, strict=True)
+        ]
+
+
+def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
+    """Returns the K, from 0 to len(alphas), that yields the most tokens per second; of equals the smallest.
+
+    Args:
+        costs: as in `rates`.
+        alphas: as in `rates`.
+        rows: as in `rates`.
+    """
+    found = rates(costs, alphas, rows)
+    return found.index(max(found))
+
+
+def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
+    """Returns the tokens per second of every K from 0 to len(alphas).
+
+    A row gains 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with a chance for each place)
+    in the seconds of a round.
+
+    Args:
+        costs: of this machine, for a batch of `rows`.
+        alphas: [places], the chance of each place to be accepted if all before it were.
+        rows: of the batch; the draft has to catch up as soon as one of them keeps all.
+    """
+    found, gained, all_kept = [], 0.0, 1.0
+    for width in range(len(alphas) + 1):
+        all_kept *= alphas[width - 1] if width else 1.0
+        gained += all_kept  # the token at this place, or for width 0 the one that is always gained
+        found.append(gained / costs.of_round(width, 1 - (1 - all_kept) ** rows))
+    return found
+
+
+class AdaptiveDrafter:
+    """Lets another drafter propose, as many tokens as have paid lately; none, if drafting does not pay.
+
+    One width serves all rows of a batch, learned from all of them. What was learned is kept from run to run:
+    make a new one to forget it. Where nothing is drafted nothing is learned, so now and then one token is
+    drafted all the same.
+
+    Attributes:
+        width: how many tokens the next round will draft, if there is room.
+        vocab_size: that of the drafter within.
+        max_length: that of the drafter within.
+    """
+
+    def __init__(
+        self,
+        drafter: Drafter,
+        costs: Costs,
+        most: int = MOST,
+        acceptance: RunningAcceptance | None = None,
+        retry: int = RETRY,
+        pace: int = PACE,
+    ) -> None:
+        """Wraps a drafter.
+
+        Args:
+            drafter: proposes the tokens; it has a `vocab_size`.
+            costs: what the parts of a round take here, such as `measure_costs` finds.
+            most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
+            acceptance: counts what is accepted; by default a new count.
+            retry: after how many rounds without a draft one token is drafted.
+            pace: for how many rounds a width is kept, after the first ones.
+
+        Raises:
+            ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
+        """
+        if pace < 1:
+            raise ValueError(f"a width must be kept for at least 1 round, not {pace}")
+        if most < 1:
+            raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
+        vocab_size = getattr(drafter, "vocab_size", None)
+        if vocab_size is None:
+            raise ValueError("an automatic K needs a drafter that says its vocab_size")
+        self.vocab_size: int = vocab_size
+        self.max_length: int = getattr(drafter, "max_length", sys.maxsize)
+        self._drafter = drafter
+        self._costs = costs
+        self._most = min(most, costs.most)
+        self._acceptance = acceptance or RunningAcceptance(self._most)
+        self._retry = retry
+        self._idle = 0  # rounds since the last draft
+        self._rounds, self._pace = 0, pace
+        self._news: list[Round] = []  # rounds to learn from
+        self.width: int = best_width(costs, self._acceptance.chances()[: self._most])
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens the cache of the drafter within holds, row by row."""
+        return self._drafter.cache_lengths
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Begins a run; the width is chosen from what earlier runs have taught."""
+        self._drafter.start(prompts)
+        self.width = self._choose(len(prompts))
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Proposes `width` tokens a row, or k if that is fewer. Nothing of this round has been drawn yet.
+
+        Args:
+            pending: [B], the last committed tokens.
+            k: the most to propose.
+            warp: the target's warp.
+            rng: draws the tokens.
+
+        Returns:
+            tokens [B, n] and laws [B, n, V], n being the width.
+        """
+        width = min(self.width, k)
+        if width == 0:
+            nothing = Draft.empty(len(pending), self.vocab_size)
+            return Draft(nothing.tokens.to(pending.device), nothing.probs.to(pending.device))
+        return self._drafter.propose(pending, width, warp, rng)
+
+    def commit(self, round: Round) -> None:
+        """Notes what was accepted, and now and then chooses another width for the next rounds."""
+        self._drafter.commit(round)
+        self._news.append(round)
+        self._rounds += 1
+        early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
+        if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
+            self._learn()
+            self.width = self._choose(sum(round.live))
+
+    def _learn(self) -> None:
+        """Takes all rounds since the last choice: at once, for that takes less time than one by one."""
+        for round in self._news:
+            kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
+            live = [row for row, on in enumerate(round.live) if on]
+            tested = [min(kept[row] + 1, drafted[row]) for row in live]
+            self._acceptance.see([kept[row] for row in live], tested)
+            self._idle = 0 if any(tested) else self._idle + 1
+        self._news.clear()
+
+    def _choose(self, rows: int) -> int:
+        if self._idle >= self._retry:
+            return min(1, self._most)
+        return best_width(self._costs, self._acceptance.chances()[: self._most], rows)

@@ -1,0 +1,380 @@
+"""Checkpoints: a pair of models in a folder that other tools can read.
+
+`target/`, `draft/` and, where there is one, `draft-plain/` each hold `model.safetensors` and `config.json` in
+the layout of Hugging Face's `LlamaForCausalLM`. Beside them lie `tokenizer.json` and `pair.json`, which says
+how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
+
+Everything is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from minispec.core.model import GPT, GPTConfig
+from minispec.io.tokenizer import Tokenizer, load_tokenizer
+
+SHIPPED = Path(__file__).parent.parent / "pairs"
+MINUTES = {"quick": 1, "stories": 15, "english": 7}  # that training a preset takes
+# Their field in Hugging Face's config, and ours.
+FIELDS = {
+    "vocab_size": "vocab_size",
+    "num_hidden_layers": "layers",
+    "hidden_size": "width",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv_heads",
+    "intermediate_size": "ffn",
+    "max_position_embeddings": "max_length",
+    "tie_word_embeddings": "tied",
+    "rope_theta": "rope_theta",
+    "rms_norm_eps": "norm_eps",
+}
+TYPES = {"tie_word_embeddings": bool, "rope_theta": float, "rms_norm_eps": float}  # the others: int
+KINDS = {bool: "true or false", float: "a number above 0", int: "an integer"}
+# What a checkpoint may say only if it says this: our model has nothing else.
+PLAIN = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_scaling": None,
+    "rope_parameters": None,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target and a draft that share a tokenizer.
+
+    Attributes:
+        target: the model whose text we want.
+        draft: the small one that guesses.
+        tokenizer: of both.
+        folder: where they were read from.
+        info: what `pair.json` says: corpus, seed, steps, losses, prompts worth trying.
+    """
+
+    target: GPT
+    draft: GPT
+    tokenizer: Tokenizer
+    folder: Path
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What the pair is called."""
+        return str(self.info.get("name", self.folder.name))
+
+    @property
+    def walkthrough(self) -> str | None:
+        """The prompt that the explanations walk through, where the pair has one."""
+        return self.info.get("walkthrough")
+
+
+def cache_folder() -> Path:
+    """Returns where trained pairs are kept: `MINISPEC_HOME`, or the system's cache folder."""
+    home = os.environ.get("MINISPEC_HOME")
+    return Path(home) if home else Path(platformdirs.user_cache_dir("minispec", appauthor=False))
+
+
+def find_pair(name: str | Path) -> Path:
+    """Returns the folder of a pair.
+
+    Args:
+        name: a folder, or the name of a pair that was trained here or came with the package.
+
+    Raises:
+        ValueError: if there is none; the message says what there is.
+    """
+    places = [Path(name), cache_folder() / str(name), SHIPPED / str(name)]
+    for place in places:
+        if (place / "pair.json").is_file():
+            return place
+    how = "Train one with: minispec train"
+    if str(name) in MINUTES:
+        how = f"Train it with: minispec train --preset {name} (about {MINUTES[str(name)]} min)"
+    known = ", ".join(sorted(known_pairs())) or "none yet"
+    raise ValueError(f"there is no pair called {str(name)!r}; there is {known}. {how}")
+
+
+def known_pairs() -> set[str]:
+    """Returns the names of all pairs that can be loaded without a path."""
+    roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]
+    names = {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
+    return {name for name in names if not name.startswith(".")}  # what a crash has left half-written
+
+
+def load_pair(
+    name: str | Path = "stories",
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    draft: str = "draft",
+) -> Pair:
+    """Loads a target, a draft and their tokenizer.
+
+    Args:
+        name: a folder, or the name of a pair (`stories` comes with the package).
+        device: where to put the models.
+        dtype: float32, bfloat16 or float64.
+        draft: which draft: `draft`, or `draft-plain`, the one before distillation.
+
+    Returns:
+        The pair, both models in evaluation mode.
+
+    Raises:
+        ValueError: if there is no such pair, or a part of it is missing, damaged, or does not fit the rest.
+    """
+    folder = find_pair(name)
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
+    target = load_model(folder / "target", device=device, dtype=dtype)
+    small = load_model(folder / draft, device=device, dtype=dtype)
+    if target.vocab_size != small.vocab_size:
+        raise ValueError(
+            f"{folder}: draft and target must share one vocabulary: the draft has {small.vocab_size} tokens, "
+            f"the target {target.vocab_size}"
+        )
+    if tokenizer.vocab_size != target.vocab_size:
+        raise ValueError(
+            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the models {target.vocab_size}"
+        )
+    info = read_json(folder / "pair.json")
+    check_info(info, folder, target.vocab_size)
+    return Pair(target, small, tokenizer, folder, info)
+
+
+def check_info(info: Mapping[str, Any], folder: Path, vocab_size: int) -> None:
+    """Refuses a `pair.json` whose prompts cannot be decoded.
+
+    Raises:
+        ValueError: if the prompts are no lists of ids of the vocabulary, or the walkthrough is no text.
+    """
+    prompts, walkthrough = info.get("prompts", []), info.get("walkthrough")
+    if not (isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)):
+        raise ValueError(f"{folder}/pair.json: prompts should be a list of lists of token ids")
+    if not all(type(token) is int and 0 <= token < vocab_size for prompt in prompts for token in prompt):
+        raise ValueError(f"{folder}/pair.json: prompts should hold token ids from 0 to {vocab_size - 1}")
+    if not isinstance(walkthrough, str | None):
+        raise ValueError(f"{folder}/pair.json: walkthrough should be a text")
+
+
+def load_model(
+    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+) -> GPT:
+    """Loads one model.
+
+    Args:
+        folder: holds `config.json` and `model.safetensors`.
+        device: where to put it.
+        dtype: of its weights in memory.
+
+    Raises:
+        ValueError: if a file is missing, damaged, or of another architecture.
+    """
+    folder = Path(folder)
+    config = config_from_json(read_json(folder / "config.json"), folder)
+    path = folder / "model.safetensors"
+    try:
+        stored = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
+    if config.layers > len(stored):  # else a wrong number here would build layers for ever
+        raise ValueError(
+            f"{path} does not fit its config.json: {len(stored)} weights for {config.layers} layers"
+        )
+    with torch.device("meta"):
+        model = GPT(config)
+    weights = {ours(name): weight for name, weight in stored.items()}
+    if config.tied and "embed_tokens.weight" in weights:
+        weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
+    wrong = mismatch(model, weights)
+    if wrong:
+        raise ValueError(f"{path} does not fit its config.json: {wrong}")
+    model.load_state_dict({n: w.to(device, dtype) for n, w in weights.items()}, assign=True)
+    if config.tied:
+        model.lm_head.weight = model.embed_tokens.weight
+    return model.requires_grad_(False).eval()
+
+
+def mismatch(model: GPT, weights: Mapping[str, Tensor]) -> str | None:
+    """Says in a few words how weights, [out, in] each, differ from what a model needs; None if they fit."""
+    needed = {name: tuple(p.shape) for name, p in model.state_dict().items()}
+    if missing := sorted(needed.keys() - weights.keys()):
+        return f"{len(missing)} weights are missing, such as {missing[0]}"
+    if foreign := sorted(weights.keys() - needed.keys()):
+        return f"{len(foreign)} weights are unknown, such as {foreign[0]}"
+    for name, shape in needed.items():
+        have = tuple(weights[name].shape)
+        if have != shape:
+            return f"{name} is {list(have)} and should be {list(shape)}"
+    return None
+
+
+def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Writes one model into a folder that exists.
+
+    Args:
+        model: what to write.
+        folder: where; `config.json` and `model.safetensors` are made in it.
+        dtype: of the weights on disk.
+    """
+    weights = {
+        theirs(name): weight.detach().to("cpu", dtype).contiguous()
+        for name, weight in model.state_dict().items()
+        if not (model.config.tied and name == "lm_head.weight")
+    }
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    write_json(folder / "config.json", config_to_json(model.config, dtype))
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Gives a temporary folder that takes the place of `folder` when all went well.
+
+    Args:
+        folder: what to replace; it may not exist yet.
+
+    Yields:
+        An empty folder beside it, to fill.
+
+    Raises:
+        ValueError: if the disk is full, the place cannot be written, or something other than a pair is
+            there; what was there is left whole.
+    """
+    check_place(folder)
+    temporary: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        yield temporary
+        temporary.chmod(0o755)
+        old = temporary.with_name(temporary.name + "-old")
+        if folder.exists():
+            folder.rename(old)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"cannot write {folder}: {error}; what was there before is unchanged") from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_place(folder: Path) -> None:
+    """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
+
+    Raises:
+        ValueError: if there is a file, or a folder that is neither empty nor a pair.
+    """
+    above = next((place for place in folder.absolute().parents if place.exists()), None)
+    if above is not None and not above.is_dir():
+        raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
+    try:
+        taken = folder.exists() and not (folder / "pair.json").is_file() and any(folder.iterdir())
+    except OSError as error:
+        raise ValueError(f"cannot write a pair to {folder}: {error.strerror or error}") from error
+    if taken:
+        raise ValueError(f"cannot write a pair to {folder}: it holds other files; choose a new folder")
+
+
+def weights_hash(model: GPT) -> str:
+    """Returns the SHA-256 of a model's weights, in order of their names, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """Returns a config in Hugging Face's words."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "head_dim": config.head_dim,
+        "torch_dtype": str(dtype).removeprefix("torch."),
+        **{theirs_: getattr(config, ours_) for theirs_, ours_ in FIELDS.items()},
+    }
+
+
+def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
+    """Reads Hugging Face's words.
+
+    Raises:
+        ValueError: if it is no plain Llama, or a size is missing or impossible.
+    """
+    if data.get("model_type") != "llama":
+        raise ValueError(f"{folder}/config.json describes {data.get('model_type')!r}; minispec reads 'llama'")
+    for name, value in PLAIN.items():
+        if data.get(name, value) != value:
+            raise ValueError(f"{folder}/config.json has {name} {data[name]!r}; minispec reads {value!r} only")
+    if missing := [name for name in FIELDS if name not in data]:
+        raise ValueError(f"{folder}/config.json lacks {missing[0]}")
+    for name in FIELDS:
+        kind, value = TYPES.get(name, int), data[name]
+        fits = type(value) in (int, float) and 0 < value < inf if kind is float else type(value) is kind
+        if not fits:
+            raise ValueError(f"{folder}/config.json has {name} {value!r}; it should be {KINDS[kind]}")
+    try:
+        config = GPTConfig(**{ours_: data[theirs_] for theirs_, ours_ in FIELDS.items()})
+    except ValueError as error:
+        raise ValueError(f"{folder}/config.json: {error}") from error
+    if data.get("head_dim") not in (None, config.head_dim):
+        raise ValueError(
+            f"{folder}/config.json has head_dim {data['head_dim']!r}; minispec reads hidden_size / "
+            f"num_attention_heads only, {config.head_dim}"
+        )
+    return config
+
+
+def theirs(name: str) -> str:
+    """Returns a weight's name in Hugging Face's layout."""
+    return name if name.startswith("lm_head") else "model." + name
+
+
+def ours(name: str) -> str:
+    """Returns a weight's name in our module."""
+    return name.removeprefix("model.")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads an object from a JSON file.
+
+    Raises:
+        ValueError: if the file is missing, damaged, or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{path} should hold a JSON object")
+    return data
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Writes an object as a JSON file, UTF-8 and indented."""
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")

@@ -1,0 +1,124 @@
+"""Recordings: a trace with all that one needs to show it, and no model.
+
+A `Trace` has token ids and laws. A `Recording` adds the words that the ids stand for and the numbers that
+were drawn. Figures, the stepper and files are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispec.core.draft import Drafter
+from minispec.core.model import LanguageModel
+from minispec.core.rng import Rng
+from minispec.io.rng_recording import Draw, RecordingRng
+from minispec.io.trace import ObservedRound, Trace, observe, run_config
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run that can be shown without its models.
+
+    Attributes:
+        trace: the run.
+        words: for every id of the vocabulary, its text.
+        draws: for each round, what was decided by chance, in order; empty tuples where nobody took notes.
+        info: where it comes from: pair, prompt, seed, …, for people and files.
+    """
+
+    trace: Trace
+    words: tuple[str, ...]
+    draws: tuple[tuple[Draw, ...], ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.draws:
+            object.__setattr__(self, "draws", ((),) * len(self.trace.rounds))
+        if len(self.draws) != len(self.trace.rounds):
+            raise ValueError(f"draws of {len(self.draws)} rounds do not fit {len(self.trace.rounds)} rounds")
+        sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}
+        if sizes - {len(self.words)}:
+            raise ValueError(f"{len(self.words)} words do not fit laws over {max(sizes)} ids")
+
+    def text(self, row: int = 0) -> str:
+        """Returns what was emitted for a row, word after word."""
+        return "".join(self.words[token] for token in self.trace.tokens(row))
+
+    def accept_draw(self, index: int, place: int, row: int = 0) -> Draw | None:
+        """Returns the test of a drafted token.
+
+        Args:
+            index: of the round.
+            place: of the token in its draft, from 0.
+            row: of the batch.
+
+        Returns:
+            The decision, or None if it is not known or there was none.
+        """
+        position = self._start(index, row) + place
+        wanted = ("accept", row, position)
+        return next((d for d in self.draws[index] if (d.kind, d.row, d.position) == wanted), None)
+
+    def draft_draw(self, index: int, place: int, row: int = 0) -> Draw | None:
+        """Returns the pick of a drafted token; arguments and result as for `accept_draw`."""
+        picks = self._picks(index, place, row)
+        return next((draw for draw, is_tested in picks if not is_tested), None)
+
+    def next_draw(self, index: int, row: int = 0) -> Draw | None:
+        """Returns the pick of the token behind the accepted prefix: a correction, or a bonus."""
+        place = self.trace.rounds[index].accepted(row)
+        drafted = (
+            self.draft_draw(index, place, row) if place < self.trace.rounds[index].drafted(row) else None
+        )
+        picks = [draw for draw, _ in self._picks(index, place, row) if draw is not drafted]
+        return picks[-1] if picks else None
+
+    def _picks(self, index: int, place: int, row: int) -> list[tuple[Draw, bool]]:
+        """Returns the picks at a place, and of each whether testing had begun: then it is the verifier's."""
+        mine = [d for d in self.draws[index] if d.row == row]
+        first_test = next((n for n, d in enumerate(mine) if d.kind == "accept"), len(mine))
+        position = self._start(index, row) + place
+        return [
+            (d, n > first_test) for n, d in enumerate(mine) if d.kind == "pick" and d.position == position
+        ]
+
+    def _start(self, index: int, row: int) -> int:
+        """Returns the position of the first new token of a round."""
+        before = sum(len(r.emitted[row]) for r in self.trace.rounds[:index])
+        return len(self.trace.prompts[row]) + before
+
+
+def record_run(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Sequence[Sequence[int]],
+    words: Sequence[str],
+    *,
+    rng: Rng,
+    info: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Recording:
+    """Runs `speculate` to its end and keeps everything.
+
+    Args:
+        target: as in `speculate`.
+        drafter: as in `speculate`.
+        prompts: as in `speculate`.
+        words: for every id of the vocabulary, its text.
+        rng: as in `speculate`; with a `RecordingRng` the numbers drawn are kept too.
+        info: what to say about the run.
+        **settings: the other keyword arguments of `speculate`.
+
+    Returns:
+        The recording.
+    """
+    rounds: list[ObservedRound] = []
+    draws: list[tuple[Draw, ...]] = []
+    for r in observe(target, drafter, prompts, rng=rng, **settings):
+        rounds.append(r)
+        draws.append(rng.take() if isinstance(rng, RecordingRng) else ())
+    config = run_config(target, drafter, settings)
+    trace = Trace(tuple(tuple(prompt) for prompt in prompts), config, tuple(rounds))
+    return Recording(trace, tuple(words), tuple(draws), dict(info or {}))

@@ -1,0 +1,251 @@
+"""Recordings on disk, as JSON: loaded without a model, looked at without our code.
+
+Laws are stored as the entries that matter and the mass of the rest, so that a loaded law is a law again. Of
+logits the largest are kept, and the log of what all others add up to in a softmax.
+
+A file is written whole or not at all. Whatever is wrong with one is said in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.io.files import write_whole
+from minispec.io.recording import Recording
+from minispec.io.rng_recording import Draw
+from minispec.io.trace import CacheLengths, ObservedRound, Trace
+
+FORMAT = "minispec recording"
+VERSION = 1
+LEAST = 1e-7  # smaller probabilities are added up
+DIGITS = 9  # significant; as many as a float32 needs
+TOP_LOGITS = 8
+FINISHES = (None, "eos", "cap", "context")
+
+
+def save_trace(recording: Recording, path: str | Path) -> None:
+    """Writes a recording.
+
+    Args:
+        recording: what to write.
+        path: the file; it is replaced when the new one is complete.
+
+    Raises:
+        ValueError: if it cannot be written.
+    """
+    trace = recording.trace
+    rounds = [_round_to_json(r, draws) for r, draws in zip(trace.rounds, recording.draws, strict=True)]
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "info": dict(recording.info),
+        "config": dict(trace.config),
+        "prompts": [list(prompt) for prompt in trace.prompts],
+        "words": list(recording.words),
+    }
+    lines = [f"{_json(key)}: {_json(value)}" for key, value in header.items()]
+    lines.append('"rounds": [\n' + ",\n".join(_json(r) for r in rounds) + "\n]")
+    write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def load_trace(path: str | Path) -> Recording:
+    """Reads a recording; no model is needed.
+
+    Args:
+        path: a file that `save_trace` has written.
+
+    Returns:
+        The recording. Laws are float64 and sum to 1; what was too small to be stored is spread evenly.
+
+    Raises:
+        ValueError: if the file is missing, damaged, something else, or of a later version.
+    """
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"{path} is no recording of minispec")
+    if data.get("version") != VERSION:
+        raise ValueError(f"{path} has version {data.get('version')!r}; this minispec reads version {VERSION}")
+    try:
+        return _recording_from_json(data)
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is a damaged recording: {' '.join(reason.split())}") from error
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
+    rows = range(len(r.live))
+    drafted = r.draft.tokens.tolist()
+    # At each place the tokens that figures point at are kept, however improbable.
+    named = [
+        [{*drafted[b][i : i + 1], *r.emitted[b][i : i + 1], int(r.verdict.token[b])} for b in rows]
+        for i in range(r.draft.k + 1)
+    ]
+    places = range(r.draft.k)
+    return {
+        "index": r.index,
+        "pending": r.pending.tolist(),
+        "drafted": drafted,
+        "draft_lengths": r.draft.lengths.tolist(),
+        "accepted": r.verdict.accepted.tolist(),
+        "token": r.verdict.token.tolist(),
+        "emitted": [list(tokens) for tokens in r.emitted],
+        "live": list(r.live),
+        "finish": list(r.finish),
+        "target_cache": _lengths_to_json(r.target_cache),
+        "draft_cache": _lengths_to_json(r.draft_cache) if r.draft_cache else None,
+        "seconds": {phase: _short(value) for phase, value in r.seconds.items()},
+        "draws": [_draw_to_json(draw) for draw in draws],
+        "q": [[_law_to_json(r.draft.probs[b, i], named[i][b]) for i in places] for b in rows],
+        "p": [[_law_to_json(r.target_probs[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows],
+        "logits": [
+            [_logits_to_json(r.target_logits[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows
+        ],
+    }
+
+
+def _lengths_to_json(lengths: CacheLengths) -> list[list[int]]:
+    return [list(lengths.before), list(lengths.verified), list(lengths.after)]
+
+
+def _draw_to_json(d: Draw) -> list[Any]:
+    return [d.row, d.position, d.kind, d.low, d.high, d.number, d.outcome]
+
+
+def _law_to_json(law: Tensor, named: Iterable[int]) -> list[Any]:
+    """Returns ids, their probabilities, and the mass of all others: [V] -> three entries."""
+    wide = law.double()
+    keep = wide >= LEAST
+    keep[list(named)] = True
+    ids = keep.nonzero()[:, 0]
+    rest = float(wide[~keep].sum())
+    return [ids.tolist(), [_short(p) for p in wide[ids].tolist()], _short(rest)]
+
+
+def _logits_to_json(logits: Tensor, named: Iterable[int]) -> list[Any]:
+    """Returns ids, their logits, and the log-sum-exp of all others (None if there are none): [V] -> three."""
+    wide = logits.double()
+    keep = torch.zeros_like(wide, dtype=torch.bool)
+    keep[wide.topk(min(TOP_LOGITS, len(wide))).indices] = True
+    keep[list(named)] = True
+    keep &= wide.isfinite()
+    ids = keep.nonzero()[:, 0]
+    others = wide[~keep]
+    rest = _short(float(others.logsumexp(0))) if bool(others.isfinite().any()) else None
+    return [ids.tolist(), [_short(x) for x in wide[ids].tolist()], rest]
+
+
+def _recording_from_json(data: Mapping[str, Any]) -> Recording:
+    words = tuple(data["words"])
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError("words should be texts")
+    prompts = tuple(tuple(int(token) for token in prompt) for prompt in data["prompts"])
+    _check_ids([token for prompt in prompts for token in prompt], len(words))
+    rounds = tuple(_round_from_json(r, len(words), len(prompts)) for r in data["rounds"])
+    if [r.index for r in rounds] != list(range(len(rounds))):
+        raise ValueError("its rounds are not counted from 0")
+    draws = tuple(tuple(_draw_from_json(draw) for draw in r["draws"]) for r in data["rounds"])
+    trace = Trace(prompts, dict(data["config"]), rounds)
+    return Recording(trace, words, draws, dict(data["info"]))
+
+
+def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRound:
+    tokens = torch.tensor(r["drafted"], dtype=torch.long).view(rows, -1)
+    k = tokens.shape[1]
+    _check_ids([*tokens.flatten().tolist(), *r["pending"], *r["token"], *sum(r["emitted"], [])], size)
+    if not all(len(r[key]) == rows for key in ("pending", "live", "finish", "emitted", "token", "accepted")):
+        raise ValueError(f"round {r['index']} does not have {rows} rows")
+    if not all(finish in FINISHES for finish in r["finish"]):
+        raise ValueError(f"round {r['index']} ends for an unknown reason")
+    return ObservedRound(
+        index=r["index"],
+        pending=torch.tensor(r["pending"], dtype=torch.long),
+        draft=Draft(tokens, _tensor(r["q"], _law_from_json, size, rows, k), torch.tensor(r["draft_lengths"])),
+        target_probs=_tensor(r["p"], _law_from_json, size, rows, k + 1),
+        target_logits=_tensor(r["logits"], _logits_from_json, size, rows, k + 1),
+        verdict=Verdict(torch.tensor(r["accepted"]), torch.tensor(r["token"])),
+        emitted=tuple(tuple(tokens) for tokens in r["emitted"]),
+        live=tuple(bool(live) for live in r["live"]),
+        finish=tuple(r["finish"]),
+        lengths=tuple(int(n) for n in r["target_cache"][2]),
+        target_cache=_lengths_from_json(r["target_cache"], rows),
+        draft_cache=_lengths_from_json(r["draft_cache"], rows) if r["draft_cache"] else None,
+        seconds={str(phase): float(value) for phase, value in r["seconds"].items()},
+    )
+
+
+def _check_ids(ids: Iterable[Any], size: int) -> None:
+    if not all(type(token) is int and 0 <= token < size for token in ids):
+        raise ValueError(f"a token is no id from 0 to {size - 1}")
+
+
+def _tensor(stored: Any, read: Any, size: int, rows: int, width: int) -> Tensor:
+    """Reads laws or logits: [rows, width, size] float64."""
+    if len(stored) != rows or any(len(row) != width for row in stored):
+        raise ValueError(f"there should be {rows} rows of {width} laws")
+    flat = [read(*entry, size) for row in stored for entry in row]
+    return torch.stack(flat).view(rows, width, size) if flat else torch.zeros(rows, width, size).double()
+
+
+def _law_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
+    _check_ids(ids, size)
+    others = size - len(ids)
+    law = torch.full((size,), rest / others if others else 0.0, dtype=torch.float64)
+    law[ids] = torch.tensor(probs, dtype=torch.float64)
+    total = float(law.sum())
+    if not abs(total - 1) < 1e-5 or bool((law < 0).any()):
+        raise ValueError(f"a law sums to {total:.6g}")
+    return law / total
+
+
+def _logits_from_json(ids: list[int], values: list[float], rest: float | None, size: int) -> Tensor:
+    _check_ids(ids, size)
+    others = size - len(ids)
+    fill = -math.inf if rest is None or not others else rest - math.log(others)
+    logits = torch.full((size,), fill, dtype=torch.float64)
+    logits[ids] = torch.tensor(values, dtype=torch.float64)
+    return logits
+
+
+def _lengths_from_json(lengths: Sequence[Sequence[int]], rows: int) -> CacheLengths:
+    before, verified, after = (tuple(int(n) for n in moment) for moment in lengths)
+    if not all(len(moment) == rows for moment in (before, verified, after)):
+        raise ValueError(f"cache lengths should be of {rows} rows")
+    return CacheLengths(before, verified, after)
+
+
+def _draw_from_json(draw: Sequence[Any]) -> Draw:
+    row, position, kind, low, high, number, outcome = draw
+    if kind not in ("accept", "pick"):
+        raise ValueError(f"a draw of unknown kind {kind!r}")
+    checked = None if number is None else float(number)
+    return Draw(int(row), position, kind, float(low), float(high), checked, int(outcome))

@@ -1,1 +1,0 @@
-"""A small language model: corpus, tokenizer, model, cache, training, checkpoints."""

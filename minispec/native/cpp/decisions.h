@@ -1,0 +1,126 @@
+// Decisions: from logits to distributions, from a distribution to a token, and how much of a draft stays.
+#pragma once
+
+#include <vector>
+
+#include "functions.h"
+
+namespace {
+
+// Makes logits [V] a distribution, in place; after them there is space up to whole vectors.
+template <class T>
+void make_distribution(T* dist, Int vocab, double temperature) {
+    if (temperature > 0) {
+        // One over a temperature may be more, or less, than this type can hold.
+        const double least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+        softmax<T>(dist, vocab, static_cast<T>(std::clamp(1 / temperature, least, most)));
+        return;
+    }
+    const Int best = largest(dist, vocab);
+    std::fill_n(dist, vocab, T(0));
+    dist[best] = 1;
+}
+
+// Makes each row of logits [rows, V] a distribution. Returns 0 if one of them cannot be made one.
+template <class T>
+Int make_distributions(const T* logits, Int rows, Int vocab, double temperature, T* dists) {
+    Room<T> dist = room<T>(padded<T>(vocab));
+    for (Int row = 0; row < rows; ++row, logits += vocab, dists += vocab) {
+        if (!sound(logits, vocab)) return 0;
+        std::copy_n(logits, vocab, dist.get());
+        make_distribution(dist.get(), vocab, temperature);
+        std::copy_n(dist.get(), vocab, dists);
+    }
+    return 1;
+}
+
+// The first id of the cumulative sum that exceeds `number` of its total, as `SeededRng` picks.
+template <class T>
+Int pick(const T* dist, Int vocab, double total, double number) {
+    const double threshold = std::min(number * total, std::nextafter(total, 0.0));
+    double sum = 0;
+    for (Int id = 0; id < vocab; ++id)
+        if ((sum += dist[id]) > threshold) return id;
+    return vocab - 1;
+}
+
+template <class T>
+double total_of(const T* dist, Int vocab) {
+    double total = 0;
+    for (Int id = 0; id < vocab; ++id) total += dist[id];
+    return total;
+}
+
+// Picks by the next number, which is used up unless the outcome is certain.
+template <class T>
+Int choose(const T* dist, Int vocab, const double*& next) {
+    const double total = total_of(dist, vocab);
+    const bool open = dist[largest(dist, vocab)] < total;
+    return pick(dist, vocab, total, open ? *next++ : 0.0);
+}
+
+// Picks in each row of distributions [rows, V] that is live; 0 elsewhere. Returns how many numbers were used.
+template <class T>
+Int choose_all(const T* dists, Int rows, Int vocab, const Int* live, const double* numbers, Int* picked) {
+    const double* next = numbers;
+    for (Int row = 0; row < rows; ++row) picked[row] = live[row] ? choose(dists + row * vocab, vocab, next) : 0;
+    return next - numbers;
+}
+
+// Whether each row of tokens [rows, k] has lengths[b] real ones, and these are below `vocab`.
+inline bool proper(const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab) {
+    const auto real = [=](Int id) { return 0 <= id && id < vocab; };
+    for (Int row = 0; row < rows; ++row, tokens += k)
+        if (lengths[row] < 0 || lengths[row] > k || !std::all_of(tokens, tokens + lengths[row], real)) return false;
+    return true;
+}
+
+// Greedy verification (Leviathan et al. 2023, section 2.2): keeps drafted tokens while they are p's largest.
+template <class T>
+void agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab, Int* accepted,
+           Int* token) {
+    for (Int row = 0; row < rows; ++row, p += (k + 1) * vocab, tokens += k) {
+        for (accepted[row] = 0;; ++accepted[row]) {
+            const T* dist = p + accepted[row] * vocab;
+            token[row] = largest(dist, vocab);
+            if (accepted[row] == lengths[row] || tokens[accepted[row]] != token[row]) break;
+        }
+    }
+}
+
+// The token after the accepted prefix, from p where all was accepted, else from max(0, p - q).
+template <class T>
+Int choose_after(const T* p, const T* q, bool rejected, Int vocab, const double*& next) {
+    if (!rejected) return choose(p, vocab, next);
+    std::vector<double> left(vocab);
+    for (Int id = 0; id < vocab; ++id) left[id] = std::max(double(p[id]) - double(q[id]), 0.0);
+    const bool any = total_of(left.data(), vocab) > 0;  // no: p = q but for rounding, and p is the limit
+    return any ? choose(left.data(), vocab, next) : choose(p, vocab, next);
+}
+
+// Rejection verification (Leviathan et al. 2023, algorithm 1) of tokens [rows, k], of which lengths[b] count, by
+// p [rows, k + 1, V] and q [rows, k, V]. Row b decides in its first budgets[b] positions; after them it gets token 0.
+// It asks for numbers in the order of `verify_rejection`: position by position, and row by row at each. Returns how
+// many were used.
+template <class T>
+Int reject(const T* p, const T* q, const Int* tokens, const Int* lengths, const Int* budgets, Int rows,
+           Int k, Int vocab, const double* numbers, Int* accepted, Int* token) {
+    const double* next = numbers;
+    std::fill_n(accepted, rows, 0);
+    for (Int i = 0; i < k; ++i)
+        for (Int row = 0; row < rows; ++row) {
+            if (accepted[row] < i || i >= std::min(lengths[row], budgets[row])) continue;  // nothing to test
+            const Int x = tokens[row * k + i];
+            const double chance = double(p[(row * (k + 1) + i) * vocab + x]) / double(q[(row * k + i) * vocab + x]);
+            if (chance >= 1 || (chance > 0 && *next++ < chance)) ++accepted[row];
+        }
+    for (Int row = 0; row < rows; ++row) {
+        const Int n = accepted[row];
+        const T* dist = p + (row * (k + 1) + n) * vocab;
+        const T* guessed = q + (row * k + n) * vocab;
+        token[row] = n < budgets[row] ? choose_after(dist, guessed, n < lengths[row], vocab, next) : 0;
+    }
+    return next - numbers;
+}
+
+}  // namespace

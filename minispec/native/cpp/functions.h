@@ -1,0 +1,88 @@
+// Functions of single numbers and of distributions.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "vectors.h"
+
+namespace {
+
+// e^x, lane by lane.
+Lanes<double>::Vector exponential(Lanes<double>::Vector x) {
+    for (Int i = 0; i < Lanes<double>::count; ++i) x[i] = std::exp(x[i]);
+    return x;
+}
+
+// e^x = 2^n · e^r with n whole and |r| ≤ ln(2) / 2: n goes into the exponent's bits, and e^r is a short sum.
+Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
+    typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
+    typedef Lanes<float>::Vector Vector;
+    const Vector low = Vector{} - 87.0f, high = Vector{} + 88.0f;
+    const auto nothing = x < low;  // too small for this type
+    x = x > high ? high : nothing ? low : x;
+    const float shift = 12582912.0f;  // 1.5 · 2^23: behind it there is no room for a fraction
+    const Vector n = (x * 1.44269504f + shift) - shift;
+    const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vector sum = Vector{} + 1.0f / 5040;
+    for (float next : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) sum = sum * r + next;
+    const Whole power = (__builtin_convertvector(n, Whole) + 127) << 23;
+    Vector scale;
+    std::memcpy(&scale, &power, BYTES);
+    return nothing ? Vector{} : sum * scale;
+}
+
+// Turns `count` scores into a distribution, in place; what lies behind them, up to whole vectors, becomes 0. They are
+// multiplied by `sharpness` first, which is above 0 and finite: 0 · ∞ would be no number.
+template <class T>
+void softmax(T* scores, Int count, T sharpness) {
+    typedef typename Lanes<T>::Vector Vector;
+    const Int lanes = Lanes<T>::count, end = padded<T>(count);
+    std::fill(scores + count, scores + end, -std::numeric_limits<T>::infinity());
+    Vector highest = load(scores), sums = {};
+    for (Int i = lanes; i < end; i += lanes) highest = larger(load(scores + i), highest);
+    const T most = across<T>(highest, larger);
+    for (Int i = 0; i < end; i += lanes) {
+        const Vector risen = exponential((load(scores + i) - most) * sharpness);
+        sums += risen;
+        std::memcpy(scores + i, &risen, BYTES);
+    }
+    const T scale = 1 / across<T>(sums, plus);
+    for (Int i = 0; i < end; i += lanes) {
+        const Vector share = load(scores + i) * scale;
+        std::memcpy(scores + i, &share, BYTES);
+    }
+}
+
+// Where the largest of `count` numbers is, the first on ties; none of them is NaN.
+template <class T>
+Int largest(const T* numbers, Int count) {
+    const Int lanes = Lanes<T>::count, end = count / lanes * lanes;
+    T most = numbers[0];
+    if (end > 0) {
+        auto highest = load(numbers);
+        for (Int i = lanes; i < end; i += lanes) highest = larger(load(numbers + i), highest);
+        most = across<T>(highest, larger);
+    }
+    for (Int i = end; i < count; ++i) most = larger(numbers[i], most);
+    return std::find(numbers, numbers + count, most) - numbers;
+}
+
+// Whether logits can be made a distribution: none of them is NaN or plus infinity, and not all are minus infinity.
+template <class T>
+bool sound(const T* logits, Int vocab) {
+    const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
+    const T most = std::numeric_limits<T>::infinity();
+    const typename Lanes<T>::Vector nothing = {};
+    auto some = nothing > nothing, wrong = some;  // no lane is true
+    for (Int id = 0; id < end; id += lanes) {
+        some |= load(logits + id) > -most;
+        wrong |= ~(load(logits + id) < most);  // NaN is not less than anything
+    }
+    bool any = false, all = true;
+    for (Int lane = 0; lane < lanes; ++lane) any |= some[lane] != 0, all &= wrong[lane] == 0;
+    for (Int id = end; id < vocab; ++id) any |= logits[id] > -most, all &= logits[id] < most;
+    return any && all;
+}
+
+}  // namespace

@@ -1,0 +1,134 @@
+"""Native versions of the warp and the rules: the same decisions, each of them one call into the library.
+
+After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py` and
+`core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does not
+fit, because numbers are on a GPU or the random number generator does not lend its numbers, the core's rules
+decide. Tests hold the two to each other, draw by draw.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import BlockRng, Rng
+from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.warp import DAMAGED, Warp
+from minispec.native.library import NAMES, native_functions
+from minispec.native.rng import lender
+
+NO_DRAFT = "the draft has a token id outside 0 to {}, or a length outside 0 to {}"
+
+
+class NativeWarp(Warp):
+    """A `Warp` that is quick at every temperature; top-k and top-p it leaves to its parent."""
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Returns probabilities, [..., V] -> [..., V], those of `Warp` up to rounding.
+
+        Args:
+            logits: [..., V], of any floating type.
+
+        Raises:
+            ValueError: if a row has NaN or plus infinity, or nothing but minus infinity.
+        """
+        if self.top_k is not None or self.top_p is not None or not fits(logits):
+            return super().__call__(logits)
+        probs, vocab = torch.empty_like(logits), logits.shape[-1]
+        rows, warp = logits.numel() // vocab, native_functions(logits.dtype).warp
+        if not warp(logits.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
+            raise ValueError(DAMAGED)
+        return probs
+
+
+def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Decides as `verify_greedy` does (Leviathan et al. 2023, section 2.2).
+
+    Args:
+        draft: as in `Verifier`; its probabilities are not read.
+        target_probs: [B, K+1, V].
+        rng: not used.
+
+    Returns:
+        As in `Verifier`.
+
+    Raises:
+        ValueError: if the draft has a token or a length that cannot be.
+    """
+    tokens, lengths = draft.tokens, draft.lengths
+    (rows, k), vocab = tokens.shape, target_probs.shape[-1]
+    if not (fits(target_probs) and target_probs.shape == (rows, k + 1, vocab) and are_whole(tokens, lengths)):
+        return verify_greedy(draft, target_probs, rng)
+    accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
+    places = accepted.data_ptr(), token.data_ptr()
+    agree = native_functions(target_probs.dtype).agree
+    if agree(target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab, *places) < 0:
+        raise ValueError(NO_DRAFT.format(vocab - 1, k))
+    return Verdict(accepted, token)
+
+
+native_greedy.greedy = True  # type: ignore[attr-defined]
+
+
+def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Decides as `verify_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
+
+    Args:
+        draft: as in `Verifier`.
+        target_probs: [B, K+1, V].
+        rng: decides each test, and draws the correction or the bonus.
+
+    Returns:
+        As in `Verifier`.
+
+    Raises:
+        ValueError: if the draft has a token or a length that cannot be.
+    """
+    p, q, tokens, lengths = target_probs, draft.probs, draft.tokens, draft.lengths
+    (rows, k), vocab = tokens.shape, p.shape[-1]
+    alike = p.dtype == q.dtype and p.shape == (rows, k + 1, vocab) and q.shape == (rows, k, vocab)
+    numbers_of = lender(rng)
+    if not (alike and fits(p) and fits(q) and are_whole(tokens, lengths)) or numbers_of is None:
+        return verify_rejection(draft, target_probs, rng)
+    assert isinstance(rng, BlockRng)
+    accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
+    numbers = numbers_of.lend(rows * (k + 1))
+    used = native_functions(p.dtype).reject(
+        p.data_ptr(),
+        q.data_ptr(),
+        tokens.data_ptr(),
+        lengths.data_ptr(),
+        (ctypes.c_int64 * rows)(*rng.budgets),
+        rows,
+        k,
+        vocab,
+        numbers.data_ptr(),
+        accepted.data_ptr(),
+        token.data_ptr(),
+    )
+    numbers_of.give_back(len(numbers) - max(used, 0))
+    if used < 0:
+        raise ValueError(NO_DRAFT.format(vocab - 1, k))
+    return Verdict(accepted, token)
+
+
+def fits(numbers: Tensor) -> bool:
+    """Whether the library can read a tensor as it lies: on the CPU, without gaps, of a type that it knows.
+
+    Args:
+        numbers: [..., V], logits or probabilities.
+    """
+    return numbers.dtype in NAMES and numbers.is_cpu and numbers.is_contiguous()
+
+
+def are_whole(tokens: Tensor, lengths: Tensor) -> bool:
+    """Whether it can read a draft.
+
+    Args:
+        tokens: [B, K].
+        lengths: [B].
+    """
+    return all(n.dtype == torch.long and n.is_cpu and n.is_contiguous() for n in (tokens, lengths))

@@ -1,0 +1,41 @@
+"""The native drafter: forward, warp and draw for all K tokens in one call into the library."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from minispec.core.draft import ModelDrafter
+from minispec.core.records import Draft
+from minispec.core.rng import BlockRng, Rng
+from minispec.core.warp import Warp
+from minispec.native.model import NativeGPT
+from minispec.native.rng import lender
+
+
+class NativeDrafter(ModelDrafter):
+    """A `ModelDrafter` that lets a `NativeGPT` draw where it can.
+
+    It can for a warp that is a temperature only, with a `NativeRng`. Otherwise it drafts as its parent does. It
+    is lossless for the same reason: the distribution that it reports is the one that the model drew from.
+    """
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B], each from the distribution that it then reports.
+
+        Args:
+            pending: the last committed tokens.
+            k: how many to guess.
+            warp: the target's warp, used unless the drafter has its own.
+            rng: draws the tokens, the same ones as in `ModelDrafter`.
+        """
+        own, model, numbers_of = self.warp or warp, self.model, lender(rng)
+        plain = own.top_k is None and own.top_p is None
+        if not plain or numbers_of is None or not isinstance(model, NativeGPT):
+            return super().propose(pending, k, warp, rng)
+        if not model.can_draw(self.cache, k):
+            return super().propose(pending, k, warp, rng)
+        assert isinstance(rng, BlockRng)
+        numbers = numbers_of.lend(0 if own.is_greedy else len(pending) * k)
+        tokens, probs, used = model.draw(pending, self.cache, k, own.temperature, numbers, rng.budgets)
+        numbers_of.give_back(len(numbers) - used)
+        return Draft(tokens, probs)

@@ -1,0 +1,166 @@
+"""The library of the native backend: `cpp/native.cpp`, built by a C++ compiler once, and kept.
+
+Building takes some seconds. The file's name is a hash of the source, the compiler and the processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minispec.io.checkpoint import cache_folder
+
+SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
+HERE = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
+FLAGS = ("-O3", HERE, "-std=c++17", "-shared", "-fPIC")
+PATIENCE = 300  # seconds for the compiler
+COMPILERS = ("g++", "clang++")
+NAMES = {torch.float32: "f32", torch.float64: "f64"}
+INT, REAL, PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+# The arguments of each function in `native.cpp`; tensors are handed over as addresses.
+ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "new": (PLACE, (PLACE, REAL, PLACE)),
+    "free": (None, (PLACE,)),
+    "cache": (INT, (PLACE,)),
+    "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "draft": (INT, (PLACE, PLACE, INT, PLACE, INT, REAL, PLACE, PLACE, PLACE, PLACE, PLACE)),
+    "warp": (INT, (PLACE, INT, INT, REAL, PLACE)),
+    "choose": (INT, (PLACE, INT, INT, PLACE, PLACE, PLACE)),
+    "agree": (INT, (PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE)),
+    "reject": (INT, (PLACE, PLACE, PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE, PLACE)),
+}
+
+
+@dataclass(frozen=True)
+class Native:
+    """The functions of `native.cpp` for one type of numbers; they are named and explained there."""
+
+    new: Callable[..., int]
+    free: Callable[..., None]
+    cache: Callable[..., int]
+    hidden: Callable[..., int]
+    logits: Callable[..., int]
+    draft: Callable[..., int]
+    warp: Callable[..., int]
+    choose: Callable[..., int]
+    agree: Callable[..., int]
+    reject: Callable[..., int]
+
+
+def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
+    """Loads the library, and builds it first if it is not there or is damaged.
+
+    Args:
+        dtype: float32 or float64.
+        folder: where it is kept; by default `native` in the cache folder.
+
+    Raises:
+        ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
+    """
+    compiler = find_compiler()
+    path = (folder or cache_folder() / "native") / f"{key_of(compiler)}.so"
+    if not is_whole(path):
+        build_library(compiler, path)
+    library = ctypes.CDLL(str(path))
+    found = {}
+    for name, (result, arguments) in ARGUMENTS.items():
+        found[name] = library[f"{name}_{NAMES[dtype]}"]
+        found[name].restype, found[name].argtypes = result, arguments
+    return Native(**found)
+
+
+@cache
+def native_functions(dtype: torch.dtype) -> Native:
+    """Returns the library as `load_native` does; it is loaded once in a process.
+
+    Args:
+        dtype: float32 or float64.
+    """
+    return load_native(dtype)
+
+
+def find_compiler() -> tuple[str, ...]:
+    """Returns the command that compiles C++: `CXX`, g++, clang++, or the clang of the package ziglang.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for name in (os.environ.get("CXX"), *COMPILERS):
+        found = shutil.which(name) if name else None
+        if found:
+            return (found,)
+    if find_spec("ziglang") is not None:
+        return (sys.executable, "-m", "ziglang", "c++")
+    raise ValueError(
+        "the native backend needs a C++ compiler and found none; install g++ or clang, or the package ziglang, "
+        "or use --backend torch"
+    )
+
+
+def build_library(compiler: Sequence[str], path: Path) -> None:
+    """Compiles `native.cpp`; the file appears when it is complete.
+
+    Args:
+        compiler: its command.
+        path: of the library.
+
+    Raises:
+        ValueError: if the folder cannot be written, or the build fails.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-") as folder:
+            made = Path(folder) / path.name
+            command = [*compiler, *FLAGS, "-o", str(made), str(SOURCE)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+            if done.returncode:
+                raise OSError((done.stderr.strip() or "the compiler failed").splitlines()[0])
+            mark = Path(folder) / "mark"
+            mark.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+            os.replace(made, path)
+            os.replace(mark, path.with_suffix(".sha256"))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ValueError(
+            f"the native backend could not be built ({str(error)[:200]}); use --backend torch"
+        ) from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a library is there with the bytes that were written: half of one would end the process."""
+    mark = path.with_suffix(".sha256")
+    if not (path.is_file() and mark.is_file()):
+        return False
+    return mark.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def key_of(compiler: Sequence[str]) -> str:
+    """Returns a hash of all that decides what is built."""
+    about = (FLAGS, compiler, platform.machine(), processor_flags())
+    digest = hashlib.sha256(repr(about).encode())
+    for path in sorted(SOURCE.parent.iterdir()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def processor_flags() -> str:
+    """Returns what the processor can do, as the system tells it; "" where it does not."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")

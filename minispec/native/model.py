@@ -1,0 +1,232 @@
+"""The native backend's model: its forward, and whole draft steps, are `native.cpp`.
+
+PyTorch starts some fifty operations a layer; here a forward is one call. It reads every weight once for up to
+nine new tokens, of all rows, so that checking a draft costs far less than writing it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, GPTConfig
+from minispec.core.warp import DAMAGED
+from minispec.native.library import NAMES, Native, load_native
+from minispec.native.pack import packed_weights
+
+CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
+OUTSIDE = "there is a token id outside 0 to {}"
+
+
+class NativeCache(KVCache):
+    """A cache whose keys and values lie as `native.cpp` wants them.
+
+    Attributes:
+        address: of the first of its numbers.
+        numbers: how many there are for each row.
+    """
+
+    def __init__(self, model: NativeGPT, rows: int) -> None:
+        """Takes the memory for `rows` rows of a model's whole context."""
+        super().__init__(1, rows, 0, model.max_length, 0, model.dtype)
+        self._memory = torch.zeros(rows * model.cache_numbers, dtype=model.dtype)
+        self.address, self.numbers = self._memory.data_ptr(), model.cache_numbers
+        self._numbers = self._memory.numel()
+
+    def extend(self, new: int) -> None:
+        """Counts n more tokens in every row; those past the context's end are not stored.
+
+        Raises:
+            ValueError: if no row has space for n more.
+        """
+        self.check_space(new)
+        self._new = new
+        self.advance()
+
+    def gather(self, indices: Sequence[Sequence[int]]) -> None:
+        """Refuses: the library cannot move what it holds.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
+
+
+class NativeGPT:
+    """A GPT in C++. Satisfies `LanguageModel`; for decoding on a CPU only, no gradients.
+
+    Attributes:
+        config: the sizes.
+        vocab_size: V.
+        max_length: the context.
+        dtype: the weights' type, float32 or float64.
+        device: the CPU.
+        cache_numbers: how many numbers a cache holds for each row.
+    """
+
+    def __init__(self, model: GPT, folder: Path | None = None) -> None:
+        """Packs a model's weights; the first time, the library is built, which takes some seconds.
+
+        Args:
+            model: a GPT on a CPU, in float32 or float64.
+            folder: where the library is kept; by default `native` in the cache folder.
+
+        Raises:
+            ValueError: if the model is on another device or of another type, there is no C++ compiler, the
+                build fails, or the library does not compute what the model does.
+        """
+        if model.device.type != "cpu" or model.dtype not in NAMES:
+            raise ValueError(
+                "the native backend is for float32 or float64 on a CPU; elsewhere use --backend torch"
+            )
+        self.config, self.dtype, self.device = model.config, model.dtype, model.device
+        self.vocab_size, self.max_length = model.vocab_size, model.max_length
+        self._native = load_native(self.dtype, folder)
+        weights = packed_weights(model)
+        self._head = weights[-3]
+        self._handle = hand_over(self._native, self.config, weights)
+        weakref.finalize(self, self._native.free, self._handle)
+        self.cache_numbers = self._native.cache(self._handle)
+        self.check(model)
+
+    def new_cache(self, rows: int) -> NativeCache:
+        """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
+        return NativeCache(self, rows)
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens and returns the residual stream after the last norm, its gain left to `head`.
+
+        Args:
+            tokens: [B, n] ids.
+            cache: what came before, from `new_cache`; it is extended by n tokens a row. None: nothing did.
+
+        Returns:
+            [B, n, D].
+
+        Raises:
+            ValueError: if the context has no room for n more tokens, or the cache is of another kind.
+        """
+        return self._read(self._native.hidden, tokens, cache, self.config.width)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps the residual stream [B, n, D] to logits [B, n, V]."""
+        return hidden @ self._head
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self._read(self._native.logits, tokens, cache, self.vocab_size)
+
+    def can_draw(self, cache: KVCache, k: int) -> bool:
+        """Whether `draw` can take k steps: the longest row must have space for them."""
+        return max(cache.row_lengths) + k <= self.max_length
+
+    def draw(
+        self,
+        tokens: Tensor,
+        cache: KVCache,
+        k: int,
+        temperature: float,
+        numbers: Tensor,
+        budgets: Sequence[int] | None = None,
+    ) -> tuple[Tensor, Tensor, int]:
+        """Reads a token in each row and draws the next, and so on, K times.
+
+        Numbers are used as `SeededRng` would: step by step, row by row at each, none where the outcome is
+        certain or a row's budget has ended; there id 0 is drawn.
+
+        Args:
+            tokens: [B], the pending tokens.
+            cache: extended by K tokens a row: the pending one and all drawn ones but the last.
+            k: K.
+            temperature: 0 puts all mass on the largest logit.
+            numbers: [n] float64 in [0, 1), enough for all draws: B · K, or none at temperature 0.
+            budgets: [B], how many draws each row may make; None: K.
+
+        Returns:
+            The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
+            used.
+
+        Raises:
+            ValueError: if the context has no space for K more tokens, there are too few numbers, a token is out
+                of range, or a logit is not finite.
+        """
+        rows, pending = len(tokens), tokens.tolist()
+        cache = self._usable(cache, rows)
+        if not self.can_draw(cache, k):
+            raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
+        if not all(0 <= token < self.vocab_size for token in pending):
+            raise ValueError(OUTSIDE.format(self.vocab_size - 1))
+        if numbers.dtype != torch.float64 or (temperature > 0 and len(numbers) < rows * k):
+            raise ValueError(
+                f"{rows * k} numbers of float64 are needed, not {len(numbers)} of {numbers.dtype}"
+            )
+        array, numbers = ctypes.c_int64 * rows, numbers.contiguous()
+        ids = torch.empty(rows, k, dtype=torch.long)
+        probs = torch.empty(rows, k, self.vocab_size, dtype=self.dtype)
+        starts = array(*cache.row_lengths)
+        cache.extend(k)
+        decided = array(*([k] * rows if budgets is None else budgets))
+        places = decided, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
+        used = self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *places)
+        if used < 0:
+            raise ValueError(DAMAGED)
+        return ids, probs, used
+
+    @torch.inference_mode()
+    def check(self, model: GPT) -> None:
+        """Compares logits with a model's own, in two blocks.
+
+        Raises:
+            ValueError: if they differ by more than rounding.
+        """
+        text = ((7 * torch.arange(min(8, self.max_length)) + 3) % self.vocab_size)[None]
+        cache = self.new_cache(1)
+        ours = torch.cat([self(block, cache) for block in text.split([1, text.shape[1] - 1], dim=1)], dim=1)
+        off = float((ours - model(text)).abs().max())
+        if not off < CLOSE:
+            raise ValueError(
+                f"the native backend does not compute what the model does: logits differ by {off:.1e}"
+            )
+
+    def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, columns: int) -> Tensor:
+        rows, new = tokens.shape
+        cache = self._usable(cache, rows)
+        starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
+        cache.extend(new)
+        ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
+        if not run(self._handle, ids.data_ptr(), rows, new, starts, cache.address, to.data_ptr()):
+            cache.truncate(list(starts))
+            raise ValueError(OUTSIDE.format(self.vocab_size - 1))
+        return to
+
+    def _usable(self, cache: KVCache | None, rows: int) -> NativeCache:
+        """Returns the cache to read into: an empty one if none was given."""
+        if cache is None:
+            return self.new_cache(rows)
+        if not isinstance(cache, NativeCache):
+            raise ValueError("a native model needs a cache of its own: take it from its new_cache")
+        if cache.numbers != self.cache_numbers or cache.capacity != self.max_length:
+            raise ValueError("the cache is another model's: take it from this model's new_cache")
+        if cache.rows != rows:
+            raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")
+        return cache
+
+
+def hand_over(native: Native, config: GPTConfig, weights: Sequence[Tensor]) -> int:
+    """Hands a model's weights over; returns the address of the library's own copy.
+
+    Args:
+        native: the library.
+        config: the model's sizes.
+        weights: as `packed_weights` lists them, [in, out] each.
+    """
+    c = config
+    places = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
+    sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+    return native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, places)

@@ -1,0 +1,108 @@
+"""The coupled rule: draft and target draw by the same noise, and mostly agree.
+
+The output then is the target's own, token for token, with or without a draft (Daliri, Musco, Suresh 2024).
+"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng, Which
+
+
+def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Draws the target's own token at every position, and accepts while the draft has said the same.
+
+    What comes out is always the target's own draw, so it is lossless with any random number generator. With a
+    `KeyedRng` draft and target draw by the same noise: then the output is target-only's token for token,
+    whatever the draft, and they agree with probability at least (1 − TV)/(1 + TV) (Daliri, Musco, Suresh 2024).
+    With independent draws they agree less often, with probability Σ p·q.
+
+    Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
+    """
+    p = target_probs.double()
+    lengths = draft.lengths.to(p.device)
+    accepted = torch.zeros(p.shape[0], dtype=torch.long, device=p.device)
+    token = torch.zeros_like(accepted)
+    going = torch.ones_like(accepted, dtype=torch.bool)  # rows in which all so far were alike
+    for i in range(draft.k + 1):
+        if not bool(going.any()):
+            break
+        token = torch.where(going, rng.categorical(p[:, i], positions=i, live=going), token)
+        if i < draft.k:
+            going = going & (i < lengths) & (token == draft.tokens[:, i])
+            accepted = accepted + going
+        else:
+            going = torch.zeros_like(going)
+    return Verdict(accepted, token)
+
+
+class KeyedRng:
+    """Noise that is a pure function of seed, row, position and id: the same for whoever asks.
+
+    `categorical` takes the largest log-probability plus Gumbel noise, which has exactly the distribution that
+    was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly draw the
+    same token (Daliri, Musco, Suresh 2024), and a target finds the same token with or without a draft.
+
+    It decides no yes or no. A verifier that rejects by chance and draws again at the same position would meet
+    the noise that its draft was drawn with; that is why `bernoulli` refuses.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Fixes the noise.
+
+        Args:
+            seed: any integer of up to 63 bits.
+        """
+        self._seed = seed
+
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Says yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
+
+        Raises:
+            ValueError: if a decision is open.
+        """
+        live = which.get("live")
+        undecided = (probs > 0) & (probs < 1)
+        if bool((undecided if live is None else undecided & live).any()):
+            raise ValueError(
+                "shared noise decides no yes or no: it would repeat the noise of the draft; "
+                "use verify_coupled, or another random number generator"
+            )
+        yes = probs >= 1
+        return yes if live is None else yes & live
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Draws ids by noise: probs [B, V] -> [B] ids (see `Rng`).
+
+        Raises:
+            ValueError: if no positions are given.
+        """
+        rows, positions, live = which.get("rows"), which.get("positions"), which.get("live")
+        if positions is None:
+            raise ValueError("keyed noise needs positions: say which position of the text is decided")
+        batch, size = probs.shape
+        device = probs.device
+        each = torch.arange(batch, device=device) if rows is None else rows.to(device)
+        position = torch.as_tensor(positions, device=device).expand(batch)
+        key = scramble(scramble(scramble(torch.tensor(self._seed % 2**63, device=device)) + each) + position)
+        bits = scramble(key[:, None] + scramble(torch.arange(size, device=device)))  # [B, V]
+        uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52  # inside (0, 1)
+        # The largest log p + Gumbel is the smallest exponential / p; where p is 0 that is infinite.
+        picked = (-uniform.log() / probs.double()).argmin(-1)
+        return picked if live is None else picked * live
+
+
+def scramble(values: Tensor) -> Tensor:
+    """Mixes 64-bit integers so that neighbours come out unrelated: [...] int64 -> [...] int64.
+
+    The finalizer of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around, and the shifts are logical.
+    """
+    z = values + -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * -4658895280553007687
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * -7723592293110705685
+    return z ^ ((z >> 31) & (2**33 - 1))

@@ -1,0 +1,271 @@
+"""Exact mode: logits that are equal to the last bit, whatever was asked for at once.
+
+The sum of many rounded numbers depends on the order in which they are added, and a kernel picks that order
+by the shape of what it is given. So one forward over five tokens and five forwards over one token differ in
+the last bits. At a near tie that is enough to change a greedy text.
+
+`FixedWidth` leaves the kernels no choice. Each forward reads a block of exactly `width` places, padded where
+fewer tokens are wanted, and looks at all slots of the cache under a mask. The token at position p of a text
+always stands at place p mod `width` of the block, and its key always in slot p of the cache. So its numbers
+always meet the same instructions in the same order. What fills the other places never mixes with them.
+A block may begin at any position: its tokens go round the end of the block and on at its beginning.
+
+The number of rows is part of the shape too. Compare runs of equally many rows, on one machine, with one
+number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, LanguageModel
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What exact mode costs on this machine: the time of a forward over one token.
+
+    Attributes:
+        plain: median seconds of the model itself.
+        fixed: median seconds at a fixed width.
+        width: that width.
+    """
+
+    plain: float
+    fixed: float
+    width: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long exact mode takes."""
+        return self.fixed / self.plain
+
+    def __str__(self) -> str:
+        return (
+            f"exact mode, width {self.width}: {1e3 * self.fixed:.2f} ms a token instead of "
+            f"{1e3 * self.plain:.2f} ms, {self.ratio:.2f} times as long"
+        )
+
+
+class FixedCache(KVCache):
+    """A cache for blocks of one width, whose tokens stand where their positions say.
+
+    Attributes:
+        width: how many places a block has.
+    """
+
+    def __init__(self, model: GPT, rows: int, width: int) -> None:
+        """Takes the room for `rows` rows of a model's whole context."""
+        c = model.config
+        super().__init__(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, model.dtype, model.device)
+        self.width = width
+        self._order: Tensor | None = None
+
+    def place(self, new: int) -> Tensor:
+        """Says where the next tokens will stand in the block.
+
+        Args:
+            new: n, how many tokens come; at most the width.
+
+        Returns:
+            [B, width]: which of the tokens, counted from 0, stands at each place; n or more is padding.
+        """
+        places = torch.arange(self.width, device=self._keys.device)
+        self._order = (places - self.lengths.to(places.device)[:, None]) % self.width
+        self._new = new
+        return self._order
+
+    def begin(
+        self, new: int, mask: Tensor | None = None, layers: slice = slice(None)
+    ) -> tuple[slice | Tensor, Tensor | None]:
+        """Prepares to append the tokens that `place` was told of; padding is not stored.
+
+        Args:
+            new: the width of the block.
+            mask: must be None: exact mode reads chains only.
+            layers: as in `KVCache.begin`.
+
+        Returns:
+            positions: [B, width]; padding, and what lies past the context's end, counts as position 0.
+            mask: [B, 1, width, capacity], 0 where a token may look and −∞ where not.
+
+        Raises:
+            ValueError: if `place` was not called, or the block has another width or a mask.
+        """
+        if self._order is None or new != self.width or mask is not None:
+            raise ValueError("a fixed-width cache can be read by its fixed-width model only")
+        positions = self.lengths.to(self._order.device)[:, None] + self._order
+        stored = (self._order < self._new) & (positions < self.capacity)
+        row, column = stored.nonzero(as_tuple=True)
+        self._slots = (row, column, positions[row, column])
+        self._end, self._order = self.capacity, None
+        positions = positions.where(stored, 0)
+        return positions, self._bias[positions][:, None]
+
+
+class FixedWidth:
+    """A GPT in exact mode. Satisfies `LanguageModel`.
+
+    For decoding only: no gradients.
+
+    Attributes:
+        model: what computes.
+        width: how many places each of its forwards has.
+        vocab_size: V.
+        max_length: the model's context.
+    """
+
+    def __init__(self, model: GPT, width: int = 17) -> None:
+        """Wraps a model and tests that its logits are exact on this machine.
+
+        Args:
+            model: a GPT, on its device and in its type already; it is not copied.
+            width: how many tokens one forward reads. Verification reads K+1 at once, so 17 serves all K up to
+                16. Longer blocks, as in prefill, are read in several forwards.
+
+        Raises:
+            ValueError: if the width is below 1, or the self-test fails (see `check`).
+        """
+        if width < 1:
+            raise ValueError(f"width must be at least 1, not {width}")
+        self.model = model
+        self.width = width
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.check()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' type."""
+        return self.model.dtype
+
+    def new_cache(self, rows: int) -> FixedCache:
+        """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
+        return FixedCache(self.model, rows, self.width)
+
+    @torch.no_grad()
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens, `width` at a time, and returns the stream behind the last norm.
+
+        Args:
+            tokens: [B, n] ids.
+            cache: what came before, from `new_cache`; it is extended by n tokens a row. None: nothing did.
+
+        Returns:
+            [B, n, D].
+
+        Raises:
+            ValueError: if the context has no room for n more tokens, or the cache is of another kind.
+        """
+        cache = self._usable(cache, *tokens.shape)
+        return torch.cat([self._read(block, cache) for block in tokens.split(self.width, dim=1)], dim=1)
+
+    @torch.no_grad()
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps the stream [B, n, D] to logits [B, n, V], always one token a row at a time.
+
+        Each token's numbers are copied first: kernels may also look at where in memory their input begins.
+        """
+        singles = (one.clone(memory_format=torch.contiguous_format) for one in hidden.split(1, dim=1))
+        return torch.cat([self.model.head(one) for one in singles], dim=1)
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+    @torch.inference_mode()
+    def check(self, rows: int = 2) -> None:
+        """Tests on this machine that logits are equal to the last bit; call it again after `model.to(...)`.
+
+        A text is read at once, token by token, and as a verifier reads it: two right tokens and some wrong
+        ones behind them, which are then forgotten.
+
+        Args:
+            rows: how many rows to test with.
+
+        Raises:
+            ValueError: if any logit differs.
+        """
+        length = min(2 * self.width + 3, self.max_length)
+        text = (7 * torch.arange(rows * length, device=self.device) + 3) % self.vocab_size
+        text = text.view(rows, length)
+        whole = self(text)
+        for kept, wrong in ((1, 0), (2, 3)):
+            pieces = self._in_pieces(text, kept, wrong)
+            # A damaged model says NaN everywhere; that is for others to report.
+            if not torch.allclose(pieces, whole, rtol=0, atol=0, equal_nan=True):
+                off = float((pieces - whole).abs().max())
+                raise ValueError(
+                    f"exact mode does not work on this machine: at a fixed width of {self.width} in "
+                    f"{str(self.dtype).removeprefix('torch.')} the same logits differ by up to {off:.1e}"
+                )
+
+    def _in_pieces(self, text: Tensor, kept: int, wrong: int) -> Tensor:
+        """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others behind; returns logits."""
+        cache, found = self.new_cache(text.shape[0]), []
+        for start in range(0, text.shape[1], kept):
+            block = text[:, start : start + kept + wrong].clone()
+            block[:, kept:] = (block[:, kept:] + 1) % self.vocab_size
+            logits = self(block, cache)[:, :kept]
+            found.append(logits)
+            cache.truncate([start + logits.shape[1]] * text.shape[0])
+        return torch.cat(found, dim=1)
+
+    def _usable(self, cache: KVCache | None, rows: int, new: int) -> FixedCache:
+        """Returns the cache to read into: an empty one if none was given."""
+        if cache is None:
+            if new > self.max_length:
+                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
+            return self.new_cache(rows)
+        if not isinstance(cache, FixedCache) or cache.width != self.width:
+            raise ValueError("a fixed-width model needs a cache of its own: take it from its new_cache")
+        cache.check_space(new)  # for all blocks at once, so that an error leaves the cache as it was
+        return cache
+
+    def _read(self, tokens: Tensor, cache: FixedCache) -> Tensor:
+        """Reads a block of at most `width` tokens: [B, n] -> [B, n, D]."""
+        new = tokens.shape[1]
+        order = cache.place(new)  # [B, width]
+        block = F.pad(tokens, (0, self.width - new)).gather(1, order)
+        hidden = self.model.hidden(block, cache)  # [B, width, D]
+        places = order.argsort(dim=1)[:, :new]  # where each token stands
+        return hidden.take_along_dim(places[..., None], dim=1)
+
+
+@torch.inference_mode()
+def measure_cost(exact: FixedWidth, steps: int = 30) -> Cost:
+    """Measures what exact mode costs: one row, one token, half of the context read before.
+
+    The two sides take turns, so that a machine that slows down slows both.
+
+    Args:
+        exact: the model in exact mode; its own `model` is the plain side.
+        steps: how many forwards of each to time.
+    """
+    half = exact.max_length // 2
+    models: tuple[LanguageModel, LanguageModel] = (exact.model, exact)
+    sides = [(model, model.new_cache(1)) for model in models]
+    taken: tuple[list[float], list[float]] = ([], [])
+    for model, cache in sides:
+        model.hidden(torch.zeros(1, half, dtype=torch.long, device=exact.device), cache)
+    token = torch.zeros(1, 1, dtype=torch.long, device=exact.device)
+    for _ in range(steps + 3):
+        for (model, cache), seconds in zip(sides, taken, strict=True):
+            started = perf_counter()
+            model(token, cache)[0, 0, 0].item()  # reading one number waits for all
+            seconds.append(perf_counter() - started)
+            cache.truncate([half])
+    plain, fixed = (median(seconds[3:]) for seconds in taken)  # the first three warm up
+    return Cost(plain, fixed, exact.width)

@@ -1,0 +1,136 @@
+"""Evaluation: losses on whole held-out documents, and what a story forces.
+
+Whole documents, from their first token: a loss over windows from the middle could not show recall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from minispec.core.model import GPT
+from minispec.io.tokenizer import Tokenizer
+from minispec.train.corpus import Corpus
+
+ROWS = 32  # documents per forward
+
+
+def whole_documents(
+    tokenizer: Tokenizer, documents: Sequence[str], max_length: int, most: int = 400
+) -> tuple[Tensor, Tensor]:
+    """Lays documents out in rows, from their beginnings.
+
+    Args:
+        tokenizer: the pair's.
+        documents: the validation texts; the first `most` of them are taken.
+        max_length: the context; what a document has beyond it is cut off.
+        most: how many.
+
+    Returns:
+        Ids [N, W], each document followed by end-of-text, padded with it, and a mask [N, W], true where a
+        token counts: it belongs to the document or closes it, and something stands before it.
+    """
+    rows = [
+        [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])
+    ]
+    width = max(map(len, rows))
+    tokens = torch.full((len(rows), width), tokenizer.end_of_text)
+    mask = torch.zeros(len(rows), width, dtype=torch.bool)
+    for row, ids in enumerate(rows):
+        tokens[row, : len(ids)] = torch.tensor(ids)
+        mask[row, 1 : len(ids)] = True
+    return tokens, mask
+
+
+@torch.inference_mode()
+def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor, Tensor]:
+    """Scores every token behind the first, given all before it.
+
+    Args:
+        model: in any mode; it is put back as it was.
+        tokens: [N, W].
+        bf16: whether to compute in bfloat16, as training does, for a quick look.
+
+    Returns:
+        losses: [N, W−1], nats.
+        best: [N, W−1], the most probable id at each place.
+    """
+    was_training = model.training
+    model.eval()
+    losses, best = [], []
+    for rows in tokens.to(model.device).split(ROWS):
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
+            logits = model(rows[:, :-1])
+        log_probs = logits.float().log_softmax(-1)
+        losses.append(-log_probs.gather(-1, rows[:, 1:, None])[..., 0].cpu())
+        best.append(log_probs.argmax(-1).cpu())
+    model.train(was_training)
+    return torch.cat(losses), torch.cat(best)
+
+
+def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> float:
+    """Returns the mean loss over the tokens that count, in nats per token.
+
+    Args:
+        model: any GPT.
+        tokens: [N, W], from `whole_documents`.
+        mask: [N, W].
+        bf16: as in `token_losses`.
+    """
+    losses, _ = token_losses(model, tokens, bf16)
+    return float(losses[mask[:, 1:]].mean())
+
+
+def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> float | None:
+    """Returns the loss that the true law has on the validation stories, in nats per token.
+
+    It counts exactly the tokens that `mean_loss` counts, and conditions on the first token as that does:
+    the first token is decided by the choices made before any text is written.
+
+    Args:
+        corpus: the corpus.
+        tokenizer: the pair's; the probability of a text does not depend on it, the number of tokens does.
+        max_length: the context.
+
+    Returns:
+        The floor, or None if the corpus has no known law, or a story is longer than the context: the
+        entropy of half a story is not known.
+    """
+    tokens, mask = whole_documents(tokenizer, corpus.validation, max_length)
+    stories = corpus.stories[: len(tokens)]
+    if not stories or tokens.shape[1] > max_length:
+        return None
+    return sum(s.opening_log_prob - s.log_prob for s in stories) / int(mask.sum())
+
+
+def forced_places(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, int, str]]:
+    """Returns (story, token, fact) for every token that begins a word which an earlier sentence forces."""
+    places = []
+    for number, story in enumerate(corpus.stories):
+        _, offsets = tokenizer.encode_with_offsets(story.text)
+        starts = {forced.start: forced.fact for forced in story.forced}
+        places += [(number, i, starts[a]) for i, (a, _) in enumerate(offsets) if a in starts]
+    return places
+
+
+def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[str, float]:
+    """Returns how often the most probable token is the one that an earlier sentence forces.
+
+    Args:
+        model: any GPT.
+        corpus: `stories`.
+        tokenizer: the pair's.
+
+    Returns:
+        Shares by fact, and over all of them as `all`.
+    """
+    tokens, _ = whole_documents(tokenizer, corpus.validation, model.max_length, len(corpus.stories))
+    _, best = token_losses(model, tokens)
+    right: dict[str, list[bool]] = {}
+    for number, token, fact in forced_places(corpus, tokenizer):
+        hit = bool(best[number, token - 1] == tokens[number, token])
+        right.setdefault(fact, []).append(hit)
+        right.setdefault("all", []).append(hit)
+    return {fact: sum(hits) / len(hits) for fact, hits in sorted(right.items())}

@@ -1,0 +1,285 @@
+"""Training: one loop for every model and every stage.
+
+A pair is made in three stages. The target and the draft learn the corpus by cross-entropy; then the draft
+learns from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015). The
+second makes the draft agree with the target, which is all that a draft is for.
+
+A run can be killed at any moment. What it needs to go on is the weights, the optimizers' state and the number
+of the step; the batch of a step depends on the seed and the step alone. So a resumed run ends with the same
+weights as one that was never disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from minispec.core.model import GPT
+from minispec.train.attention import for_training
+from minispec.train.batches import batch
+from minispec.train.dataset import Material, gather, kind_of
+from minispec.train.evaluate import mean_loss
+from minispec.train.initialise import draw_weights
+from minispec.train.recipes import Lesson, Recipe
+
+WARM_UP = 50  # steps
+DECAY = 0.35  # share of the steps, at the end
+SAVE_EVERY = 100  # steps
+TELL_EVERY = 10  # steps
+CLIP = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a training reports now and then.
+
+    Attributes:
+        stage: `target`, `draft-plain` or `draft`.
+        step: optimizer steps done.
+        steps: of how many.
+        loss: of the last batch, in nats per token; in the stage `draft`, the divergence from the target.
+        seconds: spent in this stage so far, earlier runs counted in.
+        validation: nats per token on whole held-out documents, or None where it was not measured.
+    """
+
+    stage: str
+    step: int
+    steps: int
+    loss: float
+    seconds: float
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The outcome of one stage.
+
+    Attributes:
+        model: with its last weights, float32.
+        steps: how many optimizer steps made it.
+        seconds: how long they took, all runs together.
+        tokens: how many tokens it read.
+    """
+
+    model: GPT
+    steps: int
+    seconds: float
+    tokens: int
+
+
+Report = Callable[[Progress], None]
+
+
+def train_pair(
+    recipe: Recipe,
+    folder: Path,
+    report: Report,
+    device: torch.device | None = None,
+    material: Material | None = None,
+) -> tuple[Material, dict[str, Trained]]:
+    """Trains a target, a draft, and the draft again from the target.
+
+    Args:
+        recipe: says everything.
+        folder: where the run keeps its state; a run of the same recipe in the same folder is resumed.
+        report: told about progress.
+        device: where to train; by default the CPU.
+        material: what `gather` made of the recipe; by default it is called here.
+
+    Returns:
+        The material, and the three models by stage: `target`, `draft-plain`, `draft`.
+
+    Raises:
+        ValueError: if the text is too short, or the state cannot be written.
+    """
+    device = device or torch.device("cpu")
+    material = material or gather(recipe)
+    stages = {
+        "target": (recipe.target, recipe.target_lessons),
+        "draft-plain": (recipe.draft, recipe.draft_lessons),
+        "draft": (recipe.draft, recipe.distill_lessons),
+    }
+    done: dict[str, Trained] = {}
+    for index, (stage, (config, lessons)) in enumerate(stages.items()):
+        torch.manual_seed(recipe.seed * 1000 + index)
+        model = GPT(replace(config, vocab_size=material.tokenizer.vocab_size))
+        model = for_training(draw_weights(model)).to(device)
+        teacher = None
+        if stage == "draft":
+            model.load_state_dict(done["draft-plain"].model.state_dict())
+            teacher = done["target"].model
+        path = folder / f"{stage}.safetensors"
+        # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
+        fingerprint = f"{recipe.fingerprint()}-{material.corpus.sha256[:16]}"
+        run = Run(recipe, stage, model, teacher, tuple(lessons), path, fingerprint)
+        done[stage] = run.finish(material, report)
+    return material, done
+
+
+class Run:
+    """One stage of one recipe: a model, its optimizers, and how far they have come."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        stage: str,
+        model: GPT,
+        teacher: GPT | None,
+        lessons: tuple[Lesson, ...],
+        path: Path,
+        fingerprint: str,
+    ) -> None:
+        """Prepares the stage and takes up what an earlier run has left in `path`."""
+        self.recipe = recipe
+        self.stage = stage
+        self.model = model.train()
+        self.teacher = teacher.eval() if teacher is not None else None
+        self.lessons = lessons
+        self.path = path
+        self.fingerprint = fingerprint
+        self.optimizers = make_optimizers(model, recipe)
+        self.step = 0
+        self.seconds = 0.0
+        self._resume()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the stage has."""
+        return sum(lesson.steps for lesson in self.lessons)
+
+    def finish(self, material: Material, report: Report) -> Trained:
+        """Runs all steps that are left."""
+        started = perf_counter() - self.seconds
+        report(Progress(self.stage, self.step, self.steps, math.nan, self.seconds))
+        for lesson, step in self._plan():
+            windows = material.windows[kind_of(lesson)]
+            loss = self._advance(batch(windows, lesson.rows, step, self.recipe.seed))
+            self.step += 1
+            self.seconds = perf_counter() - started
+            last = self.step == self.steps
+            if self.step % SAVE_EVERY == 0 or last:
+                self._save()
+            if self.step % TELL_EVERY == 0 or last:
+                check = self.step % max(self.steps // 10, 1) < TELL_EVERY or last
+                measured = mean_loss(self.model, *material.held_out, bf16=True) if check else None
+                report(Progress(self.stage, self.step, self.steps, float(loss), self.seconds, measured))
+        tokens = sum(lesson.steps * lesson.rows * lesson.window for lesson in self.lessons)
+        return Trained(self.model.eval().requires_grad_(False), self.steps, self.seconds, tokens)
+
+    def _plan(self) -> Iterator[tuple[Lesson, int]]:
+        """Yields what is left: each step's lesson, and its number within that lesson."""
+        todo = [(lesson, step) for lesson in self.lessons for step in range(lesson.steps)]
+        yield from todo[self.step :]
+
+    def _advance(self, rows: Tensor) -> Tensor:  # [B, window + 1] -> []
+        rows = rows.to(self.model.device)
+        scale = schedule(self.step, self.steps)
+        for optimizer, rate in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * scale
+        with autocast(self.model.device):
+            logits = self.model(rows[:, :-1])  # [B, window, V]
+        loss = self._loss(logits.float(), rows)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        for optimizer, _ in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
+        if self.teacher is None:
+            return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
+        with torch.no_grad(), autocast(self.model.device):
+            target = self.teacher(rows[:, :-1])
+        return F.kl_div(
+            logits.log_softmax(-1).flatten(0, 1),
+            target.float().log_softmax(-1).flatten(0, 1),
+            log_target=True,
+            reduction="batchmean",
+        )
+
+    def _save(self) -> None:
+        """Writes weights, optimizers and counters to one file, by way of a temporary name."""
+        tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
+        for number, (optimizer, _) in enumerate(self.optimizers):
+            for index, state in optimizer.state_dict()["state"].items():
+                tensors |= {
+                    f"optimizer.{number}.{index}.{key}": torch.as_tensor(v) for key, v in state.items()
+                }
+        progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
+        temporary = self.path.with_name(self.path.name + ".part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A tied head and its embedding share memory; in the file each stands by itself.
+            whole = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+            save_file(whole, temporary, metadata={"progress": json.dumps(progress)})
+            os.replace(temporary, self.path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"cannot save the training to {self.path}: {error}") from error
+
+    def _resume(self) -> None:
+        """Takes up a saved state, if there is one and it is of this recipe."""
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                progress = json.loads((file.metadata() or {}).get("progress", "{}"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, ValueError):
+            return  # nothing usable is there: begin at the beginning
+        if progress.get("fingerprint") != self.fingerprint:
+            return
+        self.model.load_state_dict(
+            {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
+        )
+        for number, (optimizer, _) in enumerate(self.optimizers):
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in tensors.items():
+                if name.startswith(f"optimizer.{number}."):
+                    index, key = name.split(".")[2:]
+                    state.setdefault(int(index), {})[key] = tensor
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        self.step, self.seconds = progress["step"], progress["seconds"]
+
+
+def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Optimizer, float]]:
+    """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
+    inside = {n for n, p in model.named_parameters() if n.startswith("layers.") and p.dim() == 2}
+    matrices = [p for n, p in model.named_parameters() if n in inside]
+    others = [p for n, p in model.named_parameters() if n not in inside]
+    muon = torch.optim.Muon(
+        matrices, lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+    )
+    adamw = torch.optim.AdamW(others, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
+
+
+def schedule(step: int, steps: int) -> float:
+    """Returns the share of the highest learning rate at a step: a warm-up, a plateau, a straight way down."""
+    up = (step + 1) / min(WARM_UP, max(steps // 5, 1))
+    down = (steps - step) / max(steps * DECAY, 1)
+    return min(1.0, up, down)
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """Returns a context that computes in bfloat16 where the hardware has instructions for it."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device))
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether bfloat16 matrix products are faster than float32 on a device."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    found: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))

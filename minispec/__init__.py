@@ -1,7 +1,8 @@
 """minispec: speculative decoding, complete and readable.
 
 A draft model guesses K tokens, the target checks them in one parallel pass, a verifier keeps a prefix, both
-caches roll back. The output has exactly the target's distribution. Start with `minispec.core.basic`, then `minispec.core.loop`.
+caches roll back. The output has exactly the target's distribution. Start with `minispec.core.basic`, then read
+`minispec.core.loop`.
 """
 
 from minispec.core.cache import KVCache

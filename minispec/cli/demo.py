@@ -155,7 +155,7 @@ def live_pair(console: Console) -> Pair:
 
 
 def decode_both_ways(models: Pair, text: str, settings: Settings, console: Console) -> dict[str, object]:
-    """Decodes one prompt with both verifiers, target-only beside each, on every backend, and prints everything.
+    """Decodes a prompt with both verifiers, target-only beside each, on every backend, and prints everything.
 
     Returns:
         The figures, for `--json`.

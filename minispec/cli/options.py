@@ -29,8 +29,8 @@ BackendOption = Annotated[
     str,
     typer.Option(
         "--backend",
-        help="How models compute: torch, the code to read; native, C++, the fastest, which needs a compiler and "
-        "is built in seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
+        help="How models compute: torch, the code to read; native, the fastest, which is C++ and is built in "
+        "seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
     ),
 ]
 # The option's name until this version; kept for scripts.

@@ -40,8 +40,7 @@ class KVCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._numbers = 2 * self._keys.numel()
-        # Plain integers: the loop reads them after every forward, and asking a GPU would make it wait. A list for
-        # each layer, because an early exit reads ahead in the first ones.
+        # Plain integers: asking a GPU would make the loop wait. A list a layer: an early exit reads ahead in some.
         self._lengths = [[0] * rows] * layers
         self._layers = range(layers)  # within a forward: the layers that take part
         self._new = 0
@@ -64,10 +63,6 @@ class KVCache:
     def bytes(self) -> int:
         """Memory taken, in bytes."""
         return self._numbers * self._keys.element_size()
-
-    def lengths_of(self, layer: int) -> tuple[int, ...]:
-        """How many tokens each row holds in one layer: B integers."""
-        return tuple(self._lengths[layer])
 
     def begin(
         self, new: int, mask: Tensor | None = None, layers: slice = slice(None)

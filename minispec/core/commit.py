@@ -13,16 +13,7 @@ Eos = int | Sequence[int] | None
 
 
 def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...], ...]:
-    """Appends each row's accepted tokens and the one after them, as far as its budget goes.
-
-    Args:
-        rows: what is committed so far; it is extended.
-        draft: tokens [B, K].
-        verdict: how many of them each row keeps, and the token that follows.
-
-    Returns:
-        Per row, what was appended.
-    """
+    """Appends each row's accepted tokens and the one after them, up to its budget; returns them."""
     drafted, accepted, token = draft.tokens.tolist(), verdict.accepted.tolist(), verdict.token.tolist()
     return tuple(
         rows.append(row, [*drafted[row][: accepted[row]], token[row]]) for row in range(len(accepted))
@@ -62,11 +53,6 @@ class Rows:
     def lengths(self) -> list[int]:
         """How many tokens each row has."""
         return [len(row) for row in self.committed]
-
-    @property
-    def budgets(self) -> list[int]:
-        """How many more tokens each row may get."""
-        return [self.budget(row) for row in range(len(self.committed))]
 
     def budget(self, row: int) -> int:
         """How many more tokens a row may get; 0 if it is done."""

@@ -53,20 +53,9 @@ class ModelDrafter:
             model: the draft model; it must have the target's vocabulary.
             warp: how to warp its logits; None: like the target's. Any is lossless.
         """
-        self.model = model
-        self.warp = warp
-        self.device = device_of(model)
+        self.model, self.warp, self.device = model, warp, device_of(model)
+        self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self._cache: KVCache | None = None
-
-    @property
-    def vocab_size(self) -> int:
-        """V."""
-        return self.model.vocab_size
-
-    @property
-    def max_length(self) -> int:
-        """The draft model's context."""
-        return self.model.max_length
 
     @property
     def cache(self) -> KVCache:
@@ -124,16 +113,9 @@ def draft_within(
 ) -> Draft:
     """Asks for a draft no wider than the largest budget of a row, and cuts each row's at its own.
 
-    Args:
-        drafter: proposes; None: nothing is drafted.
-        pending: [B], the last committed tokens.
-        k: the most to draft.
-        warp: the target's.
-        rng: draws, and knows how many tokens may be drafted in each row.
-        vocab_size: V.
-
     Returns:
-        tokens [B, K], their distributions [B, K, V], lengths [B], on the device of `pending`.
+        tokens [B, K], their distributions [B, K, V] and lengths [B], on the device of `pending` [B]. K is at
+        most k, and 0 where there is no drafter.
     """
     width = min(k, max(rng.budgets))
     if drafter is None or width <= 0:

@@ -6,7 +6,6 @@ is kept simple on purpose. `speculate` yields tokens of the same distribution in
 """
 
 from collections.abc import Iterator
-from itertools import count
 
 import torch
 from torch import Tensor
@@ -25,13 +24,7 @@ from minispec.core.warp import Warp
 
 @torch.inference_mode()
 def generate(
-    target: LanguageModel,
-    prompts: Prompts,
-    *,
-    max_new_tokens: int,
-    warp: Warp,
-    rng: Rng,
-    eos: Eos = None,
+    target: LanguageModel, prompts: Prompts, *, max_new_tokens: int, warp: Warp, rng: Rng, eos: Eos = None
 ) -> Iterator[tuple[int | None, ...]]:
     """Decodes with the target alone: one forward, one token a row. Arguments are those of `speculate`.
 
@@ -101,8 +94,10 @@ def speculate(
     cache = prefill(target, prompts)
     if drafter is not None:
         drafter.start(prompts, *([seen.last] if seen else []))
-    for index in count():
-        live, pending, lengths, budgets = rows.live, rows.pending.to(device), rows.lengths, rows.budgets
+    index = 0
+    while any(rows.live):
+        live, pending, lengths = rows.live, rows.pending.to(device), rows.lengths
+        budgets = [rows.budget(row) for row in range(len(prompts))]
         # The last token that fits is never drafted: it comes from the target.
         draftable = [max(budget - 1, 0) for budget in budgets]
 
@@ -131,8 +126,7 @@ def speculate(
         if drafter is not None:
             drafter.commit(done)  # catches up after full acceptance, and rolls back
         yield done
-        if not any(rows.live):
-            return
+        index += 1
 
 
 class Remembering:

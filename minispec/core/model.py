@@ -12,6 +12,7 @@ Su et al. 2021 (rotary positions); Shazeer 2020 (SwiGLU); Ainslie et al. 2023 (g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import torch
@@ -103,16 +104,20 @@ class RMSNorm(nn.Module):
         return (wide * scale).to(x.dtype) * self.weight
 
 
-def rotary_tables(config: GPTConfig) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of every position's angles, [max_length, head_dim] each, in float64.
+@lru_cache(maxsize=32)
+@torch.inference_mode(False)  # made while decoding, they must still serve training
+def rotary_tables(
+    config: GPTConfig, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
+    """Returns cosine and sine of every position's angles, [max_length, head_dim] each.
 
-    Pair i turns by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15).
+    Pair i turns by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15), computed in float64.
     """
     half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
     frequency = config.rope_theta ** (-half / config.head_dim)
     angle = torch.arange(config.max_length, dtype=torch.float64)[:, None] * frequency
     angle = torch.cat([angle, angle], dim=-1)  # the two halves of a head are the two axes
-    return angle.cos(), angle.sin()
+    return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -247,7 +252,6 @@ class GPT(nn.Module):
         self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         if config.tied:
             self.lm_head.weight = self.embed_tokens.weight
-        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     @property
     def device(self) -> torch.device:
@@ -270,15 +274,12 @@ class GPT(nn.Module):
         return KVCache(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, self.dtype, self.device)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
-        """Reads tokens and returns the residual stream after the last norm.
+        """Reads tokens [B, n] and returns the residual stream after the last norm [B, n, D].
 
         Args:
-            tokens: [B, n] ids.
+            tokens: ids.
             cache: what came before; it is extended by n tokens a row. None: nothing came before.
             tree: where the tokens stand and what they see, if not one after the other.
-
-        Returns:
-            [B, n, D].
 
         Raises:
             ValueError: if the context has no space for n more tokens, or a tree comes without a cache.
@@ -304,7 +305,7 @@ class GPT(nn.Module):
 
         `layers` says which of them the tokens go through: an early exit goes through the first only.
         """
-        cos, sin = self._rotary()
+        cos, sin = rotary_tables(self.config, self.dtype, self.device)
         if cache is None:
             if tree is not None:
                 raise ValueError("a tree needs a cache: take one from new_cache")
@@ -317,12 +318,3 @@ class GPT(nn.Module):
         if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
             cos, sin = cos[:, None], sin[:, None]
         return View(cos, sin, bias, cache)
-
-    def _rotary(self) -> tuple[Tensor, Tensor]:
-        # Kept per dtype and device, so that `.to(...)` needs no extra care and float64 stays exact.
-        key = (self.dtype, self.device)
-        if key not in self._tables:
-            with torch.inference_mode(False):  # made while decoding, they must still serve training
-                cos, sin = rotary_tables(self.config)
-                self._tables[key] = (cos.to(self.device, self.dtype), sin.to(self.device, self.dtype))
-        return self._tables[key]

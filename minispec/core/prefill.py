@@ -17,11 +17,7 @@ Prompts = Sequence[Sequence[int]]
 
 
 def prefill(model: LanguageModel, prompts: Prompts) -> KVCache:
-    """Reads all prompts but their last tokens.
-
-    Args:
-        model: any language model.
-        prompts: token ids, one sequence per row; rows may differ in length.
+    """Reads prompts, one list of token ids per row; rows may differ in length.
 
     Returns:
         A cache that holds len(prompt) − 1 tokens in each row.
@@ -36,11 +32,6 @@ def prefill(model: LanguageModel, prompts: Prompts) -> KVCache:
 
 def check_prompts(prompts: Prompts, vocab_size: int, max_length: int) -> None:
     """Refuses prompts that cannot be decoded.
-
-    Args:
-        prompts: token ids, one sequence per row.
-        vocab_size: V.
-        max_length: the context, in tokens.
 
     Raises:
         ValueError: if there is no prompt, one is empty, too long, or has an id outside 0 … V−1.

@@ -3,11 +3,10 @@
 Nothing else draws random numbers while decoding. So a test can hand in a different `Rng` that tries every
 outcome, or give two runs the same noise.
 
-All of them keep two promises. What is masked, or certain, draws nothing. What has probability 0 never happens.
+All keep two promises. What is masked, or certain, draws nothing. What has probability 0 never happens.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Protocol, TypedDict, Unpack
 
 import torch
@@ -42,9 +41,8 @@ class Rng(Protocol):
 class BlockRng:
     """An `Rng` as one round may use it: each row up to its remaining budget, at its position in the text.
 
-    Drafters and verifiers count positions from the round's first new token. This one adds where that is, and
-    decides nothing for rows whose budget ends before. So what a row decides depends on its own text alone, not
-    on how far its neighbours have come.
+    It adds where the round begins to the positions that drafters and verifiers name, and decides nothing for
+    rows whose budget ends before. So what a row decides depends on its own text alone, not on its neighbours.
 
     Attributes:
         rng: draws.
@@ -64,15 +62,6 @@ class BlockRng:
         """Narrows `rng` to a round; positions are wanted on `device`."""
         self.rng, self.starts, self.budgets, self.names = rng, starts, budgets, names
         self._device = device
-        self._least = min(budgets)
-
-    @cached_property
-    def _start(self) -> Tensor:  # [B]; made when it is asked for, which with one row it hardly ever is
-        return torch.tensor(self.starts, device=self._device)
-
-    @cached_property
-    def _budget(self) -> Tensor:  # [B]
-        return torch.tensor(self.budgets, device=self._device)
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides for rows that have budget left: probs [B] -> [B] bool (see `Rng`)."""
@@ -84,18 +73,18 @@ class BlockRng:
 
     def _place(self, which: Which) -> Which:
         """Returns the prompts' names, positions in the text, and which rows have budget left there."""
-        rows, positions, live = which.get("rows"), which.get("positions"), which.get("live")
+        rows, offsets, live = which.get("rows"), which.get("positions"), which.get("live")
+        chosen = slice(None) if rows is None else rows
         start, budget = (
-            (self._start, self._budget) if rows is None else (self._start[rows], self._budget[rows])
+            torch.tensor(own, device=self._device)[chosen] for own in (self.starts, self.budgets)
         )
-        places = None if positions is None else start + positions
         if self.names is not None:
-            names = torch.tensor(self.names, device=self._device)
-            rows = names if rows is None else names[rows]
-        if isinstance(positions, int) and positions < self._least:  # known without asking a GPU
-            return Which(rows=rows, positions=places, live=live)
-        inside = (0 if positions is None else positions) < budget
-        return Which(rows=rows, positions=places, live=inside if live is None else live & inside)
+            rows = torch.tensor(self.names, device=self._device)[chosen]
+        positions = None if offsets is None else start + offsets
+        if not isinstance(offsets, int) or offsets >= min(self.budgets):  # else all have, and no GPU is asked
+            inside = (0 if offsets is None else offsets) < budget
+            live = inside if live is None else live & inside
+        return Which(rows=rows, positions=positions, live=live)
 
 
 class SeededRng:

@@ -11,10 +11,5 @@ from minispec.core.cache import KVCache
 
 
 def rollback(cache: KVCache, committed: Sequence[Sequence[int]]) -> None:
-    """Cuts a cache back to the committed tokens but the pending one, in O(1).
-
-    Args:
-        cache: the target's.
-        committed: per row, prompt and everything emitted so far.
-    """
+    """Cuts a cache back to each row's committed tokens, prompt included, but the pending one, in O(1)."""
     cache.truncate([len(row) - 1 for row in committed])

@@ -29,7 +29,7 @@ class Step:
         text: what was committed before, prompt included.
         drafted: the tokens proposed.
         accepted: how many of them were kept.
-        tested: how many were looked at, as the round reports it; None for a rule that looks beyond a rejection.
+        tested: how many were looked at, as the round reports it.
         emitted: what was committed.
         finish: why the row ended, or None.
         p: the target's laws, as the round reports them, one more than drafted.

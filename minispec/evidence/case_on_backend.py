@@ -15,7 +15,7 @@ from minispec.native.backend import TORCH, Backend
 
 
 def case_on(case: Case, backend: Backend) -> Case:
-    """Returns a case whose GPTs, warps, rules and drafter are a backend's; table models stay what they are."""
+    """Returns a case whose GPTs, warps, rules and drafter are a backend's; table models stay as they are."""
     if backend is TORCH:
         return case
     rules = {verify_greedy: backend.rules["greedy"], verify_rejection: backend.rules["rejection"]}

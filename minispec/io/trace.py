@@ -1,6 +1,6 @@
 """Traces: a whole run, with what an observer saw of it: cache lengths at three moments, seconds by phase.
 
-The loop knows nothing of this. `observe` stands around the target, the drafter and the verifier that it hands to
+The loop knows nothing of this. `observe` wraps the target, the drafter and the verifier that it hands to
 `speculate`, and looks at caches and the clock when they are called. Statistics, figures, files and the command
 line read a `Trace`, never a model.
 """
@@ -122,8 +122,8 @@ class Statistics:
         target_calls: forwards of the target, prefill left out.
         row_rounds: the same counted per live row.
         accepted: drafted tokens that were kept.
-        tested: drafted tokens that were looked at; those after a rejection were not. None for a rule that looks
-            beyond a rejection.
+        tested: drafted tokens that were looked at; those after a rejection were not. None for a rule that
+            looks beyond a rejection.
         drafted: drafted tokens.
         seconds: by phase.
     """

@@ -1,9 +1,9 @@
 """Native versions of the warp and the rules: the same decisions, each of them one call into the library.
 
-After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py` and
-`core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does not
-fit, because numbers are on a GPU or the random number generator does not lend its numbers, the core's rules
-decide. Tests hold the two to each other, draw by draw.
+After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`
+and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does
+not fit, because numbers are on a GPU or the random number generator does not lend its numbers, the core's
+rules decide. Tests hold the two to each other, draw by draw.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from minispec.native.rng import lender
 class NativeDrafter(ModelDrafter):
     """A `ModelDrafter` that lets a `NativeGPT` draw where it can.
 
-    It can for a warp that is a temperature only, with a `NativeRng`. Otherwise it drafts as its parent does. It
-    is lossless for the same reason: the distribution that it reports is the one that the model drew from.
+    It can for a warp that is a temperature only, with a `NativeRng`. Otherwise it drafts as its parent does.
+    It is lossless for the same reason: the distribution that it reports is the one that was drawn from.
     """
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:

@@ -107,7 +107,7 @@ def find_compiler() -> tuple[str, ...]:
     if find_spec("ziglang") is not None:
         return (sys.executable, "-m", "ziglang", "c++")
     raise ValueError(
-        "the native backend needs a C++ compiler and found none; install g++ or clang, or the package ziglang, "
+        "the native backend needs a C++ compiler and found none; install g++, clang or the package ziglang, "
         "or use --backend torch"
     )
 

@@ -153,8 +153,8 @@ class NativeGPT:
             used.
 
         Raises:
-            ValueError: if the context has no space for K more tokens, there are too few numbers, a token is out
-                of range, or a logit is not finite.
+            ValueError: if the context has no space for K more tokens, there are too few numbers, a token is
+                out of range, or a logit is not finite.
         """
         rows, pending = len(tokens), tokens.tolist()
         cache = self._usable(cache, rows)

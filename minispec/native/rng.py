@@ -1,7 +1,7 @@
 """Random numbers for the native backend: those of `SeededRng` with the same seed, in the same order.
 
-The library makes many decisions in one call. It gets the numbers that they may need beforehand, uses them in the
-core's order, and the rest is given back.
+The library makes many decisions in one call. It gets the numbers that they may need beforehand, uses them in
+the core's order, and the rest is given back.
 """
 
 from __future__ import annotations

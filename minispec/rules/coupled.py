@@ -17,10 +17,10 @@ from minispec.core.rng import Rng, Which
 def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     """Draws the target's own token at every position, and accepts while the draft has said the same.
 
-    What comes out is always the target's own draw, so it is lossless with any random number generator. With a
-    `KeyedRng` draft and target draw by the same noise: then the output is target-only's token for token,
-    whatever the draft, and they agree with probability at least (1 − TV)/(1 + TV) (Daliri, Musco, Suresh 2024).
-    With independent draws they agree less often, with probability Σ p·q.
+    What comes out is always the target's own draw, so it is lossless with any random number generator. With
+    a `KeyedRng` draft and target draw by the same noise: then the output is target-only's token for token,
+    whatever the draft, and they agree with probability at least (1 − TV)/(1 + TV) (Daliri, Musco, Suresh
+    2024). With independent draws they agree less often, with probability Σ p·q.
 
     Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
     """
@@ -44,9 +44,9 @@ def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 class KeyedRng:
     """Noise that is a pure function of seed, row, position and id: the same for whoever asks.
 
-    `categorical` takes the largest log-probability plus Gumbel noise, which has exactly the distribution that
-    was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly draw the
-    same token (Daliri, Musco, Suresh 2024), and a target finds the same token with or without a draft.
+    `categorical` takes the largest log-probability plus Gumbel noise, which has exactly the distribution
+    that was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly
+    draw the same token (Daliri, Musco, Suresh 2024), and a target finds the same token with or without a draft.
 
     It decides no yes or no. A verifier that rejects by chance and draws again at the same position would meet
     the noise that its draft was drawn with; that is why `bernoulli` refuses.

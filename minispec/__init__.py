@@ -1,7 +1,7 @@
 """minispec: speculative decoding, complete and readable.
 
 A draft model guesses K tokens, the target checks them in one parallel pass, a verifier keeps a prefix, both
-caches roll back. The output has exactly the target's distribution. Start with `minispec.core.basic`, then read
+caches roll back. The output has exactly the target's distribution. Read `minispec.core.basic` first, then
 `minispec.core.loop`.
 """
 

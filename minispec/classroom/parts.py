@@ -14,7 +14,7 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of, prefill
+from minispec.core.prefill import prefill
 from minispec.core.records import Draft
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy

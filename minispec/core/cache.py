@@ -40,7 +40,7 @@ class KVCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._numbers = 2 * self._keys.numel()
-        # Plain integers: asking a GPU would make the loop wait. A list a layer: an early exit reads ahead in some.
+        # Plain integers: asking a GPU would make the loop wait. One list a layer: an early exit reads ahead.
         self._lengths = [[0] * rows] * layers
         self._layers = range(layers)  # within a forward: the layers that take part
         self._new = 0

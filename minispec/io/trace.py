@@ -1,8 +1,8 @@
 """Traces: a whole run, with what an observer saw of it: cache lengths at three moments, seconds by phase.
 
 The loop knows nothing of this. `observe` wraps the target, the drafter and the verifier that it hands to
-`speculate`, and looks at caches and the clock when they are called. Statistics, figures, files and the command
-line read a `Trace`, never a model.
+`speculate`, and looks at caches and the clock when they are called. Statistics, figures, files and the
+command line read a `Trace`, never a model.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class KeyedRng:
 
     `categorical` takes the largest log-probability plus Gumbel noise, which has exactly the distribution
     that was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly
-    draw the same token (Daliri, Musco, Suresh 2024), and a target finds the same token with or without a draft.
+    draw the same token, and a target finds the same token with or without a draft.
 
     It decides no yes or no. A verifier that rejects by chance and draws again at the same position would meet
     the noise that its draft was drawn with; that is why `bernoulli` refuses.

@@ -16,7 +16,7 @@ from minispec.evidence.measure_costs import call, draft_steps, in_turns, laps
 from minispec.evidence.sections.section import Bench, Found
 from minispec.evidence.sections.widths import LAWS
 from minispec.evidence.turns import quartiles
-from minispec.native.backend import BACKENDS, Models
+from minispec.native.backend import Models
 
 CACHED = 112  # the middle of a text of 32 + 160 tokens
 

@@ -16,7 +16,7 @@ from minispec.io.files import write_whole
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
 README = ROOT / "README.md"
-# The block behind this heading; … stands for the training, and what comes after it.
+# The block under this heading; … stands for the training, and what comes after it.
 BLOCK = re.compile(r"(## What `make demo` prints\n.*?```text\n)(.*?)(…\n```\n)", re.DOTALL)
 
 
@@ -53,8 +53,8 @@ def replaced(readme: str, printed: str) -> str:
 
 
 def same_but_for_times(text: str) -> str:
-    """Returns the words of an output, with a # for every number of seconds and every speed-up."""
-    return " ".join(re.sub(r"\b\d+\.\d\d(\dx?|x)(?!\w)", "#", text).split())
+    """Returns the words of an output, with a # for each number of tokens a second and each speed-up."""
+    return " ".join(re.sub(r"\b[\d,]+\s+\d+\.\d\dx(?!\w)", "# #", text).split())
 
 
 if __name__ == "__main__":

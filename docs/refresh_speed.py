@@ -11,12 +11,11 @@ from typing import Any
 
 from minispec.io.files import write_whole
 from minispec.show.results import fill, recorded_reports
-from minispec.show.results_tables import law, span, table
+from minispec.show.results_tables import decoding, span, table
 
 Report = Mapping[str, Any]
 README = Path(__file__).resolve().parents[1] / "README.md"
-HOW = """What gains most from a draft is the path whose forward over several tokens costs least beside one
-over a single token. A speed-up is quoted over the fastest target-only that we have, the {path} one: 32-token
+HOW = """A speed-up is quoted over the fastest target-only that we have, on the {backend} backend: 32-token
 prompts, 160 new tokens, end-of-sequence off, prefill on both sides, medians of interleaved turns. K is chosen
 on other prompts than it is reported on."""
 BEGIN, END = "<!-- python docs/refresh_speed.py writes this -->\n", "<!-- up to here -->\n"
@@ -34,30 +33,30 @@ def block(reports: Sequence[Report]) -> str:
         [
             f"Tokens a second of the shipped pair, {machine['cores']} cores ({machine['processor']}, "
             f"{first['conditions']['dtype']}), K = {k}:",
-            paths(first),
-            fill(HOW.format(path=first["sections"]["target-only"]["baseline"]["path"])),
+            backends(first),
+            fill(HOW.format(backend=first["sections"]["target-only"]["baseline"]["path"])),
             speed_ups(reports),
-            beside_transformers(first),
+            over_transformers(first),
         ]
     )
 
 
-def paths(report: Report) -> str:
-    """Returns tokens per second on every path, each side with the threads that suit it."""
+def backends(report: Report) -> str:
+    """Returns tokens per second on each backend, each side with the number of threads that is fastest."""
     rows = report["sections"]["target-only"]["rows"]
 
-    def best(path: str, verifier: str, side: str) -> float:
-        return max(row[side] for row in rows if row["path"] == path and row["verifier"] == verifier)
+    def best(backend: str, verifier: str, side: str) -> float:
+        return max(row[side] for row in rows if row["path"] == backend and row["verifier"] == verifier)
 
     cells = []
-    for path in dict.fromkeys(row["path"] for row in rows):
-        line = [path]
+    for backend in dict.fromkeys(row["path"] for row in rows):
+        line = [backend]
         for verifier in ("greedy", "rejection"):
-            alone, drafted = (best(path, verifier, side) for side in ("target_only", "speculative"))
+            alone, drafted = (best(backend, verifier, side) for side in ("target_only", "speculative"))
             line += [f"{alone:,.0f}", f"{drafted:,.0f}", f"{drafted / alone:.2f}x"]
         cells.append(line)
     columns = (
-        "path",
+        "backend",
         "greedy, target-only",
         "with the draft",
         "",
@@ -73,7 +72,7 @@ def speed_ups(reports: Sequence[Report]) -> str:
     cells = [
         (
             report["pair"],
-            law(s),
+            decoding(s),
             str(s["k"]),
             f"{s['speedup']:.2f}x",
             span(*s["speedup_quartiles"]),
@@ -99,7 +98,7 @@ def speed_ups(reports: Sequence[Report]) -> str:
     return table(columns, cells, 2)
 
 
-def beside_transformers(report: Report) -> str:
+def over_transformers(report: Report) -> str:
     """Returns a sentence on the same weights in transformers; "" where that was not measured."""
     found = report["sections"].get("transformers")
     if not found:

@@ -54,7 +54,10 @@ CLAIMS = (
     Row("claim-A4", "Guesses are kept from left to right, up to the first one that differs."),
     Row("claim-A5", "The next round starts from what was kept; nothing is computed again."),
     Row("claim-A6", "A target call gains several tokens."),
-    Row("claim-A7", "The text is the target's: greedy token for token, sampled in law."),
+    Row(
+        "claim-A7",
+        "The text is the target's: greedy token for token, sampled from the same distribution.",
+    ),
     Row("claim-B1", "Many tokens are easy, and a small model gets them right."),
     Row("claim-B2", "One new token is bound by memory, not by arithmetic; more are nearly free."),
     Row("claim-B3", "After the kept guesses comes the target's token: a correction or a bonus."),
@@ -72,7 +75,7 @@ CLAIMS = (
         not_yet="CUDA graphs, and handing a pair to vLLM",
     ),
     Row("claim-C9", "A draft that was trained to be like the target is accepted more often."),
-    Row("claim-D1", "Rejection sampling has exactly the target's law."),
+    Row("claim-D1", "Rejection sampling has exactly the target's distribution."),
     Row(
         "claim-D2",
         "A draft may come from another model, or from none.",
@@ -89,7 +92,7 @@ CLAIMS = (
     Row("claim-E4", "Draft and target must share a vocabulary; else there is a clear error."),
     Row(
         "claim-E5",
-        "Other levers stand beside it: kernels, batching, quantization.",
+        "Other methods make decoding faster too: kernels, batching, quantization.",
     ),
 )
 
@@ -126,7 +129,7 @@ MISCONCEPTIONS = (
         ("same-seed",),
     ),
     Row(
-        "misconception-keep-later", "Nothing behind a rejection is kept.", ("keep-after-rejection",)
+        "misconception-keep-later", "Nothing after a rejection is kept.", ("keep-after-rejection",)
     ),
     Row(
         "misconception-correction-again",
@@ -162,20 +165,20 @@ THEORY = "minispec.evidence.theory"
 BUGS = (
     Mutant(
         "draft-in-one-shot",
-        "all guesses are drawn from the first law",
+        "all guesses are drawn from the first distribution",
         PROPOSE,
         "logits = self.model(token[:, None], self.cache)[:, -1]",
-        "logits = logits if place else self.model(token[:, None], self.cache)[:, -1]",
+        "logits = logits if position else self.model(token[:, None], self.cache)[:, -1]",
         "a slip that a document suggests",
     ),
     Mutant(
         "whole-text-read-again",
-        "to verify, the target forgets its cache and reads the whole text, to the same effect",
+        "to verify, the target reads the whole text without its cache, to the same effect",
         "minispec.core.loop:speculate",
-        "logits = target(block, cache)  # [B, K+1, V]",
-        "cache.truncate([0] * len(live))\n"
+        "logits = target(torch.cat([pending[:, None], draft.tokens], dim=1), cache)  # [B, K+1, V]",
         "whole = torch.cat([torch.tensor(rows.committed, device=device), draft.tokens], dim=1)\n"
-        "logits = target(whole, cache)[:, -block.shape[1] :]",
+        "logits = target(whole)[:, -draft.k - 1 :]\n"
+        "target.hidden(whole[:, -draft.k - 1 :], cache)  # what rollback is about to cut",
         "a slip that a document suggests",
     ),
     Mutant(
@@ -196,7 +199,7 @@ BUGS = (
     ),
     Mutant(
         "correction-from-the-next-row",
-        "the greedy rule takes the token behind the accepted ones from the row behind theirs",
+        "the greedy rule takes the token after the accepted ones from the row after theirs",
         "minispec.core.verify:verify_greedy",
         "best.gather(1, accepted[:, None])",
         "best.gather(1, (accepted[:, None] + 1).clamp(max=draft.k))",
@@ -205,8 +208,8 @@ BUGS = (
     Mutant(
         "vocabulary-unchecked",
         "any draft is taken",
-        "minispec.core.loop:_check_pairing",
-        "if vocab_size != target.vocab_size:",
+        "minispec.core.loop:check_settings",
+        "if k > 0 and vocab_size != target.vocab_size:",
         "if False:",
         "a slip of the pen",
     ),
@@ -253,7 +256,7 @@ BUGS = (
     Mutant(
         "one-token-ahead",
         "each token also sees the next",
-        "minispec.core.model:attention_written_out",
+        "minispec.train.attention:attention_written_out",
         ".triu(1)",
         ".triu(2)",
         "a slip of the pen",

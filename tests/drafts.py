@@ -1,20 +1,20 @@
-"""Random drafts for tests of rules: laws of several shapes, some drafts shorter than K."""
+"""Random drafts for tests of rules: distributions of several shapes, some drafts shorter than K."""
 
 import torch
 
 from minispec.core.records import Draft
 
 
-def random_laws(shape, seed=0, dtype=torch.float32):
-    """Returns laws from normal logits."""
+def random_dists(shape, seed=0, dtype=torch.float32):
+    """Returns distributions from normal logits."""
     logits = 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
     return torch.softmax(logits, -1)
 
 
 def random_draft(rows, k, vocab, seed, short=False, dtype=torch.float32):
-    """Returns a draft of K tokens a row, and the target's laws; every second row accepts everything."""
-    p = random_laws((rows, k + 1, vocab), seed, dtype)
-    q = random_laws((rows, k, vocab), seed + 1, dtype)
+    """Returns a draft of K tokens a row, and the target's distributions; every second row accepts everything."""
+    p = random_dists((rows, k + 1, vocab), seed, dtype)
+    q = random_dists((rows, k, vocab), seed + 1, dtype)
     q[1::2] = p[1::2, :k]  # the first row, often alone, does not
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.zeros(rows, 0).long()

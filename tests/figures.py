@@ -6,8 +6,8 @@ import torch
 from tiny import gpt_pair, table_pair
 
 import minispec
-from minispec.core.records import Draft, Round, Verdict
-from minispec.io.trace import CacheLengths, Trace
+from minispec.core.records import Draft, Verdict
+from minispec.io.trace import CacheLengths, ObservedRound, Trace
 from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from minispec.train.presets import WALKTHROUGHS
 
@@ -17,7 +17,7 @@ WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 def by_hand(prompt, *plays, draft_cache=True):
     """Returns a trace of one row from plays (drafted ids, accepted, next id, and how many are emitted).
 
-    The last may be left out: then all are. Laws are uniform over 11 ids.
+    The last may be left out: then all are. Distributions are uniform over 11 ids.
     """
     rounds, length = [], len(prompt)
     pending = prompt[-1]
@@ -27,20 +27,21 @@ def by_hand(prompt, *plays, draft_cache=True):
         before, after = length - 1, length - 1 + len(emitted)
         lengths = CacheLengths((before,), (before + 1 + k,), (after,))
         drafter = CacheLengths((before,), (before + k,), (after,)) if draft_cache else None
-        laws = torch.full((1, k + 1, 11), 1 / 11)
-        draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), laws[:, :k])
+        dists = torch.full((1, k + 1, 11), 1 / 11)
+        draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), dists[:, :k])
         verdict = Verdict(torch.tensor([accepted]), torch.tensor([token]))
         rounds.append(
-            Round(
+            ObservedRound(
                 index=index,
                 pending=torch.tensor([pending]),
                 draft=draft,
-                target_probs=laws,
-                target_logits=laws.log(),
+                target_probs=dists,
+                target_logits=dists.log(),
                 verdict=verdict,
                 emitted=(tuple(emitted),),
                 live=(True,),
                 finish=(None,),
+                lengths=(after,),
                 target_cache=lengths,
                 draft_cache=drafter,
                 seconds={"draft": 0.001 * k, "verify": 0.004},

@@ -6,7 +6,23 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import pytest
+import tiny
+import torch
+
+from minispec.native.library import find_compiler
 from minispec.native.model import NativeGPT
+
+
+def has_compiler():
+    """Whether the library can be built here."""
+    try:
+        return bool(find_compiler())
+    except ValueError:
+        return False
+
+
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler here")
 
 
 @cache
@@ -18,5 +34,17 @@ def folder():
 
 
 def native(model):
-    """Returns a model on the native path."""
+    """Returns a model on the native backend."""
     return NativeGPT(model, folder())
+
+
+def small_pair(dtype=torch.float32):
+    """Returns a target and a smaller draft with a vocabulary of three tokens."""
+    sizes = {"vocab_size": 3, "max_length": 24}
+    less = {"layers": 1, "width": 8, "heads": 2, "kv_heads": 1, "ffn": 8}
+    return tiny.gpt(tiny.config(**sizes), 0, dtype), tiny.gpt(tiny.config(**sizes, **less), 1, dtype)
+
+
+def block(model, rows, length, seed=0):
+    """Returns tokens [rows, length]."""
+    return torch.randint(model.vocab_size, (rows, length), generator=torch.Generator().manual_seed(seed))

@@ -14,10 +14,10 @@ from minispec.cli.main import run
 from minispec.core.model import GPT, GPTConfig
 from minispec.io.checkpoint import save_model, write_json
 from minispec.io.tokenizer import Tokenizer, train_tokenizer
-from minispec.train.recipes import Lesson, Recipe
+from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.stories import draw_stories
 
-STAGES = ("target", "draft-plain", "draft")
+MODELS = ("target", "draft-plain", "draft")
 
 
 @cache
@@ -52,9 +52,9 @@ def build_pair(
     tokenizer = tiny_tokenizer()
     big, small = random_models(max_length, tokenizer.vocab_size)
     models = {"target": target or big, "draft-plain": draft or small, "draft": draft or small}
-    for stage, model in models.items():
-        (folder / stage).mkdir(parents=True)
-        save_model(model, folder / stage)
+    for name, model in models.items():
+        (folder / name).mkdir(parents=True)
+        save_model(model, folder / name)
     tokenizer.save(folder / "tokenizer.json")
     write_json(folder / "pair.json", {"name": "tiny", "prompts": tiny_prompts(), "walkthrough": None} | info)
     return folder
@@ -67,8 +67,8 @@ def tiny_prompts(count: int = 8) -> list[list[int]]:
 
 
 def tiny_recipe(**changes: Any) -> Recipe:
-    """Returns a recipe of a few steps a stage."""
-    lesson = (Lesson(steps=7, rows=2, window=48),)
+    """Returns a recipe of a few steps a model."""
+    stages = (CurriculumStage(steps=7, rows=2, window=48),)
     recipe = Recipe(
         name="tiny",
         corpus="stories",
@@ -76,9 +76,9 @@ def tiny_recipe(**changes: Any) -> Recipe:
         tokenizer="bpe",
         target=tiny_config(2, 256, tied=True),
         draft=tiny_config(1, 256),
-        target_lessons=lesson,
-        draft_lessons=lesson,
-        distill_lessons=lesson,
+        target_stages=stages,
+        draft_stages=stages,
+        distill_stages=stages,
         stories=40,
     )
     return replace(recipe, **changes)

@@ -203,6 +203,8 @@ def test_the_files_have_no_fault(check, files):
         (pin_faults, "pyproject.toml", "mypy>=", "mypy>=99"),
         (pin_faults, "constraints.txt", "jupyterlab==", "jupyterlab-not=="),
         (pin_faults, "pyproject.toml", "playwright>=", "playwright>=99"),
+        (pin_faults, "constraints.txt", "ziglang==", "ziglang-not=="),
+        (reason_faults, "CONTRIBUTING.md", "| ziglang |", "| zig |"),
         (address_faults, "constraints.txt", "torch==", "--extra-index-url https://example.org\ntorch=="),
     ],
 )

@@ -16,11 +16,12 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
+import refresh_core  # noqa: E402
 import refresh_demo  # noqa: E402
 import refresh_speed  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ROOMS = ("lm", "decoding", "evidence", "show")
+CORE = ROOT / "minispec" / "core"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,8 @@ def test_the_demo_prints_what_the_readme_says(demo):
     """The README's output is the demo's, but for seconds and speed-ups; `docs/refresh_demo.py` renews it."""
     said, printed = (refresh_demo.same_but_for_times(text) for text in (refresh_demo.shown(README), demo[0]))
     assert said == printed
-    assert said.count("#") == 8  # four rows, each with seconds and a speed-up: nothing else is left open
+    rows = 8  # two rules, target-only and speculative, on two backends
+    assert said.count("#") == 2 * rows  # tokens a second and a speed-up: nothing else is left open
 
 
 def test_the_speed_is_that_of_the_recorded_reports():
@@ -89,35 +91,66 @@ def test_the_picture_can_be_read():
 
 
 def test_an_output_that_differs_is_found():
-    """Numbers of tokens and words count; only seconds and speed-ups may differ."""
-    line = "greedy  66  18  3.67  82%  0.099  1.57x  yes"
+    """Numbers of tokens and words count; only tokens a second and speed-ups may differ."""
+    line = "greedy  native  18  3.67  82%  9,412  1.57x  yes"
     same = refresh_demo.same_but_for_times
-    assert same(line) == same(line.replace("0.099", "12.345").replace("1.57x", "0.98x"))
-    for old, new in (("66", "67"), ("3.67", "3.68"), ("82%", "83%"), ("yes", "no")):
+    assert same(line) == same(line.replace("9,412", "845").replace("1.57x", "10.98x"))
+    for old, new in (("18", "19"), ("3.67", "3.68"), ("82%", "83%"), ("yes", "no"), ("native", "torch")):
         assert same(line) != same(line.replace(old, new))
 
 
-def listed(room):
-    """Returns the files that the annotated tree names in a room."""
-    tree = README.split(f"\n  {room}/", 1)[1]
-    names = re.match(r".*\n((?:    .*\n)*)", tree)[1]
-    return set(re.findall(r"^    (\w+(?:\.py|/)) ", names, re.MULTILINE))
+def test_the_readme_shows_the_method_on_one_screen():
+    """The first block of Python is `core/basic.py`, to the letter; the walk-through begins with it."""
+    source = (CORE / "basic.py").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert blocks[0] == source
+    assert (
+        README.index("## What `make demo` prints") < README.index(source) < README.index("## The first hour")
+    )
+    first = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
+    assert "```{full-source} minispec.core.basic\n```" in first
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_tree_names_real_files(room):
-    """Every file of the annotated tree is where it says; all of the model and the method stand in it."""
-    folder = ROOT / "minispec" / room
-    there = {path.name for path in folder.glob("*.py")} | {f"{path.name}/" for path in folder.iterdir()}
-    assert listed(room) and listed(room) <= there
-    if room in ("lm", "decoding"):
-        assert {path.name for path in folder.glob("*.py")} - {"__init__.py"} <= listed(room)
+def test_the_table_of_the_core_is_the_core():
+    """`docs/refresh_core.py` would write what is there: each file once, with its lines of code."""
+    assert refresh_core.replaced(README, refresh_core.block()) == README
+    assert sorted(refresh_core.FILES) == sorted(
+        path.stem for path in CORE.glob("*.py") if path.stem[0] != "_"
+    )
+    rows = dict(re.findall(r"^\| \[`(\w+)\.py`\].* \| (\d+) \|$", README, re.MULTILINE))
+    assert list(rows) == list(refresh_core.FILES)
+    assert f"| all | | {sum(map(int, rows.values()))} |" in README
+    with pytest.raises(ValueError, match="no block"):
+        refresh_core.replaced("# A README", "lines")
 
 
-def test_tree_names_every_room_and_command():
-    """The rooms of the package are those of the tree, and so are the commands."""
-    rooms = {path.name for path in (ROOT / "minispec").iterdir() if (path / "__init__.py").is_file()}
-    assert rooms == set(re.findall(r"^  (\w+)/ ", README, re.MULTILINE))
+def test_files_of_the_core_stand_after_those_that_they_import():
+    """But for the cache: the GPT comes first, and the next file shows what it writes into."""
+    seen = {"cache"}
+    for name in refresh_core.FILES:
+        source = (CORE / f"{name}.py").read_text(encoding="utf-8")
+        assert set(re.findall(r"^from minispec\.core\.(\w+) import", source, re.MULTILINE)) <= seen
+        seen.add(name)
+
+
+def test_lines_of_code_are_counted():
+    """By hand: no blank line, no comment, no docstring; a string that is a value counts."""
+    source = '"""A module.\n\nMore.\n"""\n\nimport os  # why\n\n\n'
+    source += 'def f(\n    x,\n):\n    """Does it."""\n    # so\n'
+    source += '    text = """one\n    two"""\n    return text\n'
+    assert refresh_core.lines_of_code(source) == 1 + 3 + 2 + 1
+
+
+def test_tree_names_every_package_and_command():
+    """The packages are those of the tree, in the order of their imports, and so are the commands."""
+    packages = [path.name for path in (ROOT / "minispec").iterdir() if (path / "__init__.py").is_file()]
+    tree = README[README.index("\nminispec/\n") :].split("```")[0]
+    order = re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)
+    assert sorted(order) == sorted(packages)
+    for one in order:
+        source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "minispec" / one).rglob("*.py"))
+        imported = set(re.findall(r"^ *from minispec\.(\w+)", source, re.MULTILINE)) & set(order)
+        assert imported <= set(order[: order.index(one) + 1]), one
     line = re.search(r"^  cli/ +(.*)$", README, re.MULTILINE)[1]
     assert set(line.split(", ")) == commands()
 

@@ -16,7 +16,7 @@ from minispec import (
     ModelDrafter,
     SeededRng,
     Warp,
-    speculate,
+    observe,
     verify_rejection,
 )
 from minispec.evidence.models import TableModel
@@ -330,7 +330,7 @@ class Witness:
     def check_caches(self, r):
         """The invariant: each cache holds exactly all committed tokens but the pending one, row by row."""
         lengths = tuple(len(text) - 1 for text in self.committed)
-        assert r.target_cache.after == lengths
+        assert r.lengths == r.target_cache.after == lengths
         (cache,) = self.target.caches
         holds_all_but_the_pending_token(self.target.model, cache, self.committed)
         if self.drafter:
@@ -339,10 +339,10 @@ class Witness:
 
 
 def watched(target, drafter, prompts, k=3, max_new_tokens=24, warp=None, eos=(), rng=None, verifier=None):
-    """Yields the rounds of `speculate`, each checked by a `Witness`; the defaults sample with seed 0."""
+    """Yields the rounds of `observe`, each checked by a `Witness`; the defaults sample with seed 0."""
     warp = warp or Warp()
     witness = Witness(target, drafter, prompts, k, max_new_tokens, warp, eos)
-    rounds = speculate(
+    rounds = observe(
         witness.target,
         drafter,
         prompts,

@@ -17,14 +17,14 @@ class Module:
 
     Attributes:
         name: full name, such as `minispec.core.loop`.
-        room: the folder it stands in; an empty text for the files at the front.
+        package: the folder it stands in, such as `core`; an empty text for the files outside of all.
         says: the first paragraph of its docstring.
-        imports: full names of the package's modules that it imports, in any place of the file.
+        imports: full names of the package's modules that it imports, anywhere in the file.
         lines: how many it has.
     """
 
     name: str
-    room: str
+    package: str
     says: str
     imports: frozenset[str]
     lines: int
@@ -70,27 +70,31 @@ def imported(tree: ast.Module, known: Iterable[str]) -> set[str]:
     return names & set(known)
 
 
-def rooms(found: Mapping[str, Module]) -> list[str]:
-    """Returns the rooms from the door inwards: who imports more of the others stands further left."""
-    names = {module.room for module in found.values()} - {""}
-    arrows = room_arrows(found)
-    return sorted(names, key=lambda room: (-sum(one == room for one, _ in arrows), room))
+def packages(found: Mapping[str, Module]) -> list[str]:
+    """Returns the packages, each before those that it imports; of equals, by name.
+
+    Raises:
+        ValueError: if packages import each other in a ring.
+    """
+    names = {module.package for module in found.values()} - {""}
+    depth = levels({name: {other for one, other in package_imports(found) if one == name} for name in names})
+    return sorted(names, key=lambda name: (-depth[name], name))
 
 
-def room_arrows(found: Mapping[str, Module]) -> dict[tuple[str, str], int]:
-    """Returns how many imports lead from a room to another."""
-    arrows: dict[tuple[str, str], int] = {}
+def package_imports(found: Mapping[str, Module]) -> dict[tuple[str, str], int]:
+    """Returns how many imports lead from a package to another."""
+    counts: dict[tuple[str, str], int] = {}
     for module in found.values():
         for other in module.imports:
-            pair = (module.room, found[other].room)
-            # The name of the package's version is all that the front gives.
+            pair = (module.package, found[other].package)
+            # The version is all that `minispec` itself is imported for.
             if "" not in pair and pair[0] != pair[1]:
-                arrows[pair] = arrows.get(pair, 0) + 1
-    return arrows
+                counts[pair] = counts.get(pair, 0) + 1
+    return counts
 
 
 def levels(edges: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Returns the length of the longest way from each module down to one that imports nothing.
+    """Returns the length of the longest chain of imports from each module to one that imports nothing.
 
     Raises:
         ValueError: if modules import each other in a ring.
@@ -110,7 +114,7 @@ def levels(edges: Mapping[str, Iterable[str]]) -> dict[str, int]:
 
 
 def needed(edges: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """Returns the arrows that do not follow from others: a → c goes where a → b → c is there."""
+    """Returns the imports that do not follow from others: a → c goes where a → b → c is there."""
 
     def reach(name: str) -> set[str]:
         return {below for other in edges[name] for below in {other, *reach(other)}}
@@ -121,9 +125,9 @@ def needed(edges: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
     }
 
 
-def within(found: Mapping[str, Module], room: str) -> dict[str, set[str]]:
-    """Returns who imports whom inside a room, by short names; the folder's own file is left out."""
-    inside = {name: found[name] for name in found if name.startswith(f"minispec.{room}.")}
+def within(found: Mapping[str, Module], package: str) -> dict[str, set[str]]:
+    """Returns who imports whom inside a package, by short names; its `__init__` is left out."""
+    inside = {name: found[name] for name in found if name.startswith(f"minispec.{package}.")}
     return {
         short(name): {short(other) for other in module.imports if other in inside}
         for name, module in inside.items()

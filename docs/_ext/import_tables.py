@@ -1,52 +1,54 @@
 """The import diagram in words: tables for the architecture page, made from the code at every build.
 
-`import-counts`: how many imports lead from room to room. `files-of ROOM`: what each file of a room is for,
-and what it imports.
+`import-counts`: how many imports lead from package to package. `files-of PACKAGE`: what each file of a
+package is for, and what it imports.
 """
 
 from docutils import nodes
-from import_map import modules, room_arrows, rooms, short
+from import_map import modules, package_imports, packages, short
 from sphinx.util.docutils import SphinxDirective
 from walk_nodes import fold, scrolling, table
 
 
 class ImportCounts(SphinxDirective):
-    """A row for each room, a column for each room that it may import."""
+    """A row for each package, a column for each package that it may import."""
 
     def run(self) -> list[nodes.Node]:
         """Returns the table."""
         found = modules()
-        order, arrows = rooms(found), room_arrows(found)
-        rows = [["room", "files", "lines", *(f"imports {other}" for other in order[1:])]]
-        for room in order:
-            mine = [m for m in found.values() if m.name.startswith(f"minispec.{room}.")]
-            counts = [str(arrows.get((room, other), "–")) for other in order[1:]]
-            rows.append([room, str(len(mine)), f"{sum(m.lines for m in mine):,}", *counts])
-        return [scrolling(table(rows), "Imports from room to room")]
+        order, imports = packages(found), package_imports(found)
+        rows = [["package", "files", "lines", *(f"imports {other}" for other in order[1:])]]
+        for package in order:
+            mine = [m for m in found.values() if m.name.startswith(f"minispec.{package}.")]
+            counts = [str(imports.get((package, other), "–")) for other in order[1:]]
+            rows.append([package, str(len(mine)), f"{sum(m.lines for m in mine):,}", *counts])
+        return [scrolling(table(rows), "Imports from package to package")]
 
 
 class FilesOf(SphinxDirective):
-    """A row for each file of a room."""
+    """A row for each file of a package."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Returns the table, folded."""
-        room, found = self.arguments[0], modules()
-        mine = [m for m in found.values() if m.name.startswith(f"minispec.{room}.")]
+        package, found = self.arguments[0], modules()
+        mine = [m for m in found.values() if m.name.startswith(f"minispec.{package}.")]
         if not mine:
-            raise self.error(f"there is no room called {room!r}")
+            raise self.error(f"there is no package called {package!r}")
         rows: list[list[str | nodes.Node]] = [["file", "what it is for", "imports"]]
         for module in mine:
-            names = sorted(called(other, room) for other in module.imports)
-            rows.append([module.name.removeprefix(f"minispec.{room}."), module.says, ", ".join(names) or "–"])
-        inside = scrolling(table(rows), f"The files of {room}")
-        return [fold("", inside, summary=f"The {len(mine)} files of {room}", opened=False)]
+            names = sorted(called(other, package) for other in module.imports)
+            rows.append(
+                [module.name.removeprefix(f"minispec.{package}."), module.says, ", ".join(names) or "–"]
+            )
+        inside = scrolling(table(rows), f"The files of {package}")
+        return [fold("", inside, summary=f"The {len(mine)} files of {package}", opened=False)]
 
 
-def called(name: str, room: str) -> str:
-    """Returns a module's name as its neighbours say it: without the package, and without their own room."""
-    return name.removeprefix(f"minispec.{room}.").removeprefix("minispec.") or short(name)
+def called(name: str, package: str) -> str:
+    """Returns a module's name without `minispec`, and without the package where that is the reader's own."""
+    return name.removeprefix(f"minispec.{package}.").removeprefix("minispec.") or short(name)
 
 
 def setup(app):

@@ -100,7 +100,7 @@ def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
     block = torch.zeros(len(lengths), 1, max(lengths), 1)
     cache_.begin(max(lengths))  # filled as the loop fills it: all rows at one width, then cut
     cache_.append(0, block, block)
-    cache_.commit()
+    cache_.advance()
     cache_.truncate(lengths)
     positions, mask = cache_.begin(new)
     assert isinstance(positions, torch.Tensor) and mask is not None, "rows of different lengths have both"

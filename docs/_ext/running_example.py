@@ -151,7 +151,7 @@ def facts_of_place(recording: Recording, r: Round, place: str) -> Facts:
         "p": float(p[token]),
         "q": float(q[token]),
         "ratio": float(p[token] / q[token]),
-        "chance": min(1.0, float(p[token] / q[token])),
+        "probability": min(1.0, float(p[token] / q[token])),
         "best": [int(p.argmax())],
         "p-best": float(p.max()),
         "alpha": float(p.minimum(q).sum()),

@@ -10,15 +10,18 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_LINES = 25  # what stands beside a few sentences
+MOST_LINES = 25  # what stands next to a few sentences
+TO = " … "  # in a mark: from a line with this text to the next line with that text
+ALL = "all"  # a mark: the whole piece
 DIRECTIVE = re.compile(
-    r"^(`{3,})\{(side-by-side|whole-file)\}[ ]+(\S+)[ ]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL
+    r"^(`{3,})\{(side-by-side|whole-file|full-source)\}[ ]+(\S+)[ ]*\n(.*?)^\1[ ]*$",
+    re.MULTILINE | re.DOTALL,
 )
 OPTION = re.compile(r"^:([a-z-]+):(?:[ ]+(.*?))?[ ]*$")
 
@@ -32,9 +35,10 @@ class Shown:
     Attributes:
         name: full name of a function, method, class or constant.
         start_at: text in the first line of the piece; None: the object's own first line.
-        end_before: text in the first line behind the piece; None: to the object's end.
+        end_before: text in the first line after the piece; None: to the object's end.
         page: where it is asked for.
         folded: whether it stands under others of its file, without prose, and may be long.
+        marks: texts of lines to be marked; `one … other` marks a stretch, `all` the whole piece.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Shown:
     end_before: str | None = None
     page: str = ""
     folded: bool = False
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,14 @@ class Piece:
         numbers: of the lines, counted from 1, without the object's docstring.
         text: these lines, shifted to the left.
         docstring: the object's, where the piece begins with its first line; else None.
+        marked: which lines of the text are marked, counted from 1.
     """
 
     path: str
     numbers: tuple[int, ...]
     text: str
     docstring: str | None
+    marked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,14 +154,34 @@ def cut(shown: Shown, root: Path = ROOT) -> Piece:
     if shown.end_before is not None:
         later = [n for n in numbers if n > start and shown.end_before in lines[n - 1]]
         if not later:
-            raise ValueError(f"{shown.name}: no line behind the piece's first has {shown.end_before!r}")
+            raise ValueError(f"{shown.name}: no line after the piece's first has {shown.end_before!r}")
         end = later[0]
     kept = [n for n in numbers if start <= n < end]
     while kept and re.match(r"\s*(@.*)?$", lines[kept[-1] - 1]):
         kept.pop()  # an empty line, or a decorator: it belongs to what follows
     text = textwrap.dedent("\n".join(lines[n - 1] for n in kept))
     docstring = found.docstring if start == found.first else None
-    return Piece(found.path.relative_to(root).as_posix(), tuple(kept), text, docstring)
+    marked = marked_lines(shown, text.splitlines())
+    return Piece(found.path.relative_to(root).as_posix(), tuple(kept), text, docstring, marked)
+
+
+def marked_lines(shown: Shown, lines: Sequence[str]) -> tuple[int, ...]:
+    """Returns which lines of a piece are marked, counted from 1.
+
+    Raises:
+        ValueError: if no line has one of the texts.
+    """
+    if shown.marks == (ALL,):
+        return tuple(n for n, line in enumerate(lines, 1) if line)
+    found: set[int] = set()
+    for mark in shown.marks:
+        first, to, last = mark.partition(TO)
+        starts = [n for n, line in enumerate(lines, 1) if first in line]
+        ends = [n for n, line in enumerate(lines, 1) if to and starts and n > starts[0] and last in line]
+        if not starts or (to and not ends):
+            raise ValueError(f"{shown.name}: no line of the piece to mark has {mark!r}")
+        found |= set(range(starts[0], ends[0] + 1)) if to else set(starts)
+    return tuple(sorted(found))
 
 
 def asked_for(page: Path) -> Iterator[Shown]:
@@ -164,7 +191,7 @@ def asked_for(page: Path) -> Iterator[Shown]:
         ValueError: if a text has a sign that the page's own parser would take for a comment.
     """
     for match in DIRECTIVE.finditer(page.read_text(encoding="utf-8")):
-        if match[2] == "whole-file":
+        if match[2] != "side-by-side":
             yield from all_of(match[3], page.name)
             continue
         options = {}
@@ -175,7 +202,18 @@ def asked_for(page: Path) -> Iterator[Shown]:
             if "#" in (option[2] or ""):
                 raise ValueError(f"{page.name}: {line!r}: what follows # would be taken for a comment")
             options[option[1]] = option[2]
-        yield Shown(match[3], options.get("start-at"), options.get("end-before"), page.name)
+        yield Shown(
+            match[3],
+            options.get("start-at"),
+            options.get("end-before"),
+            page.name,
+            marks=texts_of(options.get("mark")),
+        )
+
+
+def texts_of(option: str | None) -> tuple[str, ...]:
+    """Returns the texts of the option `mark`: between them stands ` ; `."""
+    return tuple(text.strip() for text in (option or "").split(" ; ") if text.strip())
 
 
 def all_of(module: str, page: str = "", root: Path = ROOT) -> Iterator[Shown]:

@@ -6,8 +6,9 @@
     What is to be said about these lines.
     ```
 
-The source is taken from the file at every build; `shown_source` finds it. Where a whole file is to be shown
-without a word on each function, `` ```{whole-file} minispec.native.backend `` does that.
+The source is taken from the file at every build; `shown_source` finds it. `:mark: text ; first … last` marks
+lines of a piece by their texts, `:mark: all` every line. `` ```{full-source} minispec.core.basic `` shows a
+file as it is, `` ```{whole-file} minispec.native.backend `` its functions, each folded under its name.
 """
 
 from __future__ import annotations
@@ -35,11 +36,18 @@ class SideBySide(SphinxDirective):
         "start-at": directives.unchanged_required,
         "end-before": directives.unchanged_required,
         "open": directives.flag,  # the docstring stands open
+        "mark": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
         """Returns the pair."""
-        shown = Shown(self.arguments[0], self.options.get("start-at"), self.options.get("end-before"))
+        options = self.options
+        shown = Shown(
+            self.arguments[0],
+            options.get("start-at"),
+            options.get("end-before"),
+            marks=shown_source.texts_of(options.get("mark")),
+        )
         try:
             piece = shown_source.cut(shown)
         except ValueError as error:
@@ -52,6 +60,24 @@ class SideBySide(SphinxDirective):
         pair = nodes.container(classes=["walk"])
         pair += [prose, code]
         return [pair]
+
+
+class FullSource(SphinxDirective):
+    """A file from its first line to its last, as it is."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Returns the file as one block."""
+        path = ROOT.joinpath(*self.arguments[0].split(".")).with_suffix(".py")
+        if not path.is_file():
+            raise self.error(f"{self.arguments[0]}: there is no such module")
+        self.env.note_dependency(str(path))
+        text = path.read_text(encoding="utf-8")
+        block = nodes.literal_block(text, text, language="python")
+        said = nodes.paragraph(classes=["walk-where"])
+        said += nodes.inline(text=f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines")
+        return [said, scrolling(block, f"Source of {self.arguments[0]}")]
 
 
 class WholeFile(SphinxDirective):
@@ -111,13 +137,18 @@ def where(name: str, piece: Piece) -> nodes.paragraph:
     )
     link += nodes.literal(text=short(name))
     said = nodes.paragraph(classes=["walk-where"])
-    said += [link, nodes.inline(text=f" {piece.path}, {span(piece.numbers)}")]
+    text = f" {piece.path}, {span(piece.numbers)}"
+    if piece.marked:
+        text += f"; marked: {runs([piece.numbers[n - 1] for n in piece.marked])}"
+    said += [link, nodes.inline(text=text)]
     return said
 
 
 def source(name: str, piece: Piece, opened: bool = False) -> Iterable[nodes.Node]:
     """Yields the lines, and the docstring to be opened."""
     block = nodes.literal_block(piece.text, piece.text, language="python")
+    if piece.marked:
+        block["highlight_args"] = {"hl_lines": list(piece.marked)}
     yield scrolling(block, f"Source of {short(name)}, {span(piece.numbers)}")
     if piece.docstring is not None:
         said = nodes.literal_block(piece.docstring, piece.docstring, language="text")
@@ -129,6 +160,13 @@ def short(name: str) -> str:
     """Returns a name without its module: a function's own name, or a method's with its class."""
     parts = name.split(".")
     return ".".join(parts[-2:] if parts[-2][:1].isupper() else parts[-1:])
+
+
+def runs(numbers: Sequence[int]) -> str:
+    """Writes numbers in ascending order, neighbours joined: 3, 5–7."""
+    firsts = [n for n in numbers if n - 1 not in numbers]
+    lasts = [n for n in numbers if n + 1 not in numbers]
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
 def span(numbers: Sequence[int]) -> str:
@@ -143,5 +181,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.setup_extension("walk_nodes")
     app.add_directive("side-by-side", SideBySide)
     app.add_directive("whole-file", WholeFile)
+    app.add_directive("full-source", FullSource)
     app.add_directive("where-shown", WhereShown)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,7 +15,7 @@ from minispec.drafters.adaptive import MOST
 from minispec.evidence.sections.everything import NAMES, choose
 from minispec.evidence.sections.plan import CORE, FULL, QUICK, Plan
 from minispec.evidence.sections.run import run_bench
-from minispec.io.files import check_file_place
+from minispec.io.files import check_writable
 from minispec.native.backend import AUTO
 
 COLUMNS = (
@@ -61,7 +61,7 @@ def bench(
     if not sections:
         raise ValueError("--skip leaves nothing to measure")
     if output is not None:
-        check_file_place(output)
+        check_writable(output)
     options.set_threads(threads)
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, paths=tuple(one.name for one in options.find_backends(backend)))

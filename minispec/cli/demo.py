@@ -23,7 +23,7 @@ from minispec.core.prefill import check_prompts
 from minispec.evidence.bench import VERIFIERS
 from minispec.evidence.walkthrough import record_pair
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
-from minispec.io.files import check_file_place, write_whole
+from minispec.io.files import check_writable, write_whole
 from minispec.io.trace import ObservedRound, Trace, observe
 from minispec.native.backend import Backend, Models, on_backend
 from minispec.show.step_page import page
@@ -88,7 +88,7 @@ def demo(
         raise ValueError(f"--max-new-tokens must be at least 1 for the demo, not {max_new_tokens}")
     for path in (svg, html):
         if path is not None:
-            check_file_place(path)  # better said now than after a training
+            check_writable(path)  # better said now than after a training
     options.set_threads(threads)
     backends = options.find_backends(backend)
     prompt = read_prompt(prompt) if prompt is not None else None

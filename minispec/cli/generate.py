@@ -103,6 +103,8 @@ def generate(
     stopper = StopText(models.tokenizer, stop or [])
     most = 0 if target_only else most
     out = options.console(as_json)
+    if asked != TORCH.name:
+        options.tell_of_build()
     ready = on_backend(models, asked)
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
@@ -205,7 +207,7 @@ def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:
         ValueError: if exact mode does not work here.
     """
     target, draft = FixedWidth(models.target), FixedWidth(models.draft)
-    return target, draft, measure_cost(target)
+    return target, draft, measure_cost(models.target, target)
 
 
 def show(rounds: Iterator[ObservedRound], models: Pair, out: Any, glyphs: Any) -> Iterator[ObservedRound]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from minispec.cli import options
-from minispec.io.files import check_file_place
+from minispec.io.files import check_writable
 
 MOST_SECONDS, MOST_JOBS = 3600, 64
 
@@ -37,7 +37,7 @@ def grade_command(
         raise ValueError("--csv and --json both want standard output; give --csv a file: --csv FILE")
     for place in (file, predictions):
         if place is not None:
-            check_file_place(place)
+            check_writable(place)
     from minispec.cli.graded import grade_class  # it brings figures along: no other command waits for them
 
     keys = [key.strip() for key in exercises.split(",") if key.strip()]

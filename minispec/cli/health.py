@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -104,6 +105,9 @@ def compiler() -> Iterator[Finding]:
     """A C++ compiler, and whether it can compile and run two lines."""
     names = [name for name in (os.environ.get("CXX"), *COMPILERS) if name]
     found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None and find_spec("ziglang") is not None:
+        yield Finding("C++ compiler", "that of the package ziglang")
+        return
     if found is None:
         yield Finding("C++ compiler", "none", "missing", compiler_advice())
         return
@@ -122,7 +126,7 @@ def compiler_advice() -> str:
         "Windows": "install the Visual Studio Build Tools, with C++",
     }
     how = by_system.get(platform.system(), "install g++ or clang++")
-    return f"{how}; only the paths `compiled` and `native` need it, everything else works without"
+    return f"{how}, or pip install ziglang; only the native backend needs it"
 
 
 def compiles(path: str) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, Backend
-from minispec.native.library import native_functions
+from minispec.native.library import native_functions, will_be_built
 
 MOST_SEED = 2**32 - 1
 MOST_THREADS = 1024
@@ -117,6 +117,7 @@ def find_backends(name: str) -> list[Backend]:
     wanted = choose(name, (*BACKENDS, AUTO), "--backend")
     found = [BACKENDS[wanted]] if wanted != AUTO else list(BACKENDS.values())
     if NATIVE in found:
+        tell_of_build()
         try:
             native_functions(torch.float32)
         except ValueError as error:
@@ -125,6 +126,12 @@ def find_backends(name: str) -> list[Backend]:
             found.remove(NATIVE)
             print(f"computing with the torch backend: {error}", file=sys.stderr)
     return found
+
+
+def tell_of_build() -> None:
+    """Says on standard error that the native library is built now, if it is."""
+    if will_be_built():
+        print("building the native backend, once: some seconds", file=sys.stderr)
 
 
 def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minispec.cli import options
 from minispec.evidence.bench import measure_acceptance
-from minispec.io.checkpoint import Pair, cache_folder, check_place
+from minispec.io.checkpoint import Pair, cache_folder, check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.presets import PRESETS, WALKTHROUGHS
@@ -39,7 +39,7 @@ def train(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="Fixes text, first weights and order.", min=0, max=options.MOST_SEED),
+        typer.Option("--seed", help="Fixes text, initialisation and order.", min=0, max=options.MOST_SEED),
     ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiplies the number of steps.")] = 1.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not resume an earlier run.")] = False,
@@ -51,7 +51,7 @@ def train(
     options.set_threads(threads)
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
-    check_place(folder)  # now, not after the training
+    check_pair_folder(folder)  # now, not after the training
     command = "minispec train " + " ".join(
         ["--preset", preset]
         + (["--text", shlex.quote(str(text))] if text else [])
@@ -127,26 +127,26 @@ def train_and_publish(
     tasks: dict[str, Any] = {}
 
     def report(step: Step) -> None:
-        if step.stage not in tasks:
+        if step.model not in tasks:
             bars.start()  # not sooner: an unusable text gives one line and no bars
-            tasks[step.stage] = bars.add_task(step.stage, total=step.steps, loss="…")
+            tasks[step.model] = bars.add_task(step.model, total=step.steps, loss="…")
         if not math.isnan(step.loss):
             history.append(step)
-            bars.update(tasks[step.stage], completed=step.step, loss=f"{step.loss:.3f}")
+            bars.update(tasks[step.model], completed=step.step, loss=f"{step.loss:.3f}")
             if step.validation is not None and not console.is_terminal:  # a log has no bars
-                place = f"{step.stage} {step.step}/{step.steps}"
+                place = f"{step.model} {step.step}/{step.steps}"
                 console.print(f"{place}: held-out loss {step.validation:.4f}")
         else:
-            bars.update(tasks[step.stage], completed=step.step)
+            bars.update(tasks[step.model], completed=step.step)
 
     try:
-        material, trained = train_pair(recipe, run, report, options.check_device(device))
+        dataset, trained = train_pair(recipe, run, report, options.check_device(device))
     finally:
         if tasks:
             bars.stop()
-    measured = [asdict(step) for step in history if step.validation is not None]
+    measured = [step.to_json() for step in history if step.validation is not None]
     info = publish(
-        recipe, material, trained, folder, command, lambda pair: {**finish(pair), "history": measured}
+        recipe, dataset, trained, folder, command, lambda pair: {**finish(pair), "history": measured}
     )
     draw_curve(history, info, folder / "loss.png")
     return info

@@ -19,7 +19,7 @@ from minispec.evidence.mutants import MUTANTS, mutant_named
 from minispec.evidence.mutation import Mutant, diff
 from minispec.evidence.sweeps import measure_zoo
 from minispec.evidence.zoo import zoo
-from minispec.io.files import check_file_place
+from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
 WIDE = 132  # columns that leave room for the names of instances
@@ -38,7 +38,7 @@ def zoo_command(
     options.set_threads(threads)
     console = options.console(as_json)
     if output is not None:
-        check_file_place(output)
+        check_writable(output)
     if name is not None:
         show_mutant(mutant_named(name), as_json, console)
         return

@@ -85,10 +85,10 @@ class KVCache:
         Raises:
             ValueError: if no row has space for n more.
         """
-        self._layers = range(len(self._lengths))[layers]
-        lengths = self._lengths[self._layers[0]]
-        self.check_space(new)
-        self._new = new
+        chosen = range(len(self._lengths))[layers]
+        lengths = self._lengths[chosen[0]]
+        self.check_space(new, chosen[0])
+        self._layers, self._new = chosen, new
         self._end = end = min(max(lengths) + new, self.capacity)
         if mask is None and min(lengths) == max(lengths):
             start, self._slots = lengths[0], None
@@ -104,9 +104,9 @@ class KVCache:
             bias = bias.scatter(2, positions[:, None].expand_as(mask), hidden)
         return positions, bias[:, None, :, :end]
 
-    def check_space(self, new: int) -> None:
+    def check_space(self, new: int, layer: int = -1) -> None:
         """Raises ValueError if not even the shortest row has space for n more tokens."""
-        shortest = min(self._lengths[self._layers[0]])
+        shortest = min(self._lengths[layer])
         if shortest + new > self.capacity:
             raise ValueError(f"the context is full: {shortest} tokens and {new} more exceed {self.capacity}")
 

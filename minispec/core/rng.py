@@ -12,6 +12,8 @@ from typing import Protocol, TypedDict, Unpack
 import torch
 from torch import Tensor
 
+CERTAIN = 1 - 1e-12  # counts as 1: whether a number is drawn must not depend on rounding
+
 
 class Which(TypedDict, total=False):
     """What a decision is about; all of it may be left out.
@@ -100,7 +102,7 @@ class SeededRng:
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says yes with the given probabilities: probs [B] -> [B] bool (see `Rng`)."""
         live = which.get("live")
-        undecided = (probs > 0) & (probs < 1)
+        undecided = (probs > 0) & (probs < CERTAIN)
         if live is not None:
             undecided = undecided & live
         uniform = self._uniforms(undecided)
@@ -113,7 +115,7 @@ class SeededRng:
         live = which.get("live")
         cumulative = probs.double().cumsum(-1)  # [B, V]
         total = cumulative[:, -1:]
-        undecided = probs.amax(-1) < total[:, 0]
+        undecided = (probs > 0).sum(-1) > 1
         if live is not None:
             undecided = undecided & live
         # The first id whose cumulative sum exceeds the threshold. An id of probability 0 adds nothing

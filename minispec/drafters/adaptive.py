@@ -1,12 +1,12 @@
 """Automatic K: draft as many tokens as have paid lately.
 
-The drafter counts how often each drafted place was accepted in past rounds. With measured costs that gives
-the tokens per second of every K, and the next round takes the best.
+The drafter counts how often each drafted position was accepted in past rounds. With measured costs that
+gives the tokens per second of every K, and the next round takes the best.
 
 Why it is lossless. The width of a round is chosen when an earlier round ends, before anything of it is
-drawn. Whatever the width is, the round then is an ordinary one: its tokens have the target's law given the
-text so far. A width may depend on the past in any way. It must not depend on what is drawn in its own round:
-to draw tokens, look at them, and drop the unlikely one changes the law of those that are kept.
+drawn. Whatever the width is, the round then is an ordinary one: its tokens have the target's distribution
+given the text so far. A width may depend on the past in any way. It must not depend on what is drawn in its
+own round: to draw tokens, look at them, and drop the unlikely one changes the distribution of those kept.
 """
 
 from __future__ import annotations
@@ -29,29 +29,31 @@ PACE = 16  # a width is kept for so many rounds: to choose takes time, and a rou
 
 
 class RunningAcceptance:
-    """How often each drafted place was accepted of late, given that all before it were.
+    """How often each drafted position was accepted of late, given that all before it were.
 
-    A place that was rarely tested is taken to be like the others; before any test, all are taken to be
-    accepted with the chance `prior`.
+    A position that was rarely tested is taken to be like the others; before any test, all are taken to be
+    accepted with probability `prior`.
     """
 
-    def __init__(self, places: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.995) -> None:
+    def __init__(
+        self, positions: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.995
+    ) -> None:
         """Starts without any test.
 
         Args:
-            places: the most tokens of a draft.
-            prior: what all chances are taken to be at first.
-            weight: what that weighs, as much as so many tests; and what all places together say about one.
+            positions: the most tokens of a draft.
+            prior: what all acceptance probabilities are taken to be at first.
+            weight: what that weighs, as much as so many tests; and what all positions together say about one.
             memory: how much a round ago counts of the present one.
 
         Raises:
             ValueError: if one of them cannot be.
         """
-        if places < 0 or not 0 <= prior <= 1 or not weight > 0 or not 0 < memory <= 1:
+        if positions < 0 or not 0 <= prior <= 1 or not weight > 0 or not 0 < memory <= 1:
             raise ValueError(f"prior {prior}, weight {weight}, memory {memory}: one of them cannot be")
         self._prior, self._weight, self._memory = prior, weight, memory
-        self._accepted = [0.0] * places
-        self._tested = [0.0] * places
+        self._accepted = [0.0] * positions
+        self._tested = [0.0] * positions
         # A round counts more than the one before it: that takes less time than to make all others count less.
         self._unit = 1.0
 
@@ -66,17 +68,17 @@ class RunningAcceptance:
             return  # nothing was drafted: what is known stays as it is
         self._unit /= self._memory
         for kept, looked_at in zip(accepted, tested, strict=True):
-            for place in range(min(looked_at, len(self._tested))):
-                self._tested[place] += self._unit
-                if place < kept:
-                    self._accepted[place] += self._unit
+            for i in range(min(looked_at, len(self._tested))):
+                self._tested[i] += self._unit
+                if i < kept:
+                    self._accepted[i] += self._unit
         if self._unit > HUGE:
             self._accepted = [n / self._unit for n in self._accepted]
             self._tested = [n / self._unit for n in self._tested]
             self._unit = 1.0
 
-    def chances(self) -> list[float]:
-        """Returns α_j for each place."""
+    def probabilities(self) -> list[float]:
+        """Returns the acceptance probability α_j of each position."""
         weight = self._weight * self._unit
         shared = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
         return [
@@ -100,18 +102,18 @@ def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
 def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
     """Returns the tokens per second of every K from 0 to len(alphas).
 
-    A row gains 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with a chance for each place)
-    in the seconds of a round.
+    A row gains 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with an acceptance
+    probability for each position) in the seconds of a round.
 
     Args:
         costs: of this machine, for a batch of `rows`.
-        alphas: [places], the chance of each place to be accepted if all before it were.
+        alphas: [positions], the probability of each to be accepted if all before it were.
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
     found, gained, all_kept = [], 0.0, 1.0
     for width in range(len(alphas) + 1):
         all_kept *= alphas[width - 1] if width else 1.0
-        gained += all_kept  # the token at this place, or for width 0 the one that is always gained
+        gained += all_kept  # the token at this position, or for width 0 the one that is always gained
         found.append(gained / costs.of_round(width, 1 - (1 - all_kept) ** rows))
     return found
 
@@ -124,7 +126,7 @@ class AdaptiveDrafter:
     drafted all the same.
 
     Attributes:
-        width: how many tokens the next round will draft, if there is room.
+        width: how many tokens the next round will draft, if there is budget for them.
         vocab_size: that of the drafter within.
         max_length: that of the drafter within.
     """
@@ -168,7 +170,7 @@ class AdaptiveDrafter:
         self._idle = 0  # rounds since the last draft
         self._rounds, self._pace = 0, pace
         self._news: list[Round] = []  # rounds to learn from
-        self.width: int = best_width(costs, self._acceptance.chances()[: self._most])
+        self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
@@ -190,7 +192,7 @@ class AdaptiveDrafter:
             rng: draws the tokens.
 
         Returns:
-            tokens [B, n] and laws [B, n, V], n being the width.
+            tokens [B, n] and distributions [B, n, V], n being the width.
         """
         width = min(self.width, k)
         if width == 0:
@@ -221,4 +223,4 @@ class AdaptiveDrafter:
     def _choose(self, rows: int) -> int:
         if self._idle >= self._retry:
             return min(1, self._most)
-        return best_width(self._costs, self._acceptance.chances()[: self._most], rows)
+        return best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)

@@ -20,9 +20,9 @@ class Costs:
         t_draft: a whole draft step: forward, warp, draw.
         t_target: t(n), a target forward over n tokens a row, for some n; 1 is one of them.
         catch_up: the draft's forward that reads the last drafted token after full acceptance.
-        round: what a round takes beside all this, whatever K: the rule, commit, rollback, records.
-        place: what it takes more for each drafted token: one more law to warp, one more test.
-        step: what a step of the target alone takes beside its forward.
+        round: what a round takes besides all this, whatever K: the rule, commit, rollback, records.
+        place: what each drafted token adds to it: one more distribution to warp, one more test.
+        step: what a step of the target alone takes besides its forward pass.
         prefill: the target reads the prompt.
         draft_prefill: the draft reads it.
 
@@ -72,8 +72,8 @@ class Costs:
         known = sorted(self.t_target)
         if not known[0] <= tokens <= known[-1]:
             raise ValueError(f"t(n) was measured for n = 1 to {known[-1]}, not for {tokens}")
-        place = bisect_left(known, tokens)
-        low, high = known[place - 1], known[place]
+        above = bisect_left(known, tokens)
+        low, high = known[above - 1], known[above]
         share = (tokens - low) / (high - low)
         return (1 - share) * self.t_target[low] + share * self.t_target[high]
 
@@ -82,7 +82,7 @@ class Costs:
 
         Args:
             width: how many tokens are drafted.
-            full: the chance that all of them are accepted; the draft then has one token to catch up on.
+            full: the probability that all of them are accepted; the draft then has one token to catch up on.
         """
         bookkeeping = self.round + self.place * width
         return width * self.t_draft + self.call(width + 1) + full * self.catch_up + bookkeeping

@@ -5,9 +5,9 @@ will be accepted? The rule looks at how probable the draft found the tokens that
 
 Why it is lossless. The question is asked *after* a token was drawn, and about the *next* one. The token that
 made the rule stop has been drawn, so it stays in the draft and is verified. Given all that was drafted
-before, each drafted token has the law that is reported for it, and a round may end behind any of them. To
-drop the token that looked doubtful would be something else: what is left was then drawn from its law *under
-the condition that it looked good*, and the law that is reported is wrong.
+before, each drafted token has the distribution that is reported for it, and a round may end after any of
+them. To drop the token that looked doubtful would be something else: what is left was then drawn from its
+distribution *under the condition that it looked good*, and the distribution that is reported is wrong.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
 
 RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
-PRIOR = 0.8  # what the chance of an average token is taken to be at first
+PRIOR = 0.8  # what the acceptance probability of an average token is taken to be at first
 
 
 class StopRule(Protocol):
     """Says when a draft has become too doubtful to go on."""
 
-    def chance(self, confidence: float) -> float:
+    def probability(self, confidence: float) -> float:
         """Returns how likely a drafted token is accepted.
 
         Args:
@@ -53,22 +53,23 @@ class StopRule(Protocol):
 
 
 class FixedStop:
-    """Takes the draft at its word: a token that it finds probable by 70% is accepted with chance 70%."""
+    """Trusts the draft: a token that it gives probability 0.7 is accepted with probability 0.7."""
 
     def __init__(self, least: float) -> None:
         """Fixes the threshold.
 
         Args:
-            least: the least chance of all so far at which drafting goes on, from 0 (never stop) to 1.
+            least: the least probability that all so far are accepted at which drafting goes on, from 0 (never
+                stop) to 1.
 
         Raises:
             ValueError: if it lies outside.
         """
         if not 0 <= least <= 1:
-            raise ValueError(f"the least chance to go on must be between 0 and 1, not {least}")
+            raise ValueError(f"the least probability to go on must be between 0 and 1, not {least}")
         self._least = least
 
-    def chance(self, confidence: float) -> float:
+    def probability(self, confidence: float) -> float:
         """Returns the confidence itself."""
         return confidence
 
@@ -83,9 +84,9 @@ class FixedStop:
 class LearnedStop:
     """Learns from past rounds how far the draft's confidence can be trusted, and what a token costs.
 
-    One token more is gained with the chance that all so far and the next are accepted. It takes a draft step
-    and a slightly longer verification. In that time the run could gain tokens at its usual rate. Where the
-    former is less, the draft ends.
+    One token more is gained with the probability that all so far and the next are accepted. It takes a draft
+    step and a slightly longer verification. In that time the run could gain tokens at its usual rate. Where
+    the former is less, the draft ends.
     """
 
     EDGES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # between these, confidences are taken to be alike
@@ -114,14 +115,14 @@ class LearnedStop:
         self._extra = costs.t_draft + costs.place + self._slope()
         self._idle = 0
 
-    def chance(self, confidence: float) -> float:
+    def probability(self, confidence: float) -> float:
         """Returns how often tokens of such a confidence were accepted."""
-        place = bisect_right(self.EDGES, confidence)
-        guessed = self._weight * self._guess[place]
-        return (self._accepted[place] + guessed) / (self._tested[place] + self._weight)
+        interval = bisect_right(self.EDGES, confidence)
+        guessed = self._weight * self._guess[interval]
+        return (self._accepted[interval] + guessed) / (self._tested[interval] + self._weight)
 
     def least(self) -> float:
-        """Returns rate · seconds of one token more / chance of an average token."""
+        """Returns rate · seconds of one token more / acceptance probability of an average token."""
         if self._idle >= self._retry:
             return 1.0  # draft one token, and go on only if it is certain
         average = (sum(self._accepted) + self._weight * PRIOR) / (sum(self._tested) + self._weight)
@@ -140,9 +141,9 @@ class LearnedStop:
             kept = round.accepted(row)
             full = full or kept == round.draft.k
             for i, confidence in enumerate(confidences[row][:looked_at]):
-                place = bisect_right(self.EDGES, confidence)
-                self._tested[place] += 1
-                self._accepted[place] += i < kept
+                interval = bisect_right(self.EDGES, confidence)
+                self._tested[interval] += 1
+                self._accepted[interval] += i < kept
         gained = sum(round.accepted(row) + 1 for row in live) / len(live)
         self._gained = self._gained * self._memory + gained
         self._seconds = self._seconds * self._memory + self._costs.of_round(round.draft.k, float(full))
@@ -181,33 +182,33 @@ class StoppingDrafter(ModelDrafter):
             pending: [B], the last committed tokens.
             k: the most to guess.
             warp: the target's warp, used unless the drafter has its own.
-            rng: draws the tokens, for rows that go on and have room.
+            rng: draws the tokens, for rows that go on and have budget left.
 
         Returns:
-            tokens [B, n], laws [B, n, V], with n ≤ k, and lengths [B]: where each row has stopped.
+            tokens [B, n], distributions [B, n, V], with n ≤ k, and lengths [B]: where each row has stopped.
         """
         warp, least = self.warp or warp, self.rule.least()
-        reach = [0.0 if done else 1.0 for done in self._done]  # the chance that all so far are accepted
+        reach = [0.0 if done else 1.0 for done in self._done]  # the probability that all so far are accepted
         self._confidences = [[] for _ in reach]
-        token, tokens, laws = pending, [], []
-        for place in range(k):
-            going = [chance > 0 and chance >= least for chance in reach]
+        token, tokens, dists = pending, [], []
+        for i in range(k):
+            going = [prob > 0 and prob >= least for prob in reach]
             if not any(going):
                 break
             logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
-            law = warp(logits)
-            token = rng.categorical(law, positions=place, live=torch.tensor(going, device=law.device))
+            dist = warp(logits)
+            token = rng.categorical(dist, positions=i, live=torch.tensor(going, device=dist.device))
             tokens.append(token)
-            laws.append(law)
+            dists.append(dist)
             sure = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].tolist()
             for row in range(len(reach)):
                 if going[row]:  # the token stays, whatever comes of the next question
                     self._confidences[row].append(sure[row])
-                    reach[row] *= self.rule.chance(sure[row])
+                    reach[row] *= self.rule.probability(sure[row])
         lengths = torch.tensor([len(own) for own in self._confidences])
         if not tokens:
             return Draft(*_nothing(pending, self.vocab_size), lengths)
-        return Draft(torch.stack(tokens, 1), torch.stack(laws, 1), lengths)
+        return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), lengths)
 
     def commit(self, round: Round) -> None:
         """Rolls back as every draft model does, and lets the rule learn."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from minispec.core.loop import speculate
 from minispec.core.records import Finish, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import Rng, Which
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.law import Case, Law
 
@@ -95,27 +96,16 @@ class OneScript:
         """Asks `rng`, which has one script, for one row after another."""
         self._rng = rng
 
-    def bernoulli(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says what the script says: probs [B] -> [B] bool (see `Rng`)."""
-        return self._rng.bernoulli(probs, rows=torch.zeros(len(probs), dtype=torch.long), live=live)
+        return self._rng.bernoulli(probs, **self._one_row(probs, which))
 
-    def categorical(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks what the script says: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self._rng.categorical(probs, rows=torch.zeros(len(probs), dtype=torch.long), live=live)
+        return self._rng.categorical(probs, **self._one_row(probs, which))
+
+    def _one_row(self, probs: Tensor, which: Which) -> Which:
+        return Which(rows=torch.zeros(len(probs), dtype=torch.long), live=which.get("live"))
 
 
 def rounds_of(case: Case, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -29,9 +28,9 @@ from minispec.io.checkpoint import (
     write_json,
 )
 from minispec.train.attention import for_training
-from minispec.train.dataset import Material, gather
+from minispec.train.dataset import Dataset, gather
 from minispec.train.initialise import draw_weights
-from minispec.train.recipes import Lesson, Recipe, gpt
+from minispec.train.recipes import CURRICULA, CurriculumStage, Recipe, gpt
 from minispec.train.training import Progress, Run
 
 PLAIN_STEPS, DISTILL_STEPS = 900, 300
@@ -91,10 +90,10 @@ def train_drafts(
     if missing:
         recipe = recipe_of(pair, scale)
         tell(0.0, "the corpus")
-        material = gather(recipe, pair.tokenizer)
+        dataset = gather(recipe, pair.tokenizer)
         for done, name in enumerate(missing):
             report = _reporter(tell, name, done, len(missing))
-            draft = train_one(pair, recipe, material, replace(sizes[name], vocab_size=pair.target.vocab_size),
+            draft = train_one(pair, recipe, dataset, replace(sizes[name], vocab_size=pair.target.vocab_size),
                               folder / name, report)  # fmt: skip
             _keep(draft, recipe, folder / name)
     return find_drafts(pair, folder, sizes)
@@ -103,7 +102,7 @@ def train_drafts(
 def train_one(
     pair: Pair,
     recipe: Recipe,
-    material: Material,
+    dataset: Dataset,
     config: GPTConfig,
     folder: Path,
     report: Callable[[Progress], None],
@@ -112,8 +111,8 @@ def train_one(
 
     Args:
         pair: the target.
-        recipe: its `draft_lessons` and `distill_lessons`.
-        material: of the recipe.
+        recipe: its `draft_stages` and `distill_stages`.
+        dataset: of the recipe.
         config: sizes of the draft.
         folder: where the state of the run is kept.
         report: told about progress.
@@ -122,14 +121,14 @@ def train_one(
         torch.manual_seed(recipe.seed)
         model = draw_weights(GPT(replace(config, max_length=pair.target.max_length)))
         model = for_training(model).to(pair.target.device)
-    mark = hashlib.sha256(json.dumps([asdict(recipe), asdict(model.config)], sort_keys=True).encode())
-    for stage, lessons, teacher in (
-        ("draft-plain", recipe.draft_lessons, None),
-        ("draft", recipe.distill_lessons, pair.target),
+    mark = hashlib.sha256(json.dumps([recipe.to_json(), asdict(model.config)], sort_keys=True).encode())
+    for name, stages, teacher in (
+        ("draft-plain", recipe.draft_stages, None),
+        ("draft", recipe.distill_stages, pair.target),
     ):
-        path = folder / f"{stage}.safetensors"
-        run = Run(recipe, stage, model, teacher, tuple(lessons), path, f"{mark.hexdigest()}-{stage}")
-        model = run.finish(material, report).model.requires_grad_(True)
+        path = folder / f"{name}.safetensors"
+        run = Run(recipe, name, model, teacher, tuple(stages), path, f"{mark.hexdigest()}-{name}")
+        model = run.finish(dataset, report).model.requires_grad_(True)
     return model.requires_grad_(False).eval()
 
 
@@ -140,18 +139,13 @@ def recipe_of(pair: Pair, scale: float = 1.0) -> Recipe:
         ValueError: if `pair.json` does not say.
     """
     try:
-        data: dict[str, Any] = dict(pair.info["recipe"])
-        for name in ("target", "draft"):
-            data[name] = GPTConfig(**data[name])
-        for name in ("target_lessons", "draft_lessons", "distill_lessons"):
-            data[name] = tuple(_lesson(lesson) for lesson in data[name])
-        recipe = Recipe(**data)
+        recipe = Recipe.from_json(pair.info["recipe"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{pair.folder}/pair.json does not say how the pair was trained") from error
-    plain = _stretch(recipe.draft_lessons, PLAIN_STEPS * scale)
-    distill = _stretch(recipe.distill_lessons, DISTILL_STEPS * scale)
-    # Windows are made for every lesson that is named, so the target's are left out.
-    return replace(recipe, target_lessons=plain, draft_lessons=plain, distill_lessons=distill)
+    plain = _stretch(recipe.draft_stages, PLAIN_STEPS * scale)
+    distill = _stretch(recipe.distill_stages, DISTILL_STEPS * scale)
+    # Sequences are made for every curriculum stage that is named, so the target's are left out.
+    return replace(recipe, target_stages=plain, draft_stages=plain, distill_stages=distill)
 
 
 def folder_of(pair: Pair, scale: float = 1.0) -> Path:
@@ -161,21 +155,17 @@ def folder_of(pair: Pair, scale: float = 1.0) -> Path:
     return cache_folder() / "drafts" / f"{pair.name}-{target}-{steps}"
 
 
-def _stretch(lessons: Sequence[Lesson], steps: float) -> tuple[Lesson, ...]:
-    whole = sum(lesson.steps for lesson in lessons)
-    return tuple(replace(lesson, steps=max(1, round(lesson.steps * steps / whole))) for lesson in lessons)
-
-
-def _lesson(data: Mapping[str, Any]) -> Lesson:
-    return Lesson(**{**data, "mix": tuple((kind, parts) for kind, parts in data["mix"])})
+def _stretch(stages: Sequence[CurriculumStage], steps: float) -> tuple[CurriculumStage, ...]:
+    whole = sum(stage.steps for stage in stages)
+    return tuple(replace(stage, steps=max(1, round(stage.steps * steps / whole))) for stage in stages)
 
 
 def _reporter(tell: Tell, name: str, done: int, of: int) -> Callable[[Progress], None]:
-    stages = {"draft-plain": 0.0, "draft": 0.5}
+    begins = {"draft-plain": 0.0, "draft": 0.5}
 
     def report(progress: Progress) -> None:
-        share = stages[progress.stage] + 0.5 * progress.step / max(progress.steps, 1)
-        tell((done + share) / of, f"training draft {name}: {progress.stage}, step {progress.step}")
+        share = begins[progress.model] + 0.5 * progress.step / max(progress.steps, 1)
+        tell((done + share) / of, f"training draft {name}: {progress.model}, step {progress.step}")
 
     return report
 
@@ -185,11 +175,12 @@ def _keep(draft: GPT, recipe: Recipe, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_model(draft, folder, torch.float32)
     steps = {
-        name: sum(x.steps for x in getattr(recipe, name)) for name in ("draft_lessons", "distill_lessons")
+        CURRICULA[name]: sum(stage.steps for stage in getattr(recipe, name))
+        for name in ("draft_stages", "distill_stages")
     }
     write_json(folder / "draft.json", {"parameters": draft.parameters_count} | steps)
-    for stage in ("draft-plain", "draft"):
-        (folder / f"{stage}.safetensors").unlink(missing_ok=True)
+    for name in ("draft-plain", "draft"):
+        (folder / f"{name}.safetensors").unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor
+
+from minispec.core.rng import Which
 
 T = TypeVar("T")
 Key = TypeVar("Key")
@@ -43,17 +45,10 @@ class EnumeratingRng:
         self.weights = [1.0] * len(scripts)
         self.ways: list[list[tuple[int, int]]] = [[] for _ in scripts]
 
-    def bernoulli(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
         chances = probs.double().tolist()
-        names, on = self._names(probs, rows, live)
+        names, on = self._names(probs, which)
         said = []
         for row, chance, live_here in zip(names, chances, on, strict=True):
             if not live_here or chance <= 0:
@@ -64,18 +59,11 @@ class EnumeratingRng:
                 said.append(self._take(row, [chance, 1 - chance]) == 0)
         return torch.tensor(said, device=probs.device)
 
-    def categorical(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
         wide = probs.double()
         laws = (wide / wide.sum(-1, keepdim=True)).tolist()
-        names, on = self._names(probs, rows, live)
+        names, on = self._names(probs, which)
         picked = []
         for row, law, live_here in zip(names, laws, on, strict=True):
             ids = [token for token, chance in enumerate(law) if chance > 0]
@@ -88,11 +76,9 @@ class EnumeratingRng:
                 picked.append(ids[choice])
         return torch.tensor(picked, device=probs.device)
 
-    def _names(
-        self, probs: Tensor, rows: Tensor | None, live: Tensor | None
-    ) -> tuple[Sequence[int], Sequence[bool]]:
+    def _names(self, probs: Tensor, which: Which) -> tuple[Sequence[int], Sequence[bool]]:
         """Returns which script each entry follows, and whether it is to be decided."""
-        count = probs.shape[0]
+        count, rows, live = probs.shape[0], which.get("rows"), which.get("live")
         if rows is None and count != len(self._scripts):
             raise ValueError(
                 f"{count} decisions for {len(self._scripts)} rows: name the rows, or ask for all of them"

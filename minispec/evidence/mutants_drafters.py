@@ -21,9 +21,9 @@ LENGTHS = (
         name="doubtful-token-dropped",
         title="the stop rule drops the token that made it stop",
         function="minispec.drafters.stopping:StoppingDrafter.propose",
-        old="self._confidences[row].append(sure[row])\nreach[row] *= self.rule.chance(sure[row])",
+        old="self._confidences[row].append(sure[row])\nreach[row] *= self.rule.probability(sure[row])",
         new=(
-            "reach[row] *= self.rule.chance(sure[row])\n"
+            "reach[row] *= self.rule.probability(sure[row])\n"
             "if reach[row] >= least:\n"
             "    self._confidences[row].append(sure[row])"
         ),

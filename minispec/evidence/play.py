@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
+from minispec.core.rng import Rng, Which
 from minispec.core.verify import Verifier
 from minispec.evidence.enumeration import EnumeratingRng, walk
 from minispec.evidence.instances import Instance, Rows, go_on
@@ -76,32 +77,18 @@ class Door:
         self._rng = rng
         self._rows = rows
 
-    def bernoulli(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        rows, live = self._whose(probs.shape, rows, live)
+        rows, live = self._whose(probs.shape, which)
         flat = probs.reshape(-1)
         if bool(flat[live].isnan().any()):
             raise Broken("it asked for a chance that is not a number")
         with scripted():
             return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
 
-    def categorical(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
-        rows, live = self._whose(probs.shape[:-1], rows, live)
+        rows, live = self._whose(probs.shape[:-1], which)
         flat = probs.reshape(-1, probs.shape[-1])
         asked = flat[live]
         if not bool(((asked >= 0) & asked.isfinite()).all()):
@@ -111,10 +98,9 @@ class Door:
         with scripted():
             return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
 
-    def _whose(
-        self, shape: torch.Size, rows: Tensor | None, live: Tensor | None
-    ) -> tuple[Tensor | None, Tensor]:
+    def _whose(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
         """Returns which row each of the questions is about, and which are to be decided: [n], [n]."""
+        rows, live = which.get("rows"), which.get("live")
         if rows is not None:
             rows = rows.expand(shape).reshape(-1)
         elif self._rows == 1:

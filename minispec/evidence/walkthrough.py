@@ -20,8 +20,8 @@ from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.evidence.bench import VERIFIERS
 from minispec.io.checkpoint import Pair, find_pair, load_pair, weights_hash
+from minispec.io.draws import LoggingRng
 from minispec.io.recording import Recording, record_run
-from minispec.io.rng_recording import RecordingRng
 from minispec.io.trace_file import load_trace, save_trace
 
 K = 5
@@ -84,7 +84,7 @@ def record_pair(
         ModelDrafter(pair.draft),
         [pair.tokenizer.encode(prompt)],
         vocabulary(pair),
-        rng=RecordingRng(seed),
+        rng=LoggingRng(seed),
         info={"pair": pair.name, "prompt": prompt, "verifier": verifier, "seed": seed},
         k=k,
         verifier=rule,

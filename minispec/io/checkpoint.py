@@ -1,7 +1,7 @@
 """Checkpoints: a pair of models in a folder that other tools can read.
 
 `target/`, `draft/` and, where there is one, `draft-plain/` each hold `model.safetensors` and `config.json` in
-the layout of Hugging Face's `LlamaForCausalLM`. Beside them lie `tokenizer.json` and `pair.json`, which says
+the layout of Hugging Face's `LlamaForCausalLM`. Next to them lie `tokenizer.json` and `pair.json`, which says
 how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
 
 Everything is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
@@ -101,10 +101,9 @@ def find_pair(name: str | Path) -> Path:
     Raises:
         ValueError: if there is none; the message says what there is.
     """
-    places = [Path(name), cache_folder() / str(name), SHIPPED / str(name)]
-    for place in places:
-        if (place / "pair.json").is_file():
-            return place
+    for folder in (Path(name), cache_folder() / str(name), SHIPPED / str(name)):
+        if (folder / "pair.json").is_file():
+            return folder
     how = "Train one with: minispec train"
     if str(name) in MINUTES:
         how = f"Train it with: minispec train --preset {name} (about {MINUTES[str(name)]} min)"
@@ -193,7 +192,7 @@ def load_model(
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-    if config.layers > len(stored):  # else a wrong number here would build layers for ever
+    if config.layers > len(stored):  # else a wrong number here would build layers without end
         raise ValueError(
             f"{path} does not fit its config.json: {len(stored)} weights for {config.layers} layers"
         )
@@ -244,19 +243,19 @@ def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) ->
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Gives a temporary folder that takes the place of `folder` when all went well.
+    """Gives a temporary folder that replaces `folder` when all went well.
 
     Args:
         folder: what to replace; it may not exist yet.
 
     Yields:
-        An empty folder beside it, to fill.
+        An empty folder next to it, to fill.
 
     Raises:
-        ValueError: if the disk is full, the place cannot be written, or something other than a pair is
+        ValueError: if the disk is full, the folder cannot be written, or something other than a pair is
             there; what was there is left whole.
     """
-    check_place(folder)
+    check_pair_folder(folder)
     temporary: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -280,13 +279,13 @@ def replacing(folder: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_place(folder: Path) -> None:
+def check_pair_folder(folder: Path) -> None:
     """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
 
     Raises:
         ValueError: if there is a file, or a folder that is neither empty nor a pair.
     """
-    above = next((place for place in folder.absolute().parents if place.exists()), None)
+    above = next((parent for parent in folder.absolute().parents if parent.exists()), None)
     if above is not None and not above.is_dir():
         raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
     try:

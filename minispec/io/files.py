@@ -17,7 +17,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         ValueError: if the file cannot be written; what was there before is unchanged.
     """
-    check_file_place(path)
+    check_writable(path)
     temporary: str | None = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
@@ -34,8 +34,8 @@ def write_whole(path: Path, text: str) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def check_file_place(path: Path) -> None:
-    """Refuses a place where no file can be written: worth asking before long work.
+def check_writable(path: Path) -> None:
+    """Refuses a path where no file can be written: worth checking before long work.
 
     Raises:
         ValueError: if the path is a folder, or its folder is missing or cannot be written to.

@@ -40,8 +40,8 @@ class StopText:
 
     def cut(self, text: str) -> str:
         """Returns a text up to the first stop."""
-        places = [text.find(stop) for stop in self._stops if stop in text]
-        return text[: min(places)] if places else text
+        starts = [text.find(stop) for stop in self._stops if stop in text]
+        return text[: min(starts)] if starts else text
 
 
 def until(rounds: Iterable[AnyRound], stopper: StopText, row: int = 0) -> Iterator[AnyRound]:

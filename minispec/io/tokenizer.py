@@ -85,7 +85,7 @@ def byte_signs() -> dict[str, int]:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     signs = {chr(byte): byte for byte in printable}
-    return signs | {chr(256 + place): byte for place, byte in enumerate(others)}
+    return signs | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

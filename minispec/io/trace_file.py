@@ -1,7 +1,7 @@
 """Recordings on disk, as JSON: loaded without a model, looked at without our code.
 
-Laws are stored as the entries that matter and the mass of the rest, so that a loaded law is a law again. Of
-logits the largest are kept, and the log of what all others add up to in a softmax.
+Distributions are stored as the entries that matter and the mass of the rest, so that what is loaded is a
+distribution again. Of logits the largest are kept, and the log of what all others add up to in a softmax.
 
 A file is written whole or not at all. Whatever is wrong with one is said in one line.
 """
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
+from minispec.io.draws import Draw
 from minispec.io.files import write_whole
 from minispec.io.recording import Recording
-from minispec.io.rng_recording import Draw
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 FORMAT = "minispec recording"
@@ -63,7 +63,8 @@ def load_trace(path: str | Path) -> Recording:
         path: a file that `save_trace` has written.
 
     Returns:
-        The recording. Laws are float64 and sum to 1; what was too small to be stored is spread evenly.
+        The recording. Distributions are float64 and sum to 1; what was too small to be stored is spread
+        evenly.
 
     Raises:
         ValueError: if the file is missing, damaged, something else, or of a later version.
@@ -105,12 +106,11 @@ def _short(value: float) -> float:
 def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
     rows = range(len(r.live))
     drafted = r.draft.tokens.tolist()
-    # At each place the tokens that figures point at are kept, however improbable.
+    # At each position the tokens that figures point at are kept, however improbable.
     named = [
         [{*drafted[b][i : i + 1], *r.emitted[b][i : i + 1], int(r.verdict.token[b])} for b in rows]
         for i in range(r.draft.k + 1)
     ]
-    places = range(r.draft.k)
     return {
         "index": r.index,
         "pending": r.pending.tolist(),
@@ -125,8 +125,8 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
         "draft_cache": _lengths_to_json(r.draft_cache) if r.draft_cache else None,
         "seconds": {phase: _short(value) for phase, value in r.seconds.items()},
         "draws": [_draw_to_json(draw) for draw in draws],
-        "q": [[_law_to_json(r.draft.probs[b, i], named[i][b]) for i in places] for b in rows],
-        "p": [[_law_to_json(r.target_probs[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows],
+        "q": [[_dist_to_json(r.draft.probs[b, i], named[i][b]) for i in range(r.draft.k)] for b in rows],
+        "p": [[_dist_to_json(r.target_probs[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows],
         "logits": [
             [_logits_to_json(r.target_logits[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows
         ],
@@ -141,9 +141,9 @@ def _draw_to_json(d: Draw) -> list[Any]:
     return [d.row, d.position, d.kind, d.low, d.high, d.number, d.outcome]
 
 
-def _law_to_json(law: Tensor, named: Iterable[int]) -> list[Any]:
+def _dist_to_json(dist: Tensor, named: Iterable[int]) -> list[Any]:
     """Returns ids, their probabilities, and the mass of all others: [V] -> three entries."""
-    wide = law.double()
+    wide = dist.double()
     keep = wide >= LEAST
     keep[list(named)] = True
     ids = keep.nonzero()[:, 0]
@@ -189,8 +189,10 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
     return ObservedRound(
         index=r["index"],
         pending=torch.tensor(r["pending"], dtype=torch.long),
-        draft=Draft(tokens, _tensor(r["q"], _law_from_json, size, rows, k), torch.tensor(r["draft_lengths"])),
-        target_probs=_tensor(r["p"], _law_from_json, size, rows, k + 1),
+        draft=Draft(
+            tokens, _tensor(r["q"], _dist_from_json, size, rows, k), torch.tensor(r["draft_lengths"])
+        ),
+        target_probs=_tensor(r["p"], _dist_from_json, size, rows, k + 1),
         target_logits=_tensor(r["logits"], _logits_from_json, size, rows, k + 1),
         verdict=Verdict(torch.tensor(r["accepted"]), torch.tensor(r["token"])),
         emitted=tuple(tuple(tokens) for tokens in r["emitted"]),
@@ -205,26 +207,26 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
 
 def _check_ids(ids: Iterable[Any], size: int) -> None:
     if not all(type(token) is int and 0 <= token < size for token in ids):
-        raise ValueError(f"a token is no id from 0 to {size - 1}")
+        raise ValueError(f"a token is out of range: ids go from 0 to {size - 1}")
 
 
 def _tensor(stored: Any, read: Any, size: int, rows: int, width: int) -> Tensor:
-    """Reads laws or logits: [rows, width, size] float64."""
+    """Reads distributions or logits: [rows, width, size] float64."""
     if len(stored) != rows or any(len(row) != width for row in stored):
-        raise ValueError(f"there should be {rows} rows of {width} laws")
+        raise ValueError(f"there should be {rows} rows of {width} distributions")
     flat = [read(*entry, size) for row in stored for entry in row]
     return torch.stack(flat).view(rows, width, size) if flat else torch.zeros(rows, width, size).double()
 
 
-def _law_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
+def _dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
     _check_ids(ids, size)
     others = size - len(ids)
-    law = torch.full((size,), rest / others if others else 0.0, dtype=torch.float64)
-    law[ids] = torch.tensor(probs, dtype=torch.float64)
-    total = float(law.sum())
-    if not abs(total - 1) < 1e-5 or bool((law < 0).any()):
-        raise ValueError(f"a law sums to {total:.6g}")
-    return law / total
+    dist = torch.full((size,), rest / others if others else 0.0, dtype=torch.float64)
+    dist[ids] = torch.tensor(probs, dtype=torch.float64)
+    total = float(dist.sum())
+    if not abs(total - 1) < 1e-5 or bool((dist < 0).any()):
+        raise ValueError(f"a distribution sums to {total:.6g}")
+    return dist / total
 
 
 def _logits_from_json(ids: list[int], values: list[float], rest: float | None, size: int) -> Tensor:

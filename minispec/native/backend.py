@@ -1,4 +1,4 @@
-"""Backends: the two ways to compute the same thing, `torch`, the one to read, and `native`, the fast one."""
+"""Backends: `torch`, the code to read, and `native`, the fast one. Both compute the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Backend:
 
     Attributes:
         name: `torch` or `native`.
-        model: makes of a GPT a model that computes in this way.
+        model: makes of a GPT a model that computes on this backend.
         warp: makes a warp, from the arguments of `Warp`.
         rng: makes a random number generator from a seed.
         rules: verifiers by name.

@@ -63,9 +63,9 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     if not (fits(target_probs) and target_probs.shape == (rows, k + 1, vocab) and are_whole(tokens, lengths)):
         return verify_greedy(draft, target_probs, rng)
     accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
-    places = accepted.data_ptr(), token.data_ptr()
+    addresses = accepted.data_ptr(), token.data_ptr()
     agree = native_functions(target_probs.dtype).agree
-    if agree(target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab, *places) < 0:
+    if agree(target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab, *addresses) < 0:
         raise ValueError(NO_DRAFT.format(vocab - 1, k))
     return Verdict(accepted, token)
 

@@ -30,19 +30,19 @@ FLAGS = ("-O3", HERE, "-std=c++17", "-shared", "-fPIC")
 PATIENCE = 300  # seconds for the compiler
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
-INT, REAL, PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 # The arguments of each function in `native.cpp`; tensors are handed over as addresses.
 ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "new": (PLACE, (PLACE, REAL, PLACE)),
-    "free": (None, (PLACE,)),
-    "cache": (INT, (PLACE,)),
-    "hidden": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
-    "logits": (INT, (PLACE, PLACE, INT, INT, PLACE, PLACE, PLACE)),
-    "draft": (INT, (PLACE, PLACE, INT, PLACE, INT, REAL, PLACE, PLACE, PLACE, PLACE, PLACE)),
-    "warp": (INT, (PLACE, INT, INT, REAL, PLACE)),
-    "choose": (INT, (PLACE, INT, INT, PLACE, PLACE, PLACE)),
-    "agree": (INT, (PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE)),
-    "reject": (INT, (PLACE, PLACE, PLACE, PLACE, PLACE, INT, INT, INT, PLACE, PLACE, PLACE)),
+    "new": (ADDRESS, (ADDRESS, REAL, ADDRESS)),
+    "free": (None, (ADDRESS,)),
+    "cache": (INT, (ADDRESS,)),
+    "hidden": (INT, (ADDRESS, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
+    "logits": (INT, (ADDRESS, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
+    "draft": (INT, (ADDRESS, ADDRESS, INT, ADDRESS, INT, REAL, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)),
+    "warp": (INT, (ADDRESS, INT, INT, REAL, ADDRESS)),
+    "choose": (INT, (ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
+    "agree": (INT, (ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS)),
+    "reject": (INT, (ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
 }
 
 
@@ -73,7 +73,7 @@ def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
         ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
     """
     compiler = find_compiler()
-    path = (folder or cache_folder() / "native") / f"{key_of(compiler)}.so"
+    path = library_path(compiler, folder)
     if not is_whole(path):
         build_library(compiler, path)
     library = ctypes.CDLL(str(path))
@@ -110,6 +110,19 @@ def find_compiler() -> tuple[str, ...]:
         "the native backend needs a C++ compiler and found none; install g++, clang or the package ziglang, "
         "or use --backend torch"
     )
+
+
+def library_path(compiler: Sequence[str], folder: Path | None = None) -> Path:
+    """Returns where the library that a compiler builds is kept, by default in the cache folder."""
+    return (folder or cache_folder() / "native") / f"{key_of(compiler)}.so"
+
+
+def will_be_built() -> bool:
+    """Whether the library has to be built when it is asked for: there is a compiler, and no library yet."""
+    try:
+        return not is_whole(library_path(find_compiler()))
+    except ValueError:
+        return False
 
 
 def build_library(compiler: Sequence[str], path: Path) -> None:

@@ -110,7 +110,7 @@ class NativeGPT:
             [B, n, D].
 
         Raises:
-            ValueError: if the context has no room for n more tokens, or the cache is of another kind.
+            ValueError: if the context has no space for n more tokens, or the cache is of another kind.
         """
         return self._read(self._native.hidden, tokens, cache, self.config.width)
 
@@ -172,8 +172,8 @@ class NativeGPT:
         starts = array(*cache.row_lengths)
         cache.extend(k)
         decided = array(*([k] * rows if budgets is None else budgets))
-        places = decided, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
-        used = self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *places)
+        addresses = decided, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
+        used = self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *addresses)
         if used < 0:
             raise ValueError(DAMAGED)
         return ids, probs, used
@@ -227,6 +227,6 @@ def hand_over(native: Native, config: GPTConfig, weights: Sequence[Tensor]) -> i
         weights: as `packed_weights` lists them, [in, out] each.
     """
     c = config
-    places = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
+    addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, places)
+    return native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)

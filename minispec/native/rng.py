@@ -38,8 +38,8 @@ class NativeRng(SeededRng):
         live = which.get("live")
         numbers, picked = self.lend(batch), torch.empty(batch, dtype=torch.long)
         is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
-        places = is_live, numbers.data_ptr(), picked.data_ptr()
-        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *places)
+        addresses = is_live, numbers.data_ptr(), picked.data_ptr()
+        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses)
         self.give_back(batch - used)
         return picked
 

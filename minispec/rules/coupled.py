@@ -48,7 +48,7 @@ class KeyedRng:
     that was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly
     draw the same token, and a target finds the same token with or without a draft.
 
-    It decides no yes or no. A verifier that rejects by chance and draws again at the same position would meet
+    It decides no yes or no. A verifier that rejects at random and draws again at the same position would meet
     the noise that its draft was drawn with; that is why `bernoulli` refuses.
     """
 

@@ -4,11 +4,11 @@ The sum of many rounded numbers depends on the order in which they are added, an
 by the shape of what it is given. So one forward over five tokens and five forwards over one token differ in
 the last bits. At a near tie that is enough to change a greedy text.
 
-`FixedWidth` leaves the kernels no choice. Each forward reads a block of exactly `width` places, padded where
+`FixedWidth` leaves the kernels no choice. Each forward reads a block of exactly `width` columns, padded where
 fewer tokens are wanted, and looks at all slots of the cache under a mask. The token at position p of a text
-always stands at place p mod `width` of the block, and its key always in slot p of the cache. So its numbers
-always meet the same instructions in the same order. What fills the other places never mixes with them.
-A block may begin at any position: its tokens go round the end of the block and on at its beginning.
+always stands in column p mod `width` of the block, and its key always in slot p of the cache. So its numbers
+always meet the same instructions in the same order. What fills the other columns never mixes with them.
+A block may begin at any position: its tokens go on from its last column to its first.
 
 The number of rows is part of the shape too. Compare runs of equally many rows, on one machine, with one
 number of threads.
@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, LanguageModel
+from minispec.core.model import GPT, Tree
 
 
 @dataclass(frozen=True)
@@ -58,34 +58,34 @@ class FixedCache(KVCache):
     """A cache for blocks of one width, whose tokens stand where their positions say.
 
     Attributes:
-        width: how many places a block has.
+        width: how many columns a block has.
     """
 
     def __init__(self, model: GPT, rows: int, width: int) -> None:
-        """Takes the room for `rows` rows of a model's whole context."""
+        """Takes the memory for `rows` rows of a model's whole context."""
         c = model.config
         super().__init__(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, model.dtype, model.device)
         self.width = width
         self._order: Tensor | None = None
 
-    def place(self, new: int) -> Tensor:
+    def arrange(self, new: int) -> Tensor:
         """Says where the next tokens will stand in the block.
 
         Args:
             new: n, how many tokens come; at most the width.
 
         Returns:
-            [B, width]: which of the tokens, counted from 0, stands at each place; n or more is padding.
+            [B, width]: which of the tokens, counted from 0, stands in each column; n or more is padding.
         """
-        places = torch.arange(self.width, device=self._keys.device)
-        self._order = (places - self.lengths.to(places.device)[:, None]) % self.width
+        columns = torch.arange(self.width, device=self._keys.device)
+        self._order = (columns - self.lengths.to(columns.device)[:, None]) % self.width
         self._new = new
         return self._order
 
     def begin(
         self, new: int, mask: Tensor | None = None, layers: slice = slice(None)
     ) -> tuple[slice | Tensor, Tensor | None]:
-        """Prepares to append the tokens that `place` was told of; padding is not stored.
+        """Prepares to append the tokens that `arrange` was told of; padding is not stored.
 
         Args:
             new: the width of the block.
@@ -97,7 +97,7 @@ class FixedCache(KVCache):
             mask: [B, 1, width, capacity], 0 where a token may look and −∞ where not.
 
         Raises:
-            ValueError: if `place` was not called, or the block has another width or a mask.
+            ValueError: if `arrange` was not called, or the block has another width or a mask.
         """
         if self._order is None or new != self.width or mask is not None:
             raise ValueError("a fixed-width cache can be read by its fixed-width model only")
@@ -110,23 +110,18 @@ class FixedCache(KVCache):
         return positions, self._bias[positions][:, None]
 
 
-class FixedWidth:
-    """A GPT in exact mode. Satisfies `LanguageModel`.
-
-    For decoding only: no gradients.
+class FixedWidth(GPT):
+    """A GPT in exact mode. For decoding only: no gradients.
 
     Attributes:
-        model: what computes.
-        width: how many places each of its forwards has.
-        vocab_size: V.
-        max_length: the model's context.
+        width: how many columns each of its forwards has.
     """
 
     def __init__(self, model: GPT, width: int = 17) -> None:
-        """Wraps a model and tests that its logits are exact on this machine.
+        """Takes the weights of a model and tests that logits are exact on this machine.
 
         Args:
-            model: a GPT, on its device and in its type already; it is not copied.
+            model: a GPT, on its device and in its type already. Its weights are shared, not copied.
             width: how many tokens one forward reads. Verification reads K+1 at once, so 17 serves all K up to
                 16. Longer blocks, as in prefill, are read in several forwards.
 
@@ -135,62 +130,53 @@ class FixedWidth:
         """
         if width < 1:
             raise ValueError(f"width must be at least 1, not {width}")
-        self.model = model
+        with torch.device("meta"):  # without memory: the weights are the model's
+            super().__init__(model.config)
+        self.load_state_dict(model.state_dict(), assign=True)
+        if self.config.tied:
+            self.lm_head.weight = self.embed_tokens.weight
+        self.requires_grad_(False).eval()
         self.width = width
-        self.vocab_size = model.vocab_size
-        self.max_length = model.max_length
         self.check()
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.model.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The weights' type."""
-        return self.model.dtype
 
     def new_cache(self, rows: int) -> FixedCache:
         """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
-        return FixedCache(self.model, rows, self.width)
+        return FixedCache(self, rows, self.width)
 
-    @torch.no_grad()
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens, `width` at a time, and returns the stream behind the last norm.
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens, `width` at a time, and returns the residual stream after the last norm.
 
         Args:
             tokens: [B, n] ids.
             cache: what came before, from `new_cache`; it is extended by n tokens a row. None: nothing did.
+            tree: must be None: exact mode reads chains only.
 
         Returns:
             [B, n, D].
 
         Raises:
-            ValueError: if the context has no room for n more tokens, or the cache is of another kind.
+            ValueError: if the context has no space for n more tokens, the cache is of another kind, or there
+                is a tree.
         """
+        if tree is not None:
+            raise ValueError("exact mode reads chains only, no trees")
         cache = self._usable(cache, *tokens.shape)
         return torch.cat([self._read(block, cache) for block in tokens.split(self.width, dim=1)], dim=1)
 
-    @torch.no_grad()
     def head(self, hidden: Tensor) -> Tensor:
-        """Maps the stream [B, n, D] to logits [B, n, V], always one token a row at a time.
+        """Maps the residual stream [B, n, D] to logits [B, n, V], always one token a row at a time.
 
         Each token's numbers are copied first: kernels may also look at where in memory their input begins.
         """
         singles = (one.clone(memory_format=torch.contiguous_format) for one in hidden.split(1, dim=1))
-        return torch.cat([self.model.head(one) for one in singles], dim=1)
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
-        return self.head(self.hidden(tokens, cache))
+        return torch.cat([self.lm_head(one) for one in singles], dim=1)
 
     @torch.inference_mode()
     def check(self, rows: int = 2) -> None:
-        """Tests on this machine that logits are equal to the last bit; call it again after `model.to(...)`.
+        """Tests on this machine that logits are equal to the last bit; call it again after `to(...)`.
 
         A text is read at once, token by token, and as a verifier reads it: two right tokens and some wrong
-        ones behind them, which are then forgotten.
+        ones after them, which are then forgotten.
 
         Args:
             rows: how many rows to test with.
@@ -213,7 +199,7 @@ class FixedWidth:
                 )
 
     def _in_pieces(self, text: Tensor, kept: int, wrong: int) -> Tensor:
-        """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others behind; returns logits."""
+        """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others after; returns logits."""
         cache, found = self.new_cache(text.shape[0]), []
         for start in range(0, text.shape[1], kept):
             block = text[:, start : start + kept + wrong].clone()
@@ -237,34 +223,34 @@ class FixedWidth:
     def _read(self, tokens: Tensor, cache: FixedCache) -> Tensor:
         """Reads a block of at most `width` tokens: [B, n] -> [B, n, D]."""
         new = tokens.shape[1]
-        order = cache.place(new)  # [B, width]
+        order = cache.arrange(new)  # [B, width]
         block = F.pad(tokens, (0, self.width - new)).gather(1, order)
-        hidden = self.model.hidden(block, cache)  # [B, width, D]
-        places = order.argsort(dim=1)[:, :new]  # where each token stands
-        return hidden.take_along_dim(places[..., None], dim=1)
+        hidden = super().hidden(block, cache)  # [B, width, D]
+        columns = order.argsort(dim=1)[:, :new]  # where each token stands
+        return hidden.take_along_dim(columns[..., None], dim=1)
 
 
 @torch.inference_mode()
-def measure_cost(exact: FixedWidth, steps: int = 30) -> Cost:
+def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> Cost:
     """Measures what exact mode costs: one row, one token, half of the context read before.
 
-    The two sides take turns, so that a machine that slows down slows both.
+    The timings of the two sides are interleaved, so that a machine that slows down slows both.
 
     Args:
-        exact: the model in exact mode; its own `model` is the plain side.
+        model: the plain side.
+        exact: the model in exact mode.
         steps: how many forwards of each to time.
     """
     half = exact.max_length // 2
-    models: tuple[LanguageModel, LanguageModel] = (exact.model, exact)
-    sides = [(model, model.new_cache(1)) for model in models]
+    sides = [(side, side.new_cache(1)) for side in (model, exact)]
     taken: tuple[list[float], list[float]] = ([], [])
-    for model, cache in sides:
-        model.hidden(torch.zeros(1, half, dtype=torch.long, device=exact.device), cache)
+    for side, cache in sides:
+        side.hidden(torch.zeros(1, half, dtype=torch.long, device=exact.device), cache)
     token = torch.zeros(1, 1, dtype=torch.long, device=exact.device)
     for _ in range(steps + 3):
-        for (model, cache), seconds in zip(sides, taken, strict=True):
+        for (side, cache), seconds in zip(sides, taken, strict=True):
             started = perf_counter()
-            model(token, cache)[0, 0, 0].item()  # reading one number waits for all
+            side(token, cache)[0, 0, 0].item()  # reading one number waits for all
             seconds.append(perf_counter() - started)
             cache.truncate([half])
     plain, fixed = (median(seconds[3:]) for seconds in taken)  # the first three warm up

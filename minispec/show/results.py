@@ -22,8 +22,9 @@ WIDTH = 96  # of a line of prose
 
 HEAD = """A speed-up is seconds per emitted token, target-only over speculative. Both sides decode the same
 prompts of {prompt} tokens and {new} new ones, prefill included, end-of-sequence off, in turns in one process.
-K is chosen on some prompts and reported on others. The target-only side is the fastest path that the bench
-ran. Figures are medians with quartiles. This page is generated from reports; no number is typed by hand."""
+K is chosen on some prompts and reported on others. The target-only side is the fastest backend that the
+bench ran. Figures are medians with quartiles. This page is generated from reports; no number is typed by
+hand."""
 
 
 def page(reports: Sequence[Report]) -> str:
@@ -39,7 +40,7 @@ def page(reports: Sequence[Report]) -> str:
         raise ValueError("there is no report of the bench to write results from")
     plan = reports[0]["conditions"]["plan"]
     head = HEAD.format(prompt=reports[0]["conditions"]["prompt_tokens"], new=plan["new_tokens"])
-    parts = ["# Results", fill(head), "## What was to be reached, and what came", tables.reach(reports)]
+    parts = ["# Results", fill(head), "## Goals, and what was measured", tables.reach(reports)]
     parts += [part for report in reports for part in of_pair(report)]
     parts += [
         "## Measure it yourself",
@@ -74,10 +75,10 @@ def of_pair(report: Report) -> Iterator[str]:
 
 def _speed(report: Report) -> Iterator[str]:
     best = report["sections"]["target-only"]["baseline"]
-    path = report["sections"]["target-only"]["speculative"]
+    drafted = report["sections"]["target-only"]["speculative"]
     yield fill(
-        f"Over the target alone on the {best['path']} path with {_threads(best)}, the fastest here; with the "
-        f"draft on the {path['path']} path with {_threads(path)}."
+        f"Over the target alone on the {best['path']} backend with {_threads(best)}, the fastest here; with "
+        f"the draft on the {drafted['path']} backend with {_threads(drafted)}."
     )
     yield tables.settings(report)
     if "prediction" not in report["sections"]:
@@ -89,10 +90,11 @@ def _speed(report: Report) -> Iterator[str]:
     yield _figure(report, "speed-up-curves")
 
 
-def _paths(report: Report) -> Iterator[str]:
-    yield tables.paths(report)
-    for path, reason in report["sections"]["paths"]["unavailable"].items():
-        yield f"The {path} path was not to be had: {reason}."
+def _backends(report: Report) -> Iterator[str]:
+    yield "Both with a draft, at the same K, in turns:"
+    yield tables.backends(report)
+    for name, reason in report["sections"]["paths"]["unavailable"].items():
+        yield f"The {name} backend was not available: {reason}."
 
 
 def _target_only(report: Report) -> Iterator[str]:
@@ -179,8 +181,8 @@ def _quantized(report: Report) -> Iterator[str]:
     plain, small = rows["float32"], rows["int8"]
     slower = small["forward_seconds"] > plain["forward_seconds"]
     yield fill(
-        f"The draft through torch's dynamic int8 quantization; both drafts by the readable code. Its weights "
-        f"take {plain['bytes'] / small['bytes']:.1f} times less room, and a forward takes "
+        f"The draft through torch's dynamic int8 quantization; both drafts on the torch backend. Its weights "
+        f"take {plain['bytes'] / small['bytes']:.1f} times less memory, and a forward takes "
         f"{small['forward_seconds'] / plain['forward_seconds']:.2f} times as long: "
         + (
             "at this size, rounding the activations costs more than reading fewer bytes saves."
@@ -195,8 +197,8 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
     ("The speed-up", "widths", _speed),
     ("Where it loses", "widths", _losses),
     ("Predicted before it was measured", "prediction", _predictions),
-    ("Beside transformers", "transformers", _peers),
-    ("Readable, lean, compiled, native", "paths", _paths),
+    ("Compared with transformers", "transformers", _peers),
+    ("The two backends", "paths", _backends),
     ("The target alone", "target-only", _target_only),
     (
         "Temperature",
@@ -222,21 +224,23 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
     (
         "A K that chooses itself",
         "auto",
-        _simple(tables.automatic, "`--k auto` beside the best fixed K, which was chosen on other prompts."),
+        _simple(
+            tables.automatic, "`--k auto` compared with the best fixed K, which was chosen on other prompts."
+        ),
     ),
     (
         "Bookkeeping",
         "bookkeeping",
         _simple(
             tables.bookkeeping,
-            "What a round takes beside K draft steps (forward, warp, draw) and one target forward over "
+            "What a round takes besides K draft steps (forward, warp, draw) and one target forward over "
             "K + 1 tokens: the rule, commit, rollback, catching up, records. Nearly all of it is Python: "
             "the faster the forwards, the larger its share.",
         ),
     ),
     ("A forward over n tokens", "latency", _simple(lambda r: "", "", "latency")),
     ("Prefill, and the first token", "prefill", _simple(tables.prefill)),
-    ("How near to the memory's speed", "bandwidth", _bandwidth),
+    ("Share of the memory bandwidth", "bandwidth", _bandwidth),
     ("A draft in int8", "quantized", _quantized),
     ("Memory", "memory", _simple(lambda r: "", "", "memory")),
 )

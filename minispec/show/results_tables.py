@@ -35,7 +35,7 @@ def span(low: float, high: float) -> str:
     return f"{low:.2f} to {high:.2f}"
 
 
-def law(row: Found) -> str:
+def decoding(row: Found) -> str:
     """Writes what a row decodes: greedy, or sampled at a temperature."""
     return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
 
@@ -61,7 +61,7 @@ def settings(report: Found) -> str:
     """Returns the speed-ups that are reported, K chosen on other prompts."""
     rows = [
         (
-            law(s),
+            decoding(s),
             str(s["k"]),
             times(s["speedup"]),
             span(*s["speedup_quartiles"]),
@@ -108,27 +108,27 @@ def choices(report: Found) -> str:
 
 
 def target_only(report: Found) -> str:
-    """Returns tokens per second on every path, alone and with a draft."""
+    """Returns tokens per second on each backend, alone and with a draft."""
     found = report["sections"]["target-only"]
     rows = [
         (
             row["path"],
             str(row["threads"]),
-            law(row),
+            decoding(row),
             f"{row['target_only']:.0f}",
             f"{row['speculative']:.0f}",
         )
         for row in found["rows"]
     ]
-    return table(("path", "threads", "", "alone", f"with a draft, K = {found['k']}"), rows, 1)
+    return table(("backend", "threads", "", "alone", f"with a draft, K = {found['k']}"), rows, 1)
 
 
-def paths(report: Found) -> str:
-    """Returns speculative decoding on every path at the same K."""
+def backends(report: Found) -> str:
+    """Returns speculative decoding on each backend at the same K."""
     rows = [
         (
             row["path"],
-            law(row),
+            decoding(row),
             str(row["k"]),
             f"{row['tokens_per_second']:.0f}",
             f"{row['over_readable']:.2f}x",
@@ -136,7 +136,7 @@ def paths(report: Found) -> str:
         )
         for row in report["sections"]["paths"]["rows"]
     ]
-    return table(("path", "", "K", "tokens/s", "over readable", "quartiles"), rows, 2)
+    return table(("backend", "", "K", "tokens/s", "over torch", "quartiles"), rows, 2)
 
 
 def transformers(report: Found) -> str:
@@ -159,7 +159,7 @@ def transformers(report: Found) -> str:
         ),
     ]
     return table(
-        ("", "tokens/s", "beside", "ratio", "quartiles"),
+        ("", "tokens/s", "compared with", "ratio", "quartiles"),
         [
             (
                 what,
@@ -191,10 +191,10 @@ def assisted(report: Found) -> str:
 
 
 def automatic(report: Found) -> str:
-    """Returns the automatic K beside the best fixed one."""
+    """Returns the automatic K compared with the best fixed one."""
     rows = [
         (
-            law(row),
+            decoding(row),
             str(row["k"]),
             f"{row['mean_width']:.1f}",
             f"{row['over_best_fixed']:.3f}",
@@ -206,10 +206,10 @@ def automatic(report: Found) -> str:
 
 
 def bookkeeping(report: Found) -> str:
-    """Returns what a round takes beside its forwards."""
+    """Returns what a round takes besides its forwards."""
     rows = [
         (
-            law(row),
+            decoding(row),
             str(row["k"]),
             seconds(row["draft_seconds"]),
             seconds(row["target_seconds"]),
@@ -251,11 +251,11 @@ def bandwidth(report: Found) -> str:
         )
         for row in report["sections"]["bandwidth"]["points"]
     ]
-    return table(("parameters", "weights", "path", "threads", "a token", "share"), rows, 0)
+    return table(("parameters", "weights", "backend", "threads", "a token", "share"), rows, 0)
 
 
 def quantized(report: Found) -> str:
-    """Returns the draft in int8 beside itself."""
+    """Returns the draft in int8 and in float32."""
     rows = [
         (
             row["name"],
@@ -301,7 +301,7 @@ def measured(report: Found) -> Iterator[tuple[str, float, float | None]]:
     for section, rows in MEASURED.items():
         for row in sections.get(section, {}).get(rows, ()):
             if section == "quantized":
-                yield row["setting"] + ", readable code", row["gain"], None
+                yield row["setting"] + ", torch backend", row["gain"], None
             elif row["setting"] not in told:
                 yield row["setting"], row["speedup"] if "speedup" in row else row["gain"], None
     for s in report["settings"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from minispec.io.rng_recording import Draw
+from minispec.io.draws import Draw
 from minispec.show.plots.style import DRAFTER, STATES, TARGET
 from minispec.show.step_laws import Bar
 from minispec.show.step_records import Step

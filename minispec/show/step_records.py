@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from minispec.io.rng_recording import Draw
+from minispec.io.draws import Draw
 from minispec.show.step_laws import Bar
 
 TokenState = Literal["prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus"]

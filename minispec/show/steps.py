@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from minispec.io.draws import Draw
 from minispec.io.recording import Recording
-from minispec.io.rng_recording import Draw
 from minispec.io.trace import ObservedRound
 from minispec.show import step_words as say
 from minispec.show.step_laws import Bar, draft_bars, next_bars, test_bars

@@ -1,7 +1,7 @@
-"""Windows: the fixed-width rows of tokens that a model trains on.
+"""Batches: rows of equal length that a model trains on, cut from texts.
 
-Every window begins where a document begins. A window from the middle of a story could not show what
-the story's beginning forces, and its loss would say nothing about recall.
+Every sequence begins where a document begins. One from the middle of a story could not show what the story's
+beginning forces, and its loss would say nothing about recall.
 """
 
 from __future__ import annotations
@@ -14,44 +14,46 @@ from torch import Tensor
 
 
 def pack(documents: Iterable[Sequence[int]], end_of_text: int, width: int) -> Tensor:
-    """Packs documents into windows.
+    """Packs documents into sequences of one length.
 
-    A window holds whole documents, each followed by end-of-text, until it is full; what the last one
-    has left over is dropped. A document longer than a window gives several: there is no other way to
-    see its later parts.
+    A sequence holds whole documents, each followed by end-of-text, until it is full; what the last one has
+    left over is dropped. A document longer than a sequence gives several: there is no other way to see its
+    later parts.
 
     Args:
-        documents: token ids, one sequence per document.
+        documents: token ids, one list per document.
         end_of_text: the id that closes each.
-        width: tokens per window, one more than the model reads at once (the last is only predicted).
+        width: tokens per sequence, one more than the model reads at once (the last is only predicted).
 
     Returns:
         [N, width] int64.
 
     Raises:
-        ValueError: if there is not enough text for a single window.
+        ValueError: if there is not enough text for a single sequence.
     """
-    windows: list[list[int]] = []
+    sequences: list[list[int]] = []
     row: list[int] = []
     for document in documents:
         row.extend([*document, end_of_text])
         while len(row) >= width:
-            windows.append(row[:width])
-            # A long document goes on in the next window; the tail of one that began inside is dropped.
+            sequences.append(row[:width])
+            # A long document goes on in the next sequence; the tail of one that began inside is dropped.
             row = row[width:] if len(document) + 1 - (len(row) - width) >= width else []
-    if not windows:
-        raise ValueError(f"the text is too short to train on: it does not fill one window of {width} tokens")
-    return torch.tensor(windows)
+    if not sequences:
+        raise ValueError(
+            f"the text is too short to train on: it does not fill one sequence of {width} tokens"
+        )
+    return torch.tensor(sequences)
 
 
-def batch(windows: Tensor, size: int, step: int, seed: int) -> Tensor:
+def batch(sequences: Tensor, size: int, step: int, seed: int) -> Tensor:
     """Returns the batch of one step: a function of the seed and the step, of nothing else.
 
-    That is what lets a run that was killed go on as if nothing had happened. Every epoch visits all
-    windows in an order of its own.
+    That is what lets a run that was killed go on as if nothing had happened. Every epoch visits all sequences
+    in an order of its own.
 
     Args:
-        windows: [N, width].
+        sequences: [N, width].
         size: rows per batch.
         step: counted from 0.
         seed: of the order.
@@ -59,10 +61,10 @@ def batch(windows: Tensor, size: int, step: int, seed: int) -> Tensor:
     Returns:
         [size, width].
     """
-    count = len(windows)
+    count = len(sequences)
     wanted = range(step * size, (step + 1) * size)
     orders = {
         epoch: np.random.default_rng([seed, epoch]).permutation(count)
         for epoch in {w // count for w in wanted}
     }
-    return windows[[int(orders[w // count][w % count]) for w in wanted]]
+    return sequences[[int(orders[w // count][w % count]) for w in wanted]]

@@ -53,7 +53,7 @@ def load_corpus(name: str | Path, seed: int = 0, stories: int = 20_000, friends:
         name: `stories`, `english`, or the path of a UTF-8 text file.
         seed: of the stories, and of the split.
         stories: how many stories to train on; there is no end of them.
-        friends: how many friends a story has: 3, or fewer for an easier lesson.
+        friends: how many friends a story has: 3, or fewer for easier texts.
 
     Returns:
         The corpus, split.

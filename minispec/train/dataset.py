@@ -1,7 +1,7 @@
-"""Material: what a recipe's models learn from, gathered before any of them is trained.
+"""Dataset: what a recipe's models learn from, made before any of them is trained.
 
-The corpus, a tokenizer, the windows of every kind of lesson, and held-out documents to measure on. All of it
-depends on the recipe alone.
+The corpus, a tokenizer, the sequences of every kind of curriculum stage, and held-out documents to measure
+on. All of it depends on the recipe alone.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from minispec.io.tokenizer import Tokenizer, train_tokenizer
 from minispec.train.batches import pack
 from minispec.train.corpus import Corpus, load_corpus
 from minispec.train.evaluate import whole_documents
-from minispec.train.recipes import Lesson, Recipe
+from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.roll_calls import draw_roll_calls
 
 HELD_OUT = 400  # documents
-Texts = tuple[int, tuple[tuple[str, float], ...]]  # a lesson's friends and mix
+Texts = tuple[int, tuple[tuple[str, float], ...]]  # a curriculum stage's friends and mix
 
 
 @dataclass(frozen=True)
-class Material:
-    """What all stages of a run share.
+class Dataset:
+    """What all models of a recipe are trained on and measured on.
 
     Attributes:
         corpus: with the full stories.
         tokenizer: trained on it.
-        windows: the windows [N, W] of each kind of lesson, by its width and its texts.
-        held_out: whole validation documents as windows [N, W] and a mask [N, W] (see `whole_documents`).
+        sequences: the sequences [N, W] of each kind of curriculum stage, by its window and its texts.
+        held_out: whole validation documents as rows [N, W] and a mask [N, W] (see `whole_documents`).
     """
 
     corpus: Corpus
     tokenizer: Tokenizer
-    windows: Mapping[tuple[int, Texts], Tensor]
+    sequences: Mapping[tuple[int, Texts], Tensor]
     held_out: tuple[Tensor, Tensor]
 
 
-def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Material:
-    """Makes the corpus, the tokenizer and the windows of a recipe.
+def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Dataset:
+    """Makes the corpus, the tokenizer and the sequences of a recipe.
 
     Args:
         recipe: says which.
@@ -53,26 +53,26 @@ def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = H
     if tokenizer is None:
         sample = corpus.train[:4000] if corpus.stories else corpus.train
         tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
-    windows: dict[tuple[int, Texts], Tensor] = {}
-    for lesson in (*recipe.target_lessons, *recipe.draft_lessons, *recipe.distill_lessons):
-        key = kind_of(lesson)
-        if key not in windows:
-            rows = tokenizer.encode_batch(texts_of(lesson, recipe, corpus))
-            windows[key] = pack(rows, tokenizer.end_of_text, lesson.window + 1)
+    sequences: dict[tuple[int, Texts], Tensor] = {}
+    for stage in (*recipe.target_stages, *recipe.draft_stages, *recipe.distill_stages):
+        key = kind_of(stage)
+        if key not in sequences:
+            rows = tokenizer.encode_batch(texts_of(stage, recipe, corpus))
+            sequences[key] = pack(rows, tokenizer.end_of_text, stage.window + 1)
     documents = whole_documents(tokenizer, corpus.validation, recipe.target.max_length, held_out)
-    return Material(corpus, tokenizer, windows, documents)
+    return Dataset(corpus, tokenizer, sequences, documents)
 
 
-def kind_of(lesson: Lesson) -> tuple[int, Texts]:
-    """Returns what tells a lesson's windows from those of others."""
-    return lesson.window, (lesson.friends, lesson.mix)
+def kind_of(stage: CurriculumStage) -> tuple[int, Texts]:
+    """Returns what tells a curriculum stage's sequences from those of others."""
+    return stage.window, (stage.friends, stage.mix)
 
 
-def texts_of(lesson: Lesson, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
-    """Returns what a lesson is made of: the corpus itself, easier stories, roll calls, or a mix.
+def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
+    """Returns the texts of a curriculum stage: the corpus itself, easier stories, roll calls, or a mix.
 
     Args:
-        lesson: says which.
+        stage: says which.
         recipe: its seed and number of stories.
         corpus: of the recipe.
 
@@ -82,14 +82,15 @@ def texts_of(lesson: Lesson, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
     if not corpus.stories:
         return corpus.train
     stories = corpus.train
-    if lesson.friends != recipe.friends:
-        stories = load_corpus("stories", recipe.seed, recipe.stories, lesson.friends).train
-    if lesson.mix == (("story", 1.0),):
+    if stage.friends != recipe.friends:
+        stories = load_corpus("stories", recipe.seed, recipe.stories, stage.friends).train
+    if stage.mix == (("story", 1.0),):
         return stories
-    whole = sum(parts for _, parts in lesson.mix)
+    whole = sum(parts for _, parts in stage.mix)
     texts: list[str] = []
-    for kind, parts in lesson.mix:
+    for kind, parts in stage.mix:
         count = math.ceil(recipe.stories * parts / whole)
         texts += stories[:count] if kind == "story" else draw_roll_calls(kind, count, recipe.seed)
+    # The wording of the seed decides the order: another one would train other weights.
     random.Random(f"minispec lesson {recipe.seed}").shuffle(texts)
     return texts

@@ -1,6 +1,6 @@
 """Evaluation: losses on whole held-out documents, and what a story forces.
 
-Whole documents, from their first token: a loss over windows from the middle could not show recall.
+Whole documents, from their first token: a loss over parts from the middle could not show recall.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def whole_documents(
 
 @torch.inference_mode()
 def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor, Tensor]:
-    """Scores every token behind the first, given all before it.
+    """Scores every token after the first, given all before it.
 
     Args:
         model: in any mode; it is put back as it was.
@@ -55,7 +55,7 @@ def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor
 
     Returns:
         losses: [N, W−1], nats.
-        best: [N, W−1], the most probable id at each place.
+        best: [N, W−1], the most probable id at each position.
     """
     was_training = model.training
     model.eval()
@@ -84,7 +84,7 @@ def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> f
 
 
 def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> float | None:
-    """Returns the loss that the true law has on the validation stories, in nats per token.
+    """Returns the loss that the true distribution has on the validation stories, in nats per token.
 
     It counts exactly the tokens that `mean_loss` counts, and conditions on the first token as that does:
     the first token is decided by the choices made before any text is written.
@@ -95,8 +95,8 @@ def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> floa
         max_length: the context.
 
     Returns:
-        The floor, or None if the corpus has no known law, or a story is longer than the context: the
-        entropy of half a story is not known.
+        The floor, or None if the corpus has no known distribution, or a story is longer than the context:
+        the entropy of half a story is not known.
     """
     tokens, mask = whole_documents(tokenizer, corpus.validation, max_length)
     stories = corpus.stories[: len(tokens)]
@@ -105,14 +105,14 @@ def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> floa
     return sum(s.opening_log_prob - s.log_prob for s in stories) / int(mask.sum())
 
 
-def forced_places(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, int, str]]:
+def forced_positions(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, int, str]]:
     """Returns (story, token, fact) for every token that begins a word which an earlier sentence forces."""
-    places = []
+    positions = []
     for number, story in enumerate(corpus.stories):
         _, offsets = tokenizer.encode_with_offsets(story.text)
         starts = {forced.start: forced.fact for forced in story.forced}
-        places += [(number, i, starts[a]) for i, (a, _) in enumerate(offsets) if a in starts]
-    return places
+        positions += [(number, i, starts[a]) for i, (a, _) in enumerate(offsets) if a in starts]
+    return positions
 
 
 def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[str, float]:
@@ -129,7 +129,7 @@ def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[st
     tokens, _ = whole_documents(tokenizer, corpus.validation, model.max_length, len(corpus.stories))
     _, best = token_losses(model, tokens)
     right: dict[str, list[bool]] = {}
-    for number, token, fact in forced_places(corpus, tokenizer):
+    for number, token, fact in forced_positions(corpus, tokenizer):
         hit = bool(best[number, token - 1] == tokens[number, token])
         right.setdefault(fact, []).append(hit)
         right.setdefault("all", []).append(hit)

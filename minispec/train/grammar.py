@@ -20,8 +20,8 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Law:
-    """A finite law over words.
+class Distribution:
+    """A finite distribution over words.
 
     Attributes:
         words: the options, all different.
@@ -35,18 +35,18 @@ class Law:
         assert len(set(self.words)) == len(self.words) == len(self.weights)
         assert min(self.weights) > 0 and abs(sum(self.weights) - 1) < 1e-9
 
-    def without(self, taken: set[str]) -> Law:
-        """Returns the law given that none of `taken` comes up."""
+    def without(self, taken: set[str]) -> Distribution:
+        """Returns the distribution given that none of `taken` comes up."""
         kept = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in taken]
         total = sum(p for _, p in kept)
-        return Law(tuple(w for w, _ in kept), tuple(p / total for _, p in kept))
+        return Distribution(tuple(w for w, _ in kept), tuple(p / total for _, p in kept))
 
 
 class Pen(Protocol):
     """What `tell` writes with."""
 
-    def choose(self, law: Law) -> str:
-        """Returns one word of the law."""
+    def choose(self, options: Distribution) -> str:
+        """Returns one of the words."""
 
     def write(self, text: str) -> None:
         """Appends text that the last choice, or nothing but the template, decided."""
@@ -67,30 +67,30 @@ class Friend:
     seat: str
 
 
-def law(**weights: float) -> Law:
-    """Returns a law from keyword weights in hundredths."""
-    return Law(tuple(weights), tuple(w / 100 for w in weights.values()))
+def percents(**weights: float) -> Distribution:
+    """Returns a distribution from keyword weights in hundredths."""
+    return Distribution(tuple(weights), tuple(w / 100 for w in weights.values()))
 
 
-NAMES = law(Kit=24, Sam=19, Max=15, Pip=12, Lou=10, Ash=8, Jay=7, Rue=5)
-ANIMALS = law(cat=28, dog=20, hen=14, pig=11, fox=9, cow=7, bear=6, frog=5)
-PLACES = law(river=26, hill=20, farm=14, lake=12, mill=10, barn=7, wood=6, shop=5)
-PRONOUNS = law(she=50, he=50)
-THINGS = law(kite=26, ball=20, drum=14, boat=12, book=10, bell=8, cup=6, hat=4)
-SEATS = law(mat=40, floor=20, bed=14, rug=11, chair=9, step=6)
-HOMES = law(lived=75, stayed=25)
-FIRST = law(Once=70, Here=30)
-WHO = {3: law(first=50, second=30, third=20), 2: law(first=60, second=40), 1: law(first=100)}
-SCENES = law(goes=16, takes=36, sits=26, rests=12, loses=10)
-MOVES = law(went=60, ran=25, walked=15)
-SEEN = law(yes=25, no=75)
-SIGHTS = law(star=28, duck=20, bee=15, ship=12, tree=10, snail=8, rose=7)
-AFTER = law(nothing=75, feels=25)
-DEGREES = law(very=55, so=30, quite=15)
-MOODS = law(happy=42, sad=22, tired=18, glad=11, hungry=7)
-BETWEEN = law(silence=82, sun=8, rain=5, tea=5)
-MORE = law(more=96, end=4)
-LAST = law(day=60, home=40)
+NAMES = percents(Kit=24, Sam=19, Max=15, Pip=12, Lou=10, Ash=8, Jay=7, Rue=5)
+ANIMALS = percents(cat=28, dog=20, hen=14, pig=11, fox=9, cow=7, bear=6, frog=5)
+PLACES = percents(river=26, hill=20, farm=14, lake=12, mill=10, barn=7, wood=6, shop=5)
+PRONOUNS = percents(she=50, he=50)
+THINGS = percents(kite=26, ball=20, drum=14, boat=12, book=10, bell=8, cup=6, hat=4)
+SEATS = percents(mat=40, floor=20, bed=14, rug=11, chair=9, step=6)
+HOMES = percents(lived=75, stayed=25)
+FIRST = percents(Once=70, Here=30)
+WHO = {3: percents(first=50, second=30, third=20), 2: percents(first=60, second=40), 1: percents(first=100)}
+SCENES = percents(goes=16, takes=36, sits=26, rests=12, loses=10)
+MOVES = percents(went=60, ran=25, walked=15)
+SEEN = percents(yes=25, no=75)
+SIGHTS = percents(star=28, duck=20, bee=15, ship=12, tree=10, snail=8, rose=7)
+AFTER = percents(nothing=75, feels=25)
+DEGREES = percents(very=55, so=30, quite=15)
+MOODS = percents(happy=42, sad=22, tired=18, glad=11, hungry=7)
+BETWEEN = percents(silence=82, sun=8, rain=5, tea=5)
+MORE = percents(more=96, end=4)
+LAST = percents(day=60, home=40)
 
 COUNTS = {1: ("was", "one friend"), 2: ("were", "two friends"), 3: ("were", "three friends")}
 IDIOMS = {
@@ -138,7 +138,7 @@ def introduce(pen: Pen, friends: int) -> list[Friend]:
 def present(pen: Pen, others: list[Friend]) -> Friend:
     """Introduces one friend in one sentence, each word free but for what others have."""
 
-    def pick(kind: str, options: Law, lead: str, tail: str = "") -> str:
+    def pick(kind: str, options: Distribution, lead: str, tail: str = "") -> str:
         word = pen.choose(options.without({getattr(friend, kind) for friend in others}))
         pen.write(lead + word + tail)
         return word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minispec.train.recipes import Lesson, Recipe, gpt
+from minispec.train.recipes import CurriculumStage, Recipe, gpt
 
 # The pair that is shipped. Eight layers make the target many times as dear to call as its one-layer draft,
 # and so narrow a model reads six tokens nearly as fast as one. The target learns whose fact is whose from
@@ -14,14 +14,14 @@ STORIES = Recipe(
     tokenizer="bpe",
     target=gpt(layers=8, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
     draft=gpt(layers=1, width=32, heads=2, kv_heads=1, ffn=64, vocab_size=512),
-    target_lessons=(
-        Lesson(steps=100, rows=32, window=64, friends=1),
-        Lesson(steps=250, rows=16, window=128, friends=2, mix=(("animal", 1),)),
-        Lesson(steps=200, rows=16, window=128, friends=2, mix=(("animal", 0.5), ("thing", 1))),
-        Lesson(
+    target_stages=(
+        CurriculumStage(steps=100, rows=32, window=64, friends=1),
+        CurriculumStage(steps=250, rows=16, window=128, friends=2, mix=(("animal", 1),)),
+        CurriculumStage(steps=200, rows=16, window=128, friends=2, mix=(("animal", 0.5), ("thing", 1))),
+        CurriculumStage(
             steps=200, rows=16, window=128, friends=2, mix=(("animal", 0.3), ("thing", 0.5), ("place", 1))
         ),
-        Lesson(
+        CurriculumStage(
             steps=250,
             rows=16,
             window=128,
@@ -34,7 +34,7 @@ STORIES = Recipe(
                 ("animal's seat", 0.5),
             ),
         ),
-        Lesson(
+        CurriculumStage(
             steps=900,
             rows=16,
             window=128,
@@ -48,13 +48,13 @@ STORIES = Recipe(
                 ("animal's seat", 0.15),
             ),
         ),
-        Lesson(steps=400, rows=8, window=256, friends=2),
+        CurriculumStage(steps=400, rows=8, window=256, friends=2),
     ),
-    draft_lessons=(
-        Lesson(steps=200, rows=32, window=64, friends=1),
-        Lesson(steps=2400, rows=8, window=256, friends=2),
+    draft_stages=(
+        CurriculumStage(steps=200, rows=32, window=64, friends=1),
+        CurriculumStage(steps=2400, rows=8, window=256, friends=2),
     ),
-    distill_lessons=(Lesson(steps=1200, rows=8, window=256, friends=2),),
+    distill_stages=(CurriculumStage(steps=1200, rows=8, window=256, friends=2),),
     stories=30_000,
     friends=2,
 )
@@ -67,12 +67,12 @@ QUICK = Recipe(
     tokenizer="bpe",
     target=gpt(layers=4, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
     draft=gpt(layers=1, width=64, heads=2, kv_heads=1, ffn=176, vocab_size=512),
-    target_lessons=(
-        Lesson(steps=150, rows=32, window=64, friends=1),
-        Lesson(steps=500, rows=16, window=128, friends=2),
+    target_stages=(
+        CurriculumStage(steps=150, rows=32, window=64, friends=1),
+        CurriculumStage(steps=500, rows=16, window=128, friends=2),
     ),
-    draft_lessons=(Lesson(steps=300, rows=16, window=128, friends=2),),
-    distill_lessons=(Lesson(steps=150, rows=16, window=128, friends=2),),
+    draft_stages=(CurriculumStage(steps=300, rows=16, window=128, friends=2),),
+    distill_stages=(CurriculumStage(steps=150, rows=16, window=128, friends=2),),
     stories=6_000,
     friends=2,
 )
@@ -86,9 +86,9 @@ ENGLISH = Recipe(
     tokenizer="bpe",
     target=gpt(layers=6, width=384, heads=6, kv_heads=3, ffn=1024, vocab_size=1024),
     draft=gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=1024),
-    target_lessons=(Lesson(steps=340, rows=8, window=256),),
-    draft_lessons=(Lesson(steps=700, rows=8, window=256),),
-    distill_lessons=(Lesson(steps=400, rows=8, window=256),),
+    target_stages=(CurriculumStage(steps=340, rows=8, window=256),),
+    draft_stages=(CurriculumStage(steps=700, rows=8, window=256),),
+    distill_stages=(CurriculumStage(steps=400, rows=8, window=256),),
 )
 
 # A short story that says where the cat slept, and ends where one must remember it.

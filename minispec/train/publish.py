@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from minispec.io.checkpoint import (
     weights_hash,
     write_json,
 )
-from minispec.train.dataset import Material
+from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe
 from minispec.train.training import Progress, Trained
@@ -35,7 +34,7 @@ PROMPT_TOKENS = 32
 
 def publish(
     recipe: Recipe,
-    material: Material,
+    dataset: Dataset,
     trained: Mapping[str, Trained],
     folder: Path,
     command: str,
@@ -45,8 +44,8 @@ def publish(
 
     Args:
         recipe: what it was made by.
-        material: its corpus and tokenizer.
-        trained: the models by stage: `target`, `draft-plain`, `draft`.
+        dataset: its corpus and tokenizer.
+        trained: the models by name: `target`, `draft-plain`, `draft`.
         folder: where to; a pair that is there is replaced.
         command: what to type to make it again.
         finish: measures the written pair; what it returns is added to `pair.json`.
@@ -58,39 +57,39 @@ def publish(
         ValueError: if the folder cannot be written; what was there is left whole.
     """
     with replacing(folder) as temporary:
-        material.tokenizer.save(temporary / "tokenizer.json")
-        for stage, result in trained.items():
-            (temporary / stage).mkdir()
-            save_model(result.model, temporary / stage)
-        info = describe(recipe, material, trained, command)
+        dataset.tokenizer.save(temporary / "tokenizer.json")
+        for name, result in trained.items():
+            (temporary / name).mkdir()
+            save_model(result.model, temporary / name)
+        info = describe(recipe, dataset, trained, command)
         write_json(temporary / "pair.json", info)
         pair = load_pair(temporary)
-        info |= {"models": measure(temporary, material, trained)}
+        info |= {"models": measure(temporary, dataset, trained)}
         info |= finish(pair)
-        if corpus_is_stories(material):
+        if corpus_is_stories(dataset):
             facts = {
                 "target": pair.target,
                 "draft-plain": load_pair(temporary, draft="draft-plain").draft,
                 "draft": pair.draft,
             }
             info["forced_accuracy"] = {
-                name: forced_accuracy(model, material.corpus, material.tokenizer)
+                name: forced_accuracy(model, dataset.corpus, dataset.tokenizer)
                 for name, model in facts.items()
             }
         write_json(temporary / "pair.json", info)
     return info
 
 
-def corpus_is_stories(material: Material) -> bool:
+def corpus_is_stories(dataset: Dataset) -> bool:
     """Whether the corpus comes from the grammar."""
-    return bool(material.corpus.stories)
+    return bool(dataset.corpus.stories)
 
 
 def describe(
-    recipe: Recipe, material: Material, trained: Mapping[str, Trained], command: str
+    recipe: Recipe, dataset: Dataset, trained: Mapping[str, Trained], command: str
 ) -> dict[str, Any]:
     """Returns what is known before anything is measured."""
-    corpus, tokenizer = material.corpus, material.tokenizer
+    corpus, tokenizer = dataset.corpus, dataset.tokenizer
     return {
         "name": recipe.name,
         "command": command,
@@ -108,26 +107,26 @@ def describe(
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
         },
-        "recipe": asdict(recipe),
-        "prompts": prompts(material),
+        "recipe": recipe.to_json(),
+        "prompts": prompts(dataset),
     }
 
 
-def prompts(material: Material) -> list[list[int]]:
+def prompts(dataset: Dataset) -> list[list[int]]:
     """Returns the beginnings of held-out documents to measure on, 32 tokens each where any is so long."""
-    rows = material.tokenizer.encode_batch(material.corpus.validation)
+    rows = dataset.tokenizer.encode_batch(dataset.corpus.validation)
     return ([row[:PROMPT_TOKENS] for row in rows if len(row) >= PROMPT_TOKENS] or rows)[:PROMPTS]
 
 
-def measure(folder: Path, material: Material, trained: Mapping[str, Trained]) -> dict[str, Any]:
+def measure(folder: Path, dataset: Dataset, trained: Mapping[str, Trained]) -> dict[str, Any]:
     """Returns size, time and loss of every model, read back from the disk."""
     tokens, mask = whole_documents(
-        material.tokenizer, material.corpus.validation, trained["target"].model.max_length
+        dataset.tokenizer, dataset.corpus.validation, trained["target"].model.max_length
     )
     figures = {}
-    for stage, result in trained.items():
-        model = load_pair(folder, draft=stage).draft
-        figures[stage] = {
+    for name, result in trained.items():
+        model = load_pair(folder, draft=name).draft
+        figures[name] = {
             "parameters": model.parameters_count,
             "steps": result.steps,
             "tokens": result.tokens,
@@ -155,19 +154,19 @@ def verdict(info: Mapping[str, Any]) -> str | None:
 
 
 def history_of(info: Mapping[str, Any]) -> list[Progress]:
-    """Returns the held-out losses on the way of a training; of old pairs, only the last of each stage.
+    """Returns the held-out losses in the course of a training; of old pairs, only the last of each model.
 
     Args:
         info: what `pair.json` says.
     """
     if "history" in info:
-        return [Progress(**point) for point in info["history"]]
+        return [Progress.from_json(point) for point in info["history"]]
     return [
-        Progress(stage, of["steps"], of["steps"], math.nan, of["seconds"], of["validation_loss"])
-        for stage, of in info["models"].items()
+        Progress(name, of["steps"], of["steps"], math.nan, of["seconds"], of["validation_loss"])
+        for name, of in info["models"].items()
     ]
 
 
-def recorded(folder: Path) -> dict[str, Any]:
-    """Reads what was recorded of a pair."""
+def pair_info(folder: Path) -> dict[str, Any]:
+    """Reads what `pair.json` says of a pair."""
     return read_json(folder / "pair.json")

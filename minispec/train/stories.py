@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from minispec.train.grammar import Law, tell
+from minispec.train.grammar import Distribution, tell
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Forced:
 
     Attributes:
         start: offset of its first character (the leading space) in the story.
-        end: offset behind its last character.
+        end: offset after its last character.
         fact: what kind of fact it recalls: animal, place, pronoun, colour, thing or seat.
     """
 
@@ -51,7 +51,7 @@ class Story:
 
 
 class Author:
-    """A pen that draws every choice from its law."""
+    """A pen that draws every choice from its distribution."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -61,11 +61,11 @@ class Author:
         self.log_prob = 0.0
         self._opening_log_prob = 0.0
 
-    def choose(self, law: Law) -> str:
+    def choose(self, options: Distribution) -> str:
         """Draws a word and adds its log-probability."""
-        index = self._rng.choices(range(len(law.words)), cum_weights=list(accumulate(law.weights)))[0]
-        self.log_prob += math.log(law.weights[index])
-        return law.words[index]
+        index = self._rng.choices(range(len(options.words)), cum_weights=list(accumulate(options.weights)))[0]
+        self.log_prob += math.log(options.weights[index])
+        return options.words[index]
 
     def write(self, text: str) -> None:
         """Appends text."""
@@ -98,12 +98,12 @@ class _Reader:
         self.sizes: list[int] = []
         self.log_prob = 0.0
 
-    def choose(self, law: Law) -> str:
+    def choose(self, options: Distribution) -> str:
         turn = len(self.sizes)
         index = self._script[turn] if turn < len(self._script) else 0
-        self.sizes.append(len(law.words))
-        self.log_prob += math.log(law.weights[index])
-        return law.words[index]
+        self.sizes.append(len(options.words))
+        self.log_prob += math.log(options.weights[index])
+        return options.words[index]
 
     def write(self, text: str) -> None:
         if not self._text.startswith(text, self._at):
@@ -152,7 +152,7 @@ def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
 def derivations(text: str, friends: int = 3) -> list[float]:
     """Finds every way in which the grammar derives a text.
 
-    Walks the tree of choices of the same `tell` that writes stories, depth first, and leaves a branch
+    Enumerates the tree of choices of the same `tell` that writes stories, depth first, and leaves a branch
     where it stops spelling the text.
 
     Args:

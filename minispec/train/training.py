@@ -1,8 +1,8 @@
-"""Training: one loop for every model and every stage.
+"""Training: one loop for every model.
 
-A pair is made in three stages. The target and the draft learn the corpus by cross-entropy; then the draft
-learns from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015). The
-second makes the draft agree with the target, which is all that a draft is for.
+A pair takes three runs. The target and the draft learn the corpus by cross-entropy; then the draft learns
+from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015). The last run
+makes the draft agree with the target, which is all that a draft is for.
 
 A run can be killed at any moment. What it needs to go on is the weights, the optimizers' state and the number
 of the step; the batch of a step depends on the seed and the step alone. So a resumed run ends with the same
@@ -15,7 +15,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,10 +29,10 @@ from torch import Tensor, nn
 from minispec.core.model import GPT
 from minispec.train.attention import for_training
 from minispec.train.batches import batch
-from minispec.train.dataset import Material, gather, kind_of
+from minispec.train.dataset import Dataset, gather, kind_of
 from minispec.train.evaluate import mean_loss
 from minispec.train.initialise import draw_weights
-from minispec.train.recipes import Lesson, Recipe
+from minispec.train.recipes import CurriculumStage, Recipe
 
 WARM_UP = 50  # steps
 DECAY = 0.35  # share of the steps, at the end
@@ -46,30 +46,41 @@ class Progress:
     """What a training reports now and then.
 
     Attributes:
-        stage: `target`, `draft-plain` or `draft`.
+        model: `target`, `draft-plain` or `draft`.
         step: optimizer steps done.
         steps: of how many.
-        loss: of the last batch, in nats per token; in the stage `draft`, the divergence from the target.
-        seconds: spent in this stage so far, earlier runs counted in.
+        loss: of the last batch, in nats per token; for `draft`, the divergence from the target.
+        seconds: spent on this model so far, also before it was taken up again.
         validation: nats per token on whole held-out documents, or None where it was not measured.
     """
 
-    stage: str
+    model: str
     step: int
     steps: int
     loss: float
     seconds: float
     validation: float | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as `pair.json` has it, where `model` is called `stage`."""
+        fields = asdict(self)
+        return {"stage": fields.pop("model"), **fields}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Progress:
+        """Reads what `to_json` returns."""
+        fields = dict(data)
+        return Progress(fields.pop("stage"), **fields)
+
 
 @dataclass(frozen=True)
 class Trained:
-    """The outcome of one stage.
+    """The outcome of one run.
 
     Attributes:
         model: with its last weights, float32.
         steps: how many optimizer steps made it.
-        seconds: how long they took, all runs together.
+        seconds: how long they took, also before the run was taken up again.
         tokens: how many tokens it read.
     """
 
@@ -87,8 +98,8 @@ def train_pair(
     folder: Path,
     report: Report,
     device: torch.device | None = None,
-    material: Material | None = None,
-) -> tuple[Material, dict[str, Trained]]:
+    dataset: Dataset | None = None,
+) -> tuple[Dataset, dict[str, Trained]]:
     """Trains a target, a draft, and the draft again from the target.
 
     Args:
@@ -96,57 +107,57 @@ def train_pair(
         folder: where the run keeps its state; a run of the same recipe in the same folder is resumed.
         report: told about progress.
         device: where to train; by default the CPU.
-        material: what `gather` made of the recipe; by default it is called here.
+        dataset: what `gather` made of the recipe; by default it is called here.
 
     Returns:
-        The material, and the three models by stage: `target`, `draft-plain`, `draft`.
+        The dataset, and the three models by name: `target`, `draft-plain`, `draft`.
 
     Raises:
         ValueError: if the text is too short, or the state cannot be written.
     """
     device = device or torch.device("cpu")
-    material = material or gather(recipe)
-    stages = {
-        "target": (recipe.target, recipe.target_lessons),
-        "draft-plain": (recipe.draft, recipe.draft_lessons),
-        "draft": (recipe.draft, recipe.distill_lessons),
+    dataset = dataset or gather(recipe)
+    runs = {
+        "target": (recipe.target, recipe.target_stages),
+        "draft-plain": (recipe.draft, recipe.draft_stages),
+        "draft": (recipe.draft, recipe.distill_stages),
     }
     done: dict[str, Trained] = {}
-    for index, (stage, (config, lessons)) in enumerate(stages.items()):
+    for index, (name, (config, stages)) in enumerate(runs.items()):
         torch.manual_seed(recipe.seed * 1000 + index)
-        model = GPT(replace(config, vocab_size=material.tokenizer.vocab_size))
+        model = GPT(replace(config, vocab_size=dataset.tokenizer.vocab_size))
         model = for_training(draw_weights(model)).to(device)
         teacher = None
-        if stage == "draft":
+        if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             teacher = done["target"].model
-        path = folder / f"{stage}.safetensors"
+        path = folder / f"{name}.safetensors"
         # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
-        fingerprint = f"{recipe.fingerprint()}-{material.corpus.sha256[:16]}"
-        run = Run(recipe, stage, model, teacher, tuple(lessons), path, fingerprint)
-        done[stage] = run.finish(material, report)
-    return material, done
+        fingerprint = f"{recipe.fingerprint()}-{dataset.corpus.sha256[:16]}"
+        run = Run(recipe, name, model, teacher, tuple(stages), path, fingerprint)
+        done[name] = run.finish(dataset, report)
+    return dataset, done
 
 
 class Run:
-    """One stage of one recipe: a model, its optimizers, and how far they have come."""
+    """The training of one model: the model, its optimizers, and how far they have come."""
 
     def __init__(
         self,
         recipe: Recipe,
-        stage: str,
+        name: str,
         model: GPT,
         teacher: GPT | None,
-        lessons: tuple[Lesson, ...],
+        stages: tuple[CurriculumStage, ...],
         path: Path,
         fingerprint: str,
     ) -> None:
-        """Prepares the stage and takes up what an earlier run has left in `path`."""
+        """Prepares the run and takes up what an earlier one has left in `path`."""
         self.recipe = recipe
-        self.stage = stage
+        self.name = name
         self.model = model.train()
         self.teacher = teacher.eval() if teacher is not None else None
-        self.lessons = lessons
+        self.stages = stages
         self.path = path
         self.fingerprint = fingerprint
         self.optimizers = make_optimizers(model, recipe)
@@ -156,16 +167,16 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """How many steps the stage has."""
-        return sum(lesson.steps for lesson in self.lessons)
+        """How many steps the run has."""
+        return sum(stage.steps for stage in self.stages)
 
-    def finish(self, material: Material, report: Report) -> Trained:
+    def finish(self, dataset: Dataset, report: Report) -> Trained:
         """Runs all steps that are left."""
         started = perf_counter() - self.seconds
-        report(Progress(self.stage, self.step, self.steps, math.nan, self.seconds))
-        for lesson, step in self._plan():
-            windows = material.windows[kind_of(lesson)]
-            loss = self._advance(batch(windows, lesson.rows, step, self.recipe.seed))
+        report(Progress(self.name, self.step, self.steps, math.nan, self.seconds))
+        for stage, step in self._plan():
+            sequences = dataset.sequences[kind_of(stage)]
+            loss = self._advance(batch(sequences, stage.rows, step, self.recipe.seed))
             self.step += 1
             self.seconds = perf_counter() - started
             last = self.step == self.steps
@@ -173,14 +184,14 @@ class Run:
                 self._save()
             if self.step % TELL_EVERY == 0 or last:
                 check = self.step % max(self.steps // 10, 1) < TELL_EVERY or last
-                measured = mean_loss(self.model, *material.held_out, bf16=True) if check else None
-                report(Progress(self.stage, self.step, self.steps, float(loss), self.seconds, measured))
-        tokens = sum(lesson.steps * lesson.rows * lesson.window for lesson in self.lessons)
+                measured = mean_loss(self.model, *dataset.held_out, bf16=True) if check else None
+                report(Progress(self.name, self.step, self.steps, float(loss), self.seconds, measured))
+        tokens = sum(stage.steps * stage.rows * stage.window for stage in self.stages)
         return Trained(self.model.eval().requires_grad_(False), self.steps, self.seconds, tokens)
 
-    def _plan(self) -> Iterator[tuple[Lesson, int]]:
-        """Yields what is left: each step's lesson, and its number within that lesson."""
-        todo = [(lesson, step) for lesson in self.lessons for step in range(lesson.steps)]
+    def _plan(self) -> Iterator[tuple[CurriculumStage, int]]:
+        """Yields what is left: each step's curriculum stage, and its number within that stage."""
+        todo = [(stage, step) for stage in self.stages for step in range(stage.steps)]
         yield from todo[self.step :]
 
     def _advance(self, rows: Tensor) -> Tensor:  # [B, window + 1] -> []
@@ -266,7 +277,7 @@ def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Op
 
 
 def schedule(step: int, steps: int) -> float:
-    """Returns the share of the highest learning rate at a step: a warm-up, a plateau, a straight way down."""
+    """Returns the share of the highest learning rate at a step: a warm-up, a plateau, a straight decline."""
     up = (step + 1) / min(WARM_UP, max(steps // 5, 1))
     down = (steps - step) / max(steps * DECAY, 1)
     return min(1.0, up, down)

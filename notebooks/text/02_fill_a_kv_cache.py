@@ -139,7 +139,7 @@ with torch.inference_mode():
     read_all = target.new_cache(rows=1)
     first = target(torch.tensor([prompt]), read_all)[0, -1].argmax()
 
-    kept_back = prefill(target, [prompt], device=torch.device("cpu"))
+    kept_back = prefill(target, [prompt])
     print("caches after prefill:", read_all.row_lengths, "and", kept_back.row_lengths)
     second = target(torch.tensor([prompt[-1:]]), kept_back)[0, -1].argmax()
 assert first == second and read_all.row_lengths == kept_back.row_lengths

@@ -72,16 +72,17 @@ floor_guess
 from dataclasses import replace
 
 from minispec.train.dataset import gather
-from minispec.train.recipes import Lesson, gpt
+from minispec.train.recipes import CurriculumStage, gpt
 from minispec.train.training import train_pair
 
 small = gpt(layers=2, width=64, heads=4, kv_heads=2, ffn=176, vocab_size=512)
-easy, full = Lesson(80, rows=16, window=64, friends=1), Lesson(120, rows=8, window=128, friends=2)
-lessons = {"target_lessons": (easy, full), "draft_lessons": (full,)}
-few = Lesson(steps=20, rows=8, window=128, friends=2)
-recipe = replace(STORIES, target=small, stories=2500, **lessons, distill_lessons=(few,))
-material = gather(recipe, pair.tokenizer, held_out=64)
-print(f"{len(material.corpus.train)} stories to learn from, 64 others to measure on")
+easy = CurriculumStage(steps=80, rows=16, window=64, friends=1)
+full = CurriculumStage(steps=120, rows=8, window=128, friends=2)
+few = CurriculumStage(steps=20, rows=8, window=128, friends=2)
+stages = {"target_stages": (easy, full), "draft_stages": (full,), "distill_stages": (few,)}
+recipe = replace(STORIES, target=small, stories=2500, **stages)
+dataset = gather(recipe, pair.tokenizer, held_out=64)
+print(f"{len(dataset.corpus.train)} stories to learn from, 64 others to measure on")
 
 # %% [markdown]
 # One call trains three times. The target and the draft learn the stories by cross-entropy. Then the
@@ -96,11 +97,11 @@ from safetensors.torch import load_file
 
 live = []  # what the training reports
 with TemporaryDirectory() as folder:
-    _, trained = train_pair(recipe, Path(folder), live.append, material=material)
+    _, trained = train_pair(recipe, Path(folder), live.append, dataset=dataset)
     written = load_file(Path(folder) / "target.safetensors")  # before any draft was trained
-for stage, result in trained.items():
-    loss = [p.validation for p in live if p.stage == stage][-1]
-    print(f"{stage:12} {result.steps} steps, loss {loss:.2f}, {result.seconds:.0f} s")
+for name, result in trained.items():
+    loss = [p.validation for p in live if p.model == name][-1]
+    print(f"{name:12} {result.steps} steps, loss {loss:.2f}, {result.seconds:.0f} s")
 
 # %% [markdown]
 # The floor can be computed, because each story knows its own probability. Bold lines are yours,
@@ -113,8 +114,8 @@ from minispec.show.plots.learning import learning
 from minispec.train.evaluate import entropy_floor
 from minispec.train.publish import history_of
 
-floor = entropy_floor(material.corpus, pair.tokenizer, max_length=256)
-shipped = {stage: of["validation_loss"] for stage, of in pair.info["models"].items()}
+floor = entropy_floor(dataset.corpus, pair.tokenizer, max_length=256)
+shipped = {name: of["validation_loss"] for name, of in pair.info["models"].items()}
 assert all(p.validation > floor for p in live if p.validation is not None)
 assert floor < shipped["target"] < shipped["draft"]
 learning(live, history_of(pair.info), floor, guess=floor_guess.value)
@@ -167,9 +168,9 @@ predict(
 # other.
 
 # %%
-from minispec.train.evaluate import forced_places, whole_documents
+from minispec.train.evaluate import forced_positions, whole_documents
 
-tokens, mask = whole_documents(pair.tokenizer, material.corpus.validation, 256, most=60)
+tokens, mask = whole_documents(pair.tokenizer, dataset.corpus.validation, 256, most=60)
 with torch.inference_mode():
     p = target(tokens[:, :-1]).softmax(-1)  # [60, n, V]
     q = draft(tokens[:, :-1]).softmax(-1)  # [60, n, V]
@@ -185,9 +186,9 @@ print(f"{int(real.sum())} places, in common on average {common[real].mean():.3f}
 following = tokens[:, 1:]
 rare = real & (torch.bincount(following[real], minlength=target.vocab_size)[following] <= 20)
 settled = torch.zeros_like(real)
-for number, place, _ in forced_places(material.corpus, pair.tokenizer):
+for number, position, _ in forced_positions(dataset.corpus, pair.tokenizer):
     if number < 60:
-        settled[number, place - 1] = True
+        settled[number, position - 1] = True
 kinds = {"common": real & ~rare & ~settled, "rare": rare & ~settled, "settled": settled}
 for kind, where in kinds.items():
     print(f"{kind:8} {int(where.sum()):5} places, in common {common[where].mean():.2f}")

@@ -244,8 +244,10 @@ predict(
 # target, greedily, and compare the texts.
 
 # %% tags=["claim-B3"]
+from minispec.train.initialise import draw_weights
+
 torch.manual_seed(0)
-untrained = minispec.GPT(draft.config).eval()
+untrained = draw_weights(minispec.GPT(draft.config)).eval()
 texts = {}
 for name, model in (("trained", draft), ("untrained", untrained)):
     drafter = minispec.ModelDrafter(model)

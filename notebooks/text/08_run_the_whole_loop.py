@@ -103,11 +103,11 @@ from minispec.show.plots.cache_grid import cache_grid
 
 passes = []  # positions that go through the target, one number for each pass
 hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
-minispec.record(target, drafter, [prompt], k=5, verifier=greedy, **settings)  # again
+again = minispec.record(target, drafter, [prompt], k=5, verifier=greedy, **settings).rounds
 hook.remove()
 assert passes == [1 + r.drafted(0) for r in rounds]
-r = next(r for r in rounds if r.index and rounds[r.index - 1].kind(0) == "correction")
-corrected = rounds[r.index - 1]
+r = next(r for r in again if r.index and again[r.index - 1].kind(0) == "correction")
+corrected = again[r.index - 1]
 print(f"pending: {words[int(r.pending[0])]!r}; read: {passes[r.index]} positions")
 assert int(r.pending[0]) == corrected.emitted[0][-1] == int(corrected.verdict.token[0])
 assert r.target_cache.before == corrected.target_cache.after

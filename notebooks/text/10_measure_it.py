@@ -40,7 +40,7 @@ from minispec.evidence.theory import acceptance
 
 def chances(run):
     """Returns Σ min(p, q) of every place where a guess was tested."""
-    places = [(r, b, i) for r in run.rounds for b in range(len(r.live)) for i in range(r.tested(b) or 0)]
+    places = [(r, b, i) for r in run.rounds for b in range(len(r.live)) for i in range(r.tested(b))]
     return [acceptance(r.target_probs[b, i], r.draft.probs[b, i]) for r, b, i in places]
 
 

@@ -316,7 +316,7 @@ assert first + "".join(rest) == pair.tokenizer.decode(alone)
 # | CUDA graphs | launches of kernels | the same | not yet |
 # | quantized target | bytes per weight | another one | not yet |
 # | quantized draft | c | the same | rounding above, 8-bit kernels in the bench |
-# | fewer, larger operations | their starts | the same, up to rounding | `--path lean`, `native` |
+# | fewer, larger operations | their starts | the same, up to rounding | `--backend native` |
 # | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | a K that chooses itself | wasted guesses | the same | `--k auto`, and a stop rule |

@@ -44,7 +44,7 @@ def handed_in(folder, **files):
 
 
 def test_an_answer_is_the_function_and_what_it_needs(tmp_path):
-    """Helpers, imports and constants come along, in order and however deep; everything else stays behind."""
+    """Helpers, imports and constants come along, in order and however deep; everything else is left out."""
     cells = [
         "import torch\nimport os\nlaunch_missiles()",
         "LIMIT = 0\nOTHER = explode()",
@@ -202,7 +202,7 @@ def my_verifier(draft, target_probs, rng):
     ],
 )
 def test_a_rule_in_another_process_is_judged_as_one_in_this(worker, body, verdict, says):
-    """Each of the judge's calls crosses the line, and so does each decision of chance."""
+    """Each of the judge's calls crosses the line, and so does each random decision."""
     finding = found_for(worker, "write-the-verifier", VERIFIER.format(body))
     assert finding.verdict == verdict
     assert says in f"{finding.message} {finding.detail}"

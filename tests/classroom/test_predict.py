@@ -29,7 +29,7 @@ def test_keys_are_unique_and_every_notebook_has_two():
 
 
 def test_every_misconception_is_somebodys_choice():
-    """What is commonly believed and not so stands behind some wrong choice."""
+    """What is commonly believed and not so is the belief of some wrong choice."""
     beliefs = {choice.belief for q in WITH_CHOICES for choice in q.choices.values()}
     assert len(MISCONCEPTIONS) == 8 and set(MISCONCEPTIONS) <= beliefs
 
@@ -81,7 +81,7 @@ def test_each_slip_has_its_reply(question):
 
 @pytest.mark.parametrize("question", WITH_LAWS, ids=names(WITH_LAWS))
 def test_a_law_is_guessed_part_by_part(question):
-    """The right law gets ✓ and can be drawn, a slip its own reply, any other law is told the answer."""
+    """The right distribution gets ✓ and can be drawn, a slip its own reply, any other is told the answer."""
     right = predict(question.key, guess=list(question.answer))
     assert right.right and str(right).startswith("✓ Right")
     assert right.law == tuple(x / 12 for x in question.answer) and right.value is None

@@ -38,13 +38,13 @@ def total_variation(p, q):
 
 def draft_tokens(model, cache, pending, k, warp, rng):
     """Into tensors that are there beforehand; the first pass outside of the loop. Returns a pair."""
-    laws = torch.zeros(len(pending), k, model.vocab_size, dtype=torch.float64)
+    dists = torch.zeros(len(pending), k, model.vocab_size, dtype=torch.float64)
     tokens = torch.zeros(len(pending), k, dtype=torch.long)
     for i in range(k):
         read = pending if i == 0 else tokens[:, i - 1]
-        laws[:, i] = warp(model.head(model.hidden(read.view(-1, 1), cache)))[:, 0]
-        tokens[:, i] = rng.categorical(laws[:, i], positions=i)
-    return tokens, laws
+        dists[:, i] = warp(model.head(model.hidden(read.view(-1, 1), cache)))[:, 0]
+        tokens[:, i] = rng.categorical(dists[:, i], positions=i)
+    return tokens, dists
 
 
 def verify_greedily(drafted, best):
@@ -54,9 +54,9 @@ def verify_greedily(drafted, best):
 
 
 def verification_mask(cached, k):
-    """By comparing places, as numbers to be added to scores."""
-    places = torch.arange(cached + k + 1)
-    return torch.zeros(k + 1, cached + k + 1).masked_fill(places > places[cached:, None], float("-inf"))
+    """By comparing positions, as numbers to be added to scores."""
+    positions = torch.arange(cached + k + 1)
+    return torch.zeros(k + 1, cached + k + 1).masked_fill(positions > positions[cached:, None], float("-inf"))
 
 
 def residual(p, q):
@@ -73,14 +73,14 @@ def my_verifier(draft, target_probs, rng):
     for i, x in enumerate(draft.tokens[0, : int(draft.lengths[0])].tolist()):
         if not rng.bernoulli((p[i, x] / q[i, x]).clamp(max=1).reshape(1)):
             short = torch.relu(p[i] - q[i])
-            law = short if short.sum() > 0 else p[i]
-            return Verdict(torch.tensor([i]), rng.categorical(law[None] / law.sum()))
+            dist = short if short.sum() > 0 else p[i]
+            return Verdict(torch.tensor([i]), rng.categorical(dist[None] / dist.sum()))
     n = draft.lengths
     return Verdict(n, rng.categorical(p[n]))
 
 
 def cache_lengths(cached, k, accepted):
-    """By name, out of sets of places."""
+    """By name, out of sets of positions."""
     block = range(cached, cached + k + 1)
     target, draft = [*range(cached), *block], [*range(cached), *block[:-1]]
     kept = target[: cached + 1 + accepted]
@@ -111,7 +111,7 @@ def my_loop(parts, prompt, k, n):
 
 
 def my_test(verifier):
-    """Pairs of tokens against the joint law, with asserts."""
+    """Pairs of tokens against the joint distribution, with asserts."""
     p = torch.tensor([[4, 3, 1], [1, 2, 5], [1, 1, 6]]).double() / 8
     q = torch.tensor([[1, 3, 4], [5, 2, 1]]).double() / 8
     rows, rng = 40_000, SeededRng(9)
@@ -134,7 +134,7 @@ def best_k(alpha, c, most):
 
 
 class LookUpDrafter:
-    """Keeps a table from pairs to places, filled as tokens come."""
+    """Keeps a table from pairs to positions, filled as tokens come."""
 
     def __init__(self, vocab_size):
         self.vocab_size = vocab_size

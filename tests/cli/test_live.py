@@ -5,27 +5,27 @@ from dataclasses import replace
 
 import pytest
 import torch
-from minispec.lm import corpus
 from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
+from minispec.train import corpus
 from minispec.train.presets import PRESETS
-from minispec.train.recipes import Lesson
+from minispec.train.recipes import CurriculumStage
 
 GOOD = tiny_recipe(
     name="quick",
     friends=1,
     target=tiny_config(2, 256, vocab_size=512),
     draft=tiny_config(1, 256, width=8, ffn=8),
-    target_lessons=(Lesson(60, 8, 48, 1),),
-    draft_lessons=(Lesson(2, 8, 48, 1),),
-    distill_lessons=(Lesson(2, 8, 48, 1),),
+    target_stages=(CurriculumStage(60, 8, 48, 1),),
+    draft_stages=(CurriculumStage(2, 8, 48, 1),),
+    distill_stages=(CurriculumStage(2, 8, 48, 1),),
 )
 BAD = replace(
     GOOD,
-    target_lessons=(Lesson(1, 2, 48, 1),),
+    target_stages=(CurriculumStage(1, 2, 48, 1),),
     draft=tiny_config(1, 256),
-    draft_lessons=(Lesson(60, 8, 48, 1),),
+    draft_stages=(CurriculumStage(60, 8, 48, 1),),
 )
 
 
@@ -50,9 +50,9 @@ def test_a_good_training_is_said_to_be_one(capsys, monkeypatch, minispec_home):
     monkeypatch.setitem(PRESETS, "quick", GOOD)
     status, report, _ = train(capsys, "--preset", "quick")
     assert (status, report["failed"], report["pair"]) == (0, None, "quick")
-    for stage, lessons in (("target", 60), ("draft_plain", 2), ("draft", 2)):
-        assert {"parameters", "seconds", "steps", "validation_loss", "sha256"} == set(report[stage])
-        assert report[stage]["steps"] == lessons
+    for name, steps in (("target", 60), ("draft_plain", 2), ("draft", 2)):
+        assert {"parameters", "seconds", "steps", "validation_loss", "sha256"} == set(report[name])
+        assert report[name]["steps"] == steps
     assert (
         0 < report["entropy_floor"] < report["target"]["validation_loss"] < report["draft"]["validation_loss"]
     )

@@ -30,8 +30,8 @@ def test_train_reports_and_saves(text, minispec_home, tmp_path, capsys):
     info = load_pair(out).info
     assert info["corpus"]["name"] == str(text)
     history = history_of(info)
-    assert len(history) == len(info["history"]) > 3  # more than where each stage ended
-    assert {p.stage for p in history} == {"target", "draft-plain", "draft"}
+    assert len(history) == len(info["history"]) > 3  # more than where each model ended
+    assert {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)
 
 

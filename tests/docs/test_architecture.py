@@ -11,8 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-# No other file asks for these.
-WITHIN_A_FILE = {"minispec.lm.compiled.Package"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -34,12 +32,12 @@ def test_drawings_are_current(name):
 
 
 def small(tmp_path, **files):
-    """Writes a package of a few files; the name of each has the room and two underscores before it."""
+    """Writes a few files; the name of each has its package and two underscores before it."""
     for name, text in files.items():
         path = tmp_path / "minispec" / (name.replace("__", "/") + ".py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        (path.parent / "__init__.py").write_text('"""A room."""\n', encoding="utf-8")
+        (path.parent / "__init__.py").write_text('"""A package."""\n', encoding="utf-8")
     imports.modules.cache_clear()
     return imports.modules(tmp_path)
 
@@ -48,26 +46,26 @@ def test_imports_are_read_in_whatever_form(tmp_path):
     """Names, modules, and imports inside of functions; a name that is no module counts for its file."""
     found = small(
         tmp_path,
-        lm__model='"""A model."""\n',
-        lm__cache="",
-        decoding__loop="from minispec.core.model import GPT\n\n\ndef f():\n    import minispec.core.cache\n",
-        decoding__draft="from minispec.lm import cache, nothing\nimport torch\n",
+        core__model='"""A model."""\n',
+        core__cache="",
+        io__trace="from minispec.core.model import GPT\n\n\ndef f():\n    import minispec.core.cache\n",
+        io__stream="from minispec.core import cache, nothing\nimport torch\n",
     )
-    assert found["minispec.core.loop"].imports == {"minispec.core.model", "minispec.core.cache"}
-    assert found["minispec.core.draft"].imports == {"minispec.core.cache", "minispec.lm"}
-    assert imports.room_arrows(found) == {("decoding", "lm"): 4}
-    assert imports.rooms(found) == ["decoding", "lm"]
+    assert found["minispec.io.trace"].imports == {"minispec.core.model", "minispec.core.cache"}
+    assert found["minispec.io.stream"].imports == {"minispec.core.cache", "minispec.core"}
+    assert imports.package_imports(found) == {("io", "core"): 4}
+    assert imports.packages(found) == ["io", "core"]
     assert found["minispec.core.model"].says == "A model."
 
 
 def test_a_new_import_changes_the_drawing(tmp_path):
     """An arrow more in the code is an arrow more in the drawing."""
-    plain = small(tmp_path, lm__a="", decoding__b="", decoding__c="from minispec.lm import a\n")
-    before = diagram.draw_rooms(plain), diagram.draw_files(plain, "decoding")
-    more = small(tmp_path, lm__a="", decoding__b="", decoding__c="from minispec.decoding import b\n")
-    after = diagram.draw_rooms(more), diagram.draw_files(more, "decoding")
+    plain = small(tmp_path, core__a="", io__b="", io__c="from minispec.core import a\n")
+    before = diagram.draw_packages(plain), diagram.draw_files(plain, "io")
+    more = small(tmp_path, core__a="", io__b="", io__c="from minispec.io import b\n")
+    after = diagram.draw_packages(more), diagram.draw_files(more, "io")
     assert before[0] != after[0] and before[1] != after[1]
-    assert "decoding imports lm" in before[0] and "decoding imports no other room" in after[0]
+    assert "io imports core" in before[0] and "io imports no other package" in after[0]
 
 
 def test_only_arrows_that_say_something_are_drawn():
@@ -97,25 +95,35 @@ def test_drawings_have_words(name):
     assert all(f"{box} imports" in said for box in boxes)
 
 
-def test_no_arrow_points_outwards():
-    """In the drawing of the rooms every arrow ends further right than it begins."""
-    paths = [
-        path.get("d") for path in parts(diagram.DRAWINGS[0]).iter(f"{SVG}path") if path.get("marker-end")
-    ]
-    ends = [[float(x) for x in re.findall(r"(-?[\d.]+),", path)] for path in paths]
-    assert len(ends) == len(imports.room_arrows(imports.modules())) and all(e[0] < e[-1] for e in ends)
+@pytest.mark.parametrize("name", diagram.DRAWINGS)
+def test_every_arrow_points_down(name):
+    """Each ends further down than it begins; there is one for each import that does not follow."""
+    lines = [path.get("d") for path in parts(name).iter(f"{SVG}path") if path.get("marker-end")]
+    heights = [[float(y) for y in re.findall(r",(-?[\d.]+)", line)] for line in lines]
+    assert all(ends[0] < ends[-1] for ends in heights)
+    assert len(heights) == sum(map(len, imports.needed(edges_of(name)).values()))
 
 
-def test_boxes_do_not_overlap():
-    """No box of the files' drawing lies on another, and none is cut by the edge."""
-    drawing = parts(diagram.DRAWINGS[1])
+def edges_of(name):
+    """Returns who imports whom in a drawing."""
+    found = imports.modules()
+    if name != diagram.DRAWINGS[0]:
+        return imports.within(found, "core")
+    pairs = imports.package_imports(found)
+    return {one: {to for other, to in pairs if other == one} for one in imports.packages(found)}
+
+
+@pytest.mark.parametrize("name", diagram.DRAWINGS)
+def test_boxes_do_not_overlap(name):
+    """No box of a drawing lies on another, and none is cut by the edge."""
+    drawing = parts(name)
     wide, high = (float(n) for n in drawing.get("viewBox").split()[2:])
     boxes = [
         tuple(float(rect.get(name)) for name in ("x", "y", "width", "height"))
         for rect in drawing.iter(f"{SVG}rect")
         if rect.get("rx")
     ]
-    assert len(boxes) == len(imports.within(imports.modules(), "decoding"))
+    assert len(boxes) == len(edges_of(name))
     for place, (x, y, w, h) in enumerate(boxes):
         assert x >= 0 and y >= 0 and x + w <= wide and y + h <= high
         for other_x, other_y, other_w, other_h in boxes[place + 1 :]:
@@ -124,20 +132,20 @@ def test_boxes_do_not_overlap():
 
 
 def protocols():
-    """Returns the full names of the protocols of the two inner rooms."""
+    """Returns the full names of the protocols of all packages up to training."""
     return {
-        f"minispec.{room}.{path.stem}.{node.name}"
-        for room in ("lm", "decoding")
-        for path in (ROOT / "minispec" / room).glob("*.py")
+        f"minispec.{package}.{path.stem}.{node.name}"
+        for package in ("core", "drafters", "rules", "io", "native", "train")
+        for path in (ROOT / "minispec" / package).glob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
     }
 
 
 def test_all_contracts_are_listed():
-    """The table has each protocol of `lm` and `decoding`, and no other."""
+    """The table has each protocol of these packages, and no other."""
     rows = re.findall(r"^\| \{py:obj\}`\w+ <([\w.]+)>` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(rows) == protocols() - WITHIN_A_FILE and len(rows) == len(set(rows))
+    assert set(rows) == protocols() and len(rows) == len(set(rows))
 
 
 def test_what_the_page_names_is_there():
@@ -149,12 +157,22 @@ def test_what_the_page_names_is_there():
         find(name)
 
 
-def test_every_room_has_its_words_and_its_files():
-    """A room that is added to the package needs a paragraph and a table on the page."""
+def test_every_package_has_its_words_and_its_files():
+    """A package that is added needs a paragraph and a table on the page, after those that it imports."""
     page = PAGE.read_text(encoding="utf-8")
-    rooms = imports.rooms(imports.modules())
-    assert re.findall(r"^\*\*`(\w+)`: ", page, re.MULTILINE) == rooms[::-1]
-    assert set(re.findall(r"\{files-of\} (\w+)", page)) == set(rooms)
+    order = re.findall(r"^\*\*`(\w+)`: ", page, re.MULTILINE)
+    assert sorted(order) == sorted(imports.packages(imports.modules()))
+    assert re.findall(r"\{files-of\} (\w+)", page) == order
+    for one, other in imports.package_imports(imports.modules()):
+        assert order.index(other) < order.index(one)
+
+
+def test_every_package_has_its_page_of_the_api():
+    """And the page lists the modules of its own package."""
+    folder = ROOT / "docs" / "api"
+    for name in imports.packages(imports.modules()):
+        assert f"<!-- package: {name} -->" in (folder / f"{name}.md").read_text(encoding="utf-8")
+        assert f"\n{name}\n" in (folder / "index.md").read_text(encoding="utf-8")
 
 
 def test_every_file_says_what_it_is_for():

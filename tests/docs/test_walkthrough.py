@@ -9,9 +9,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
-# Shown from their first line to their last; of `decoding` every file.
-COMPLETE = sorted((ROOT / "minispec" / "decoding").glob("*.py")) + [
-    ROOT / "minispec" / "lm" / name for name in ("model.py", "cache.py", "fixed_width.py")
+IO = ("trace", "recording", "draws", "trace_file", "stream", "stop")
+NATIVE = ("backend", "decisions", "drafter", "model", "pack", "rng")
+# Shown from their first line to their last.
+COMPLETE = [
+    *(
+        path
+        for package in ("core", "drafters", "rules")
+        for path in sorted((ROOT / "minispec" / package).glob("*.py"))
+    ),
+    *(ROOT / "minispec" / "io" / f"{name}.py" for name in IO),
+    *(ROOT / "minispec" / "native" / f"{name}.py" for name in NATIVE),
 ]
 
 
@@ -62,7 +70,7 @@ def test_every_piece_is_there(page):
 
 
 def test_every_public_function_is_shown():
-    """Of `decoding`, the model, the cache and exact mode no line of a public function is left out."""
+    """Of the core, of drafters, rules and traces no line of a public function is left out."""
     lines = shown_lines()
     assert [name for path in COMPLETE for name in missing(path, lines)] == []
 
@@ -100,16 +108,12 @@ def plant(root, name, old, new):
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("decoding/rollback.py", "def rollback(", "def roll_back(", "has no rollback"),
-        ("decoding/draft.py", "class ModelDrafter:", "class SmallDrafter:", "has no ModelDrafter"),
-        ("decoding/loop.py", "block = torch.cat([", "both = torch.cat([", "no line behind"),
-        ("lm/cache.py", "row, column, slot = self._slots", "a, b, c = self._slots", "0 lines have"),
-        (
-            "decoding/verify.py",
-            "    for i in range(draft.k):\n",
-            "    while i < draft.k:\n",
-            "no line behind",
-        ),
+        ("core/rollback.py", "def rollback(", "def roll_back(", "has no rollback"),
+        ("core/draft.py", "class ModelDrafter:", "class SmallDrafter:", "has no ModelDrafter"),
+        ("core/loop.py", "logits = target(torch.cat([", "found = target(torch.cat([", "no line after"),
+        ("core/cache.py", "row, column, slot = self._slots", "a, b, c = self._slots", "0 lines have"),
+        ("core/verify.py", "dist = next_distribution(p", "q = next_distribution(p", "no line after"),
+        ("core/commit.py", "if token in self._eos:", "if token == self._eos:", "to mark has 'if token in"),
     ],
 )
 def test_a_renamed_function_or_line_is_found(copy, name, old, new, said):
@@ -120,14 +124,54 @@ def test_a_renamed_function_or_line_is_found(copy, name, old, new, said):
 
 
 def test_few_files_are_shown_without_prose():
-    """Files that are shown whole and folded are those that are not for reading: the fast paths."""
-    folded = {shown.name.rsplit(".", 1)[0].rpartition(".")[2] for shown in asked() if shown.folded}
-    assert folded <= {"lean", "rng_lean", "native", "rng_native", "kit", "drawing_drafter"}
+    """Without a word on each function: the first page, and the native backend, which is not for reading."""
+    whole = {shown.name.rpartition(".")[0] for shown in asked() if shown.folded}
+    assert whole == {"minispec.core.basic"} | {f"minispec.native.{name}" for name in NATIVE}
+
+
+def test_the_walk_through_begins_with_the_method_on_one_screen():
+    """`core/basic.py` is shown whole on the first page, before anything else but a sentence."""
+    index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
+    before = index[: index.index("```{full-source} minispec.core.basic\n```")]
+    assert "{" not in before and "## " not in before
+
+
+def test_the_walk_through_follows_the_files_of_the_core():
+    """After what the loop adds to the first page: from the GPT to the loop, then the native backend."""
+    index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
+    contents = re.search(r"\{toctree\}\n:hidden:\n\n(.*?)```", index, re.DOTALL)[1].split()
+    first = ["from_basic_to_loop", "model", "cache", "warp", "rng", "records", "prefill", "draft"]
+    then = ["verify_greedily", "verify_by_rejection", "commit", "roll_back", "loop", "batches", "native"]
+    assert contents[: len(first) + len(then)] == first + then
+
+
+def test_the_page_on_what_the_loop_adds_marks_lines():
+    """Each piece of the loop has a line that is marked; the piece of `basic.py` has none."""
+    page = ROOT / "docs" / "walkthrough" / "from_basic_to_loop.md"
+    pieces = [(shown.name, source.cut(shown).marked) for shown in source.asked_for(page)]
+    assert len(pieces) > 12
+    assert all(bool(marked) != name.startswith("minispec.core.basic.") for name, marked in pieces)
+
+
+def test_marks_are_lines_of_the_piece():
+    """A text marks its lines, two with … between them all lines from the one to the other, `all` all."""
+    name = "minispec.core.commit.Rows.append"
+    text = source.cut(source.Shown(name)).text.splitlines()
+
+    def marked(*marks):
+        return [text[n - 1].strip() for n in source.cut(source.Shown(name, marks=marks)).marked]
+
+    assert marked("kept.") == ["kept.append(token)"]
+    assert marked("if token in … break") == ["if token in self._eos:", 'self.finish[row] = "eos"', "break"]
+    assert marked("all") == [line.strip() for line in text]
+    for wrong in ("no such line", "break … if token in", "kept. … no such line"):
+        with pytest.raises(ValueError, match="no line of the piece to mark"):
+            marked(wrong)
 
 
 def test_a_moved_file_is_found(copy):
     """A file that is gone is said to be."""
-    (copy / "minispec" / "decoding" / "rollback.py").unlink()
+    (copy / "minispec" / "core" / "rollback.py").unlink()
     with pytest.raises(ValueError, match="there is no such module"):
         shown_lines(copy)
 
@@ -147,7 +191,7 @@ def test_an_anchor_that_is_there_twice_is_refused():
 )
 def test_a_function_that_is_not_shown_is_found(copy, added):
     """A new public function without a place in the walk-through is a fault; a private one is not."""
-    path = copy / "minispec" / "decoding" / "rollback.py"
+    path = copy / "minispec" / "core" / "rollback.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text + added, encoding="utf-8")
     source.parsed.cache_clear()
@@ -159,8 +203,10 @@ def test_a_function_that_is_not_shown_is_found(copy, added):
 
 def test_a_line_that_is_left_out_is_found(monkeypatch):
     """If a page drops a piece of a function, the rest does not pass for the whole."""
-    kept = [shown for shown in asked() if shown.start_at != "block = torch.cat"]
-    assert len(kept) == len(asked()) - 1
+    kept = [
+        shown for shown in asked() if shown.start_at not in ("logits = target(", "live, pending, lengths")
+    ]
+    assert len(kept) == len(asked()) - 2
     monkeypatch.setattr(sys.modules[__name__], "asked", lambda: kept)
     lines = shown_lines()
     assert [name for path in COMPLETE for name in missing(path, lines)] == ["loop.py: speculate"]
@@ -216,10 +262,10 @@ def test_what_is_said_of_the_run_is_right():
     r = next(r for r in sampled.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
     place = r.accepted(0)
     token = int(r.draft.tokens[0, place])
-    chance = min(1.0, float(r.target_probs[0, place, token] / r.draft.probs[0, place, token]))
+    accepts = min(1.0, float(r.target_probs[0, place, token] / r.draft.probs[0, place, token]))
     number = sampled.accept_draw(r.index, place).number
-    assert number > chance  # it was rejected
-    assert float(tell("rejection:corrected@last.chance")[0]) == pytest.approx(chance, abs=0.005)
+    assert number > accepts  # it was rejected
+    assert float(tell("rejection:corrected@last.probability")[0]) == pytest.approx(accepts, abs=0.005)
     assert float(tell("rejection:corrected@last.number")[0]) == pytest.approx(number, abs=0.005)
 
 

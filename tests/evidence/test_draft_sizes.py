@@ -1,7 +1,5 @@
 """Drafts of several sizes: trained for their target, kept, taken up where a run was cut."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 from pairs import build_pair, tiny_config, tiny_recipe
@@ -17,7 +15,7 @@ TWO = {"1×8": tiny_config(1, width=8), "1×16": tiny_config(1, width=16)}
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs") / "tiny"
-    return load_pair(build_pair(folder, max_length=256, recipe=asdict(tiny_recipe())))
+    return load_pair(build_pair(folder, max_length=256, recipe=tiny_recipe().to_json()))
 
 
 @pytest.fixture
@@ -40,7 +38,7 @@ def test_drafts_are_trained_and_kept(pair, short, tmp_path):
 
 
 def test_a_cut_training_goes_on(pair, short, tmp_path, monkeypatch):
-    """Cut in its last stage, and taken up, it ends with the same weights as one in one go."""
+    """Cut in its last run, and taken up, it ends with the same weights as one in one go."""
     whole = train_drafts(pair, tmp_path / "whole", {"1×8": TWO["1×8"]})["1×8"]
     keep = draft_sizes._keep
     monkeypatch.setattr(draft_sizes, "_keep", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -58,18 +56,18 @@ def test_a_cut_training_goes_on(pair, short, tmp_path, monkeypatch):
 
 
 def test_the_recipe_is_the_pairs_own(pair):
-    """The same corpus and lessons, with the steps of this purpose."""
+    """The same corpus and curricula, with the steps of this purpose."""
     recipe = recipe_of(pair)
     assert (recipe.corpus, recipe.seed, recipe.stories) == ("stories", 0, 40)
-    assert sum(lesson.steps for lesson in recipe.draft_lessons) == draft_sizes.PLAIN_STEPS
-    assert sum(lesson.steps for lesson in recipe.distill_lessons) == draft_sizes.DISTILL_STEPS
-    assert recipe_of(pair, 0.5).distill_lessons[0].steps == draft_sizes.DISTILL_STEPS // 2
+    assert sum(stage.steps for stage in recipe.draft_stages) == draft_sizes.PLAIN_STEPS
+    assert sum(stage.steps for stage in recipe.distill_stages) == draft_sizes.DISTILL_STEPS
+    assert recipe_of(pair, 0.5).distill_stages[0].steps == draft_sizes.DISTILL_STEPS // 2
 
 
 def test_the_shipped_pair_says_how_it_was_trained():
     """Its recipe is read back; at least five sizes are trained, from under the draft's up."""
     pair = load_pair()
-    assert recipe_of(pair).draft_lessons[-1].window == 256
+    assert recipe_of(pair).draft_stages[-1].window == 256
     assert len(SIZES) >= 5 and [c.width for c in SIZES.values()][0] < pair.draft.config.width
     assert folder_of(pair) != folder_of(pair, 0.1)
 

@@ -20,7 +20,7 @@ from minispec.evidence.walkthrough import (
     walkthrough_path,
 )
 from minispec.io.checkpoint import SHIPPED, find_pair, weights_hash
-from minispec.io.rng_recording import Draw
+from minispec.io.draws import Draw
 from minispec.io.trace_file import load_trace
 
 VERIFIERS = ("greedy", "rejection")

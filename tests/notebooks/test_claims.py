@@ -44,15 +44,15 @@ def run(trees, names):
 def needed(case):
     """Returns the trees of a case's cell, and of those before it that define what it uses, step by step."""
     cells = read(case.notebook)
-    tagged = [place for place, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
-    place = tagged[case.nth]
-    chosen, wanted = [], Names(cells[place][0]).free
-    for tree, of_cell in reversed(cells[:place]):
+    tagged = [index for index, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
+    index = tagged[case.nth]
+    chosen, wanted = [], Names(cells[index][0]).free
+    for tree, of_cell in reversed(cells[:index]):
         names = Names(tree)
         if wanted & names.bound and "exercise" not in of_cell:
             wanted = (wanted - names.bound) | names.free
             chosen.insert(0, tree)
-    return chosen, cells[place][0]
+    return chosen, cells[index][0]
 
 
 @lru_cache

@@ -6,7 +6,6 @@ from rich.console import Console
 
 from minispec.core.records import Draft, Round, Verdict
 from minispec.io.tokenizer import train_tokenizer
-from minispec.io.trace import CacheLengths
 from minispec.show.text import (
     COLOURS,
     FANCY,
@@ -41,9 +40,7 @@ def a_round(drafted, accepted, emitted):
         emitted=(tuple(emitted),),
         live=(bool(emitted),),
         finish=(None,),
-        target_cache=CacheLengths((0,), (0,), (0,)),
-        draft_cache=None,
-        seconds={},
+        lengths=(0,),
     )
 
 

@@ -83,7 +83,7 @@ def test_a_report_without_predictions_hides_no_loss():
     found["settings"] = [{"setting": "greedy, T = 0, K = 2", "speedup": 0.9}]
     assert len(tables.sweep(found).splitlines()) == 2 + 3 and "| 0.46x (a loss) |" in tables.sweep(found)
     assert tables.losses(found).splitlines()[2:] == [
-        "| rejection, T = 1, K = 6, draft int8, readable code | 0.43x |  |",
+        "| rejection, T = 1, K = 6, draft int8, torch backend | 0.43x |  |",
         "| greedy, T = 0, K = 8 | 0.46x |  |",
         "| 8 rows | 0.70x |  |",
         "| greedy, T = 0, K = 1 | 0.80x |  |",

@@ -5,8 +5,8 @@ from tiny import gpt_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
-from minispec.io.rng_recording import RecordingRng
 from minispec.show.step_words import equation, quoted
 from minispec.show.steps import steps
 
@@ -20,7 +20,7 @@ def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, **more):
         ModelDrafter(draft) if k else None,
         prompts,
         WORDS,
-        rng=RecordingRng(1),
+        rng=LoggingRng(1),
         k=k,
         verifier=verify_greedy if temperature == 0 else verify_rejection,
         max_new_tokens=most,

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from minispec.classroom.grading.wire import line_of, message_in, packed, unpacke
 from minispec.classroom.judging import Bench
 from minispec.classroom.running import attempt, described, raised, unwritten
 from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Which
 
 FILE = "your answer"  # what tracebacks call the source
 Message = dict[str, Any]
@@ -60,30 +61,20 @@ class AskedRng:
         """Asks through this channel."""
         self._channel = channel
 
-    def bernoulli(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        return self._ask("bernoulli", probs, rows, live)
+        return self._ask("bernoulli", probs, which)
 
-    def categorical(
-        self,
-        probs: Tensor,
-        *,
-        rows: Tensor | None = None,
-        positions: Tensor | int | None = None,
-        live: Tensor | None = None,
-    ) -> Tensor:
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self._ask("categorical", probs, rows, live)
+        return self._ask("categorical", probs, which)
 
-    def _ask(self, what: str, probs: Tensor, rows: Tensor | None, live: Tensor | None) -> Tensor:
-        tensors = {"probs": packed(probs), "rows": packed(rows), "live": packed(live)}
+    def _ask(self, what: str, probs: Tensor, which: Which) -> Tensor:
+        tensors = {
+            "probs": packed(probs),
+            "rows": packed(which.get("rows")),
+            "live": packed(which.get("live")),
+        }
         self._channel.say({"ask": what, **tensors})
         reply = self._channel.hear()
         if "abandon" in reply:

@@ -1,4 +1,4 @@
-"""Quantized: the pair's draft in int8 beside itself in float32."""
+"""Quantized: the pair's draft in int8, compared with itself in float32."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minispec.native.backend import BACKENDS
 
 
 def measure(bench: Bench) -> Found:
-    """Measures both drafts with the readable code, at the K that was chosen for the sampled text.
+    """Measures both drafts on the torch backend, at the K that was chosen for the sampled text.
 
     Raises:
         Skipped: where the models are not float32 on the CPU, or there are no int8 kernels.

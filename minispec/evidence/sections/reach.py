@@ -1,4 +1,4 @@
-"""Reach: every figure that the project wants to reach, beside what was measured."""
+"""Reach: every figure that the project wants to reach, and what was measured."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def native(verifier: str) -> Callable[[Mapping[str, Found]], float]:
 
 
 def share_of_bandwidth(found: Mapping[str, Found]) -> float:
-    """Returns the least share that a large model reaches on its best path."""
+    """Returns the least share that a large model reaches on its best backend."""
     best: dict[int, float] = {}
     for point in found["bandwidth"]["points"]:
         if point["parameters"] >= LARGE:
@@ -79,10 +79,10 @@ def worst_share(found: Mapping[str, Found]) -> float:
     return max(row["share"] for row in found["bookkeeping"]["rows"])
 
 
-LAWS = {"greedy": "greedy", "rejection": "sampled, T = 1"}
+HOW = {"greedy": "greedy", "rejection": "sampled, T = 1"}
 GOALS: tuple[Goal, ...] = (
-    *(Goal(f"speed-up, {law}", speed_up(v), 2.0, 2.7, "widths", pair="stories") for v, law in LAWS.items()),
-    *(Goal(f"speed-up, {law}", speed_up(v), 1.8, 2.3, "widths", pair="english") for v, law in LAWS.items()),
+    *(Goal(f"speed-up, {how}", speed_up(v), 2.0, 2.7, "widths", pair="stories") for v, how in HOW.items()),
+    *(Goal(f"speed-up, {how}", speed_up(v), 1.8, 2.3, "widths", pair="english") for v, how in HOW.items()),
     Goal(
         "our target-only over transformers' plain generate",
         lambda found: found["transformers"]["target_only_over_plain"]["ratio"],
@@ -99,13 +99,13 @@ GOALS: tuple[Goal, ...] = (
     ),
     *(
         Goal(
-            f"native speculative over torch speculative, {law}",
+            f"native speculative over torch speculative, {how}",
             native(v),
             1.25,
             1.5,
             "paths",
         )
-        for v, law in LAWS.items()
+        for v, how in HOW.items()
     ),
     Goal(
         "share of the weight-read bandwidth, target-only, 25M parameters and above",

@@ -20,7 +20,7 @@ from minispec.evidence.sections.plan import CORE, Plan
 from minispec.evidence.sections.reach import reach
 from minispec.evidence.sections.section import Bench, Found, Section, Skipped, group
 from minispec.io.checkpoint import Pair, weights_hash
-from minispec.io.files import check_file_place, write_whole
+from minispec.io.files import check_writable, write_whole
 
 FORMAT = 1
 Tell = Callable[[float, str], None]
@@ -54,7 +54,7 @@ def run_bench(
     """
     selected = tuple(sections) or choose()
     if output is not None:
-        check_file_place(output)
+        check_writable(output)
     report = begin(pair, plan, seed, selected)
     part = output.with_name(output.name + ".part") if output is not None else None
     report |= taken_up(part, report)

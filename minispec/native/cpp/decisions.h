@@ -7,6 +7,8 @@
 
 namespace {
 
+constexpr double certain = 1 - 1e-12;  // `CERTAIN` of core/rng.py
+
 // Makes logits [V] a distribution, in place; after them there is space up to whole vectors.
 template <class T>
 void make_distribution(T* dist, Int vocab, double temperature) {
@@ -24,7 +26,7 @@ void make_distribution(T* dist, Int vocab, double temperature) {
 // Makes each row of logits [rows, V] a distribution. Returns 0 if one of them cannot be made one.
 template <class T>
 Int make_distributions(const T* logits, Int rows, Int vocab, double temperature, T* dists) {
-    Room<T> dist = room<T>(padded<T>(vocab));
+    Memory<T> dist = memory<T>(padded<T>(vocab));
     for (Int row = 0; row < rows; ++row, logits += vocab, dists += vocab) {
         if (!sound(logits, vocab)) return 0;
         std::copy_n(logits, vocab, dist.get());
@@ -51,11 +53,11 @@ double total_of(const T* dist, Int vocab) {
     return total;
 }
 
-// Picks by the next number, which is used up unless the outcome is certain.
+// Picks by the next number, which is used up unless only one id has any probability.
 template <class T>
 Int choose(const T* dist, Int vocab, const double*& next) {
     const double total = total_of(dist, vocab);
-    const bool open = dist[largest(dist, vocab)] < total;
+    const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
     return pick(dist, vocab, total, open ? *next++ : 0.0);
 }
 
@@ -111,8 +113,8 @@ Int reject(const T* p, const T* q, const Int* tokens, const Int* lengths, const 
         for (Int row = 0; row < rows; ++row) {
             if (accepted[row] < i || i >= std::min(lengths[row], budgets[row])) continue;  // nothing to test
             const Int x = tokens[row * k + i];
-            const double chance = double(p[(row * (k + 1) + i) * vocab + x]) / double(q[(row * k + i) * vocab + x]);
-            if (chance >= 1 || (chance > 0 && *next++ < chance)) ++accepted[row];
+            const double ratio = double(p[(row * (k + 1) + i) * vocab + x]) / double(q[(row * k + i) * vocab + x]);
+            if (ratio >= certain || (ratio > 0 && *next++ < ratio)) ++accepted[row];
         }
     for (Int row = 0; row < rows; ++row) {
         const Int n = accepted[row];

@@ -17,7 +17,7 @@ struct Sizes {
 
 template <class T>
 struct Layer {
-    Room<T> qkv, out, gate_up, down;  // in panels; gains and the scores' scale are folded in
+    Memory<T> qkv, out, gate_up, down;  // in panels; gains and the scores' scale are folded in
 };
 
 template <class T>
@@ -25,40 +25,40 @@ struct Model {
     Sizes s;
     std::vector<T> embedding, cos, sin;  // [V, D], [capacity, head_dim / 2]
     std::vector<Layer<T>> layers;
-    Room<T> head{nullptr, &std::free};
+    Memory<T> head{nullptr, &std::free};
 };
 
 // Where one row's keys [head_dim, slots] and values [slots, deep] of one layer and head lie in a cache.
 // Keys lie across, so that the scores of neighbouring slots are computed together.
 template <class T>
-struct Place {
+struct CacheSlots {
     T *keys, *values;
 
-    Place(const Sizes& s, T* cache, Int rows, Int layer, Int row, Int head) {
+    CacheSlots(const Sizes& s, T* cache, Int rows, Int layer, Int row, Int head) {
         const Int each = s.head_dim * s.slots + s.slots * s.deep;
         keys = cache + ((layer * rows + row) * s.kv_heads + head) * each;
         values = keys + s.head_dim * s.slots;
     }
 };
 
-// The rooms that one forward over m tokens works in; every row of them is padded to whole vectors.
+// The memory that one forward over m tokens works in; every row of it is padded to whole vectors.
 template <class T>
-struct Desk {
+struct Workspace {
     Int D, Q, F;
-    Room<T> x, normed, qkv, seen, gates, query, scores, found;
+    Memory<T> x, normed, qkv, seen, gates, query, scores, found;
 
-    Desk(const Sizes& s, Int m, Int n)
+    Workspace(const Sizes& s, Int m, Int n)
         : D(padded<T>(s.width)),
           Q(padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim)),
           F(padded<T>(2 * s.ffn)),
-          x(room<T>(m * D)),
-          normed(room<T>(m * D)),
-          qkv(room<T>(m * Q)),
-          seen(room<T>(m * D)),
-          gates(room<T>(m * F)),
-          query(room<T>(n * s.groups * s.head_dim)),
-          scores(room<T>(n * s.groups * s.slots)),
-          found(room<T>(n * s.groups * s.deep)) {}
+          x(memory<T>(m * D)),
+          normed(memory<T>(m * D)),
+          qkv(memory<T>(m * Q)),
+          seen(memory<T>(m * D)),
+          gates(memory<T>(m * F)),
+          query(memory<T>(n * s.groups * s.head_dim)),
+          scores(memory<T>(n * s.groups * s.slots)),
+          found(memory<T>(n * s.groups * s.deep)) {}
 };
 
 // Divides every token's vector by its length; see `pack.py` for what became of the gain and of √D.
@@ -86,31 +86,32 @@ void turn(const Model<T>& model, T* head, Int position, T* to, Int step) {
 
 // Lets the n tokens of one row, which follow `start` others, look at themselves and what came before.
 template <class T>
-void attend(const Model<T>& model, Desk<T>& desk, T* qkv, T* seen, Int n, Int start, Place<T> place, Int head) {
+void attend(const Model<T>& model, Workspace<T>& work, T* qkv, T* seen, Int n, Int start, CacheSlots<T> cached,
+            Int head) {
     const Sizes& s = model.s;
     const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
     for (Int i = 0; i < n; ++i) {
-        T* token = qkv + i * desk.Q;
-        turn(model, token + key, start + i, place.keys + start + i, s.slots);
-        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, place.values + (start + i) * s.deep);
+        T* token = qkv + i * work.Q;
+        turn(model, token + key, start + i, cached.keys + start + i, s.slots);
+        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, cached.values + (start + i) * s.deep);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
             turn(model, token + (head * s.groups + g) * s.head_dim, start + i,
-                 desk.query.get() + (i * s.groups + g) * s.head_dim, 1);
+                 work.query.get() + (i * s.groups + g) * s.head_dim, 1);
     }
-    T* scores = desk.scores.get();
-    multiply(desk.query.get(), s.head_dim, rows, {place.keys, s.head_dim, end, s.slots}, scores, s.slots);
+    T* scores = work.scores.get();
+    multiply(work.query.get(), s.head_dim, rows, {cached.keys, s.head_dim, end, s.slots}, scores, s.slots);
     for (Int row = 0; row < rows; ++row) {
         const Int visible = start + row / s.groups + 1;
         softmax<T>(scores + row * s.slots, visible, 1);
         std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, {place.values, end, s.head_dim, s.deep}, desk.found.get(), s.deep);
+    multiply(scores, s.slots, rows, {cached.values, end, s.head_dim, s.deep}, work.found.get(), s.deep);
     for (Int row = 0; row < rows; ++row)
-        std::copy_n(desk.found.get() + row * s.deep, s.head_dim,
-                    seen + row / s.groups * desk.D + (head * s.groups + row % s.groups) * s.head_dim);
+        std::copy_n(work.found.get() + row * s.deep, s.head_dim,
+                    seen + row / s.groups * work.D + (head * s.groups + row % s.groups) * s.head_dim);
 }
 
-// silu(gate) · up, for gates [2 · ffn] whose first half is the gate; the result takes its place.
+// silu(gate) · up, for gates [2 · ffn] whose first half is the gate; the result replaces it.
 template <class T>
 void activate(T* gates, Int ffn) {
     const Int lanes = Lanes<T>::count;
@@ -124,39 +125,39 @@ void activate(T* gates, Int ffn) {
 }
 
 // Reads tokens [rows, n], row b after its first starts[b] tokens; their keys and values go into the cache.
-// The residual stream after the last norm stays on the desk. A row's tokens past the context's end mean nothing.
+// The residual stream after the last norm stays in the workspace. A row's tokens past the context's end mean nothing.
 template <class T>
-void read(const Model<T>& model, Desk<T>& desk, const Int* tokens, Int rows, Int n, const Int* starts,
+void read(const Model<T>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
           T* cache) {
     const Sizes& s = model.s;
-    const Int m = rows * n, D = desk.D;
+    const Int m = rows * n, D = work.D;
     for (Int i = 0; i < m; ++i)
-        std::copy_n(model.embedding.data() + tokens[i] * s.width, s.width, desk.x.get() + i * D);
+        std::copy_n(model.embedding.data() + tokens[i] * s.width, s.width, work.x.get() + i * D);
     for (Int l = 0; l < s.layers; ++l) {
         const Layer<T>& layer = model.layers[l];
         const Int columns = (s.heads + 2 * s.kv_heads) * s.head_dim;
-        norm(s, desk.x.get(), desk.normed.get(), m, D);
-        multiply(desk.normed.get(), D, m, {layer.qkv.get(), s.width, columns, 0}, desk.qkv.get(), desk.Q);
+        norm(s, work.x.get(), work.normed.get(), m, D);
+        multiply(work.normed.get(), D, m, {layer.qkv.get(), s.width, columns, 0}, work.qkv.get(), work.Q);
         for (Int row = 0; row < rows; ++row)
             for (Int head = 0; head < s.kv_heads; ++head)
-                attend(model, desk, desk.qkv.get() + row * n * desk.Q, desk.seen.get() + row * n * D,
+                attend(model, work, work.qkv.get() + row * n * work.Q, work.seen.get() + row * n * D,
                        std::min(n, s.capacity - starts[row]), starts[row],
-                       Place<T>(s, cache, rows, l, row, head), head);
-        multiply(desk.seen.get(), D, m, {layer.out.get(), s.width, s.width, 0}, desk.x.get(), D, true);
-        norm(s, desk.x.get(), desk.normed.get(), m, D);
-        T* gates = desk.gates.get();
-        multiply(desk.normed.get(), D, m, {layer.gate_up.get(), s.width, 2 * s.ffn, 0}, gates, desk.F);
-        for (Int i = 0; i < m; ++i) activate(gates + i * desk.F, s.ffn);
-        multiply(gates, desk.F, m, {layer.down.get(), s.ffn, s.width, 0}, desk.x.get(), D, true);
+                       CacheSlots<T>(s, cache, rows, l, row, head), head);
+        multiply(work.seen.get(), D, m, {layer.out.get(), s.width, s.width, 0}, work.x.get(), D, true);
+        norm(s, work.x.get(), work.normed.get(), m, D);
+        T* gates = work.gates.get();
+        multiply(work.normed.get(), D, m, {layer.gate_up.get(), s.width, 2 * s.ffn, 0}, gates, work.F);
+        for (Int i = 0; i < m; ++i) activate(gates + i * work.F, s.ffn);
+        multiply(gates, work.F, m, {layer.down.get(), s.ffn, s.width, 0}, work.x.get(), D, true);
     }
-    norm(s, desk.x.get(), desk.normed.get(), m, D);
+    norm(s, work.x.get(), work.normed.get(), m, D);
 }
 
 // Writes the logits [m, V] of a stream [m, D].
 template <class T>
 void logits(const Model<T>& model, const T* stream, Int D, Int m, T* to) {
     const Int V = model.s.vocab, wide = padded<T>(V);
-    Room<T> made = room<T>(m * wide);
+    Memory<T> made = memory<T>(m * wide);
     multiply(stream, D, m, {model.head.get(), model.s.width, V, 0}, made.get(), wide);
     for (Int i = 0; i < m; ++i) std::copy_n(made.get() + i * wide, V, to + i * V);
 }

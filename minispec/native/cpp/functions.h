@@ -21,7 +21,7 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     const Vector low = Vector{} - 87.0f, high = Vector{} + 88.0f;
     const auto nothing = x < low;  // too small for this type
     x = x > high ? high : nothing ? low : x;
-    const float shift = 12582912.0f;  // 1.5 · 2^23: behind it there is no room for a fraction
+    const float shift = 12582912.0f;  // 1.5 · 2^23: above it there are no bits for a fraction
     const Vector n = (x * 1.44269504f + shift) - shift;
     const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
     Vector sum = Vector{} + 1.0f / 5040;
@@ -32,7 +32,7 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     return nothing ? Vector{} : sum * scale;
 }
 
-// Turns `count` scores into a distribution, in place; what lies behind them, up to whole vectors, becomes 0. They are
+// Turns `count` scores into a distribution, in place; what comes after them, up to whole vectors, becomes 0. They are
 // multiplied by `sharpness` first, which is above 0 and finite: 0 · ∞ would be no number.
 template <class T>
 void softmax(T* scores, Int count, T sharpness) {

@@ -14,11 +14,11 @@ Int draft(const Model<T>& model, Int* tokens, Int rows, Int* starts, Int k, doub
           const Int* budgets, const double* numbers, T* cache, T* dists, Int* drawn) {
     const Int V = model.s.vocab, wide = padded<T>(V);
     const double* next = numbers;
-    Desk<T> desk(model.s, rows, 1);
-    Room<T> dist = room<T>(rows * wide);
+    Workspace<T> work(model.s, rows, 1);
+    Memory<T> dist = memory<T>(rows * wide);
     for (Int i = 0; i < k; ++i) {
-        read(model, desk, tokens, rows, 1, starts, cache);
-        multiply(desk.normed.get(), desk.D, rows, {model.head.get(), model.s.width, V, 0}, dist.get(), wide);
+        read(model, work, tokens, rows, 1, starts, cache);
+        multiply(work.normed.get(), work.D, rows, {model.head.get(), model.s.width, V, 0}, dist.get(), wide);
         for (Int row = 0; row < rows; ++row) {
             T* own = dist.get() + row * wide;
             if (!sound(own, V)) return -1;
@@ -62,19 +62,19 @@ bool known(const Model<T>& model, const Int* tokens, Int count) {
 template <class T>
 Int hidden_of(const Model<T>& model, const Int* tokens, Int rows, Int n, const Int* starts, T* cache, T* to) {
     if (!known(model, tokens, rows * n)) return 0;
-    Desk<T> desk(model.s, rows * n, n);
-    read(model, desk, tokens, rows, n, starts, cache);
+    Workspace<T> work(model.s, rows * n, n);
+    read(model, work, tokens, rows, n, starts, cache);
     for (Int i = 0; i < rows * n; ++i)
-        std::copy_n(desk.normed.get() + i * desk.D, model.s.width, to + i * model.s.width);
+        std::copy_n(work.normed.get() + i * work.D, model.s.width, to + i * model.s.width);
     return 1;
 }
 
 template <class T>
 Int logits_of(const Model<T>& model, const Int* tokens, Int rows, Int n, const Int* starts, T* cache, T* to) {
     if (!known(model, tokens, rows * n)) return 0;
-    Desk<T> desk(model.s, rows * n, n);
-    read(model, desk, tokens, rows, n, starts, cache);
-    logits(model, desk.normed.get(), desk.D, rows * n, to);
+    Workspace<T> work(model.s, rows * n, n);
+    read(model, work, tokens, rows, n, starts, cache);
+    logits(model, work.normed.get(), work.D, rows * n, to);
     return 1;
 }
 
@@ -117,10 +117,10 @@ Int cache_of(const Sizes& s) {
         agree(p, tokens, lengths, rows, k, vocab, accepted, token);                                          \
         return 0;                                                                                            \
     }                                                                                                        \
-    extern "C" Int reject_##NAME(T* p, T* q, Int* tokens, Int* lengths, Int* rooms, Int rows, Int k,         \
+    extern "C" Int reject_##NAME(T* p, T* q, Int* tokens, Int* lengths, Int* budgets, Int rows, Int k,       \
                                  Int vocab, double* numbers, Int* accepted, Int* token) {                    \
         if (!proper(tokens, lengths, rows, k, vocab)) return -1;                                             \
-        return reject(p, q, tokens, lengths, rooms, rows, k, vocab, numbers, accepted, token);               \
+        return reject(p, q, tokens, lengths, budgets, rows, k, vocab, numbers, accepted, token);             \
     }
 
 NATIVE(float, f32)

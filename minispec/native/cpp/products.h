@@ -11,7 +11,7 @@
 namespace {
 
 // A matrix [depth, columns] to multiply with. `stride` is the distance between its rows; 0: it lies in panels
-// of WIDE vectors, one behind the other, so that it is read from its first number to its last.
+// of WIDE vectors, one after the other, so that it is read from its first number to its last.
 template <class T>
 struct Matrix {
     const T* data;
@@ -71,8 +71,8 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<T>& b, T* c, Int c_r
 
 // A copy of a matrix [depth, columns] in panels, its last columns padded with 0.
 template <class T>
-Room<T> panels(const T* from, Int depth, Int columns) {
-    Room<T> to = room<T>(depth * padded<T>(columns));
+Memory<T> panels(const T* from, Int depth, Int columns) {
+    Memory<T> to = memory<T>(depth * padded<T>(columns));
     const Int most = WIDE * Lanes<T>::count;
     for (Int column = 0; column < columns; column += most) {
         const Int width = std::min(most, padded<T>(columns) - column), real = std::min(most, columns - column);

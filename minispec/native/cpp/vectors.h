@@ -12,7 +12,7 @@ namespace {
 using Int = std::int64_t;
 
 // How many bytes the processor handles at once. A tile is up to HIGH rows by WIDE such vectors: its sums must
-// fit into the registers, of which there are 32 or 16, beside the weights that they are made of.
+// fit into the registers, of which there are 32 or 16, together with the weights that they are made of.
 #if defined(__AVX512F__)
 constexpr int BYTES = 64, HIGH = 9, WIDE = 3;
 #elif defined(__AVX__)
@@ -59,15 +59,15 @@ constexpr auto plus = [](auto one, auto other) { return one + other; };
 constexpr auto larger = [](auto one, auto other) { return one > other ? one : other; };
 
 template <class T>
-using Room = std::unique_ptr<T[], decltype(&std::free)>;
+using Memory = std::unique_ptr<T[], decltype(&std::free)>;
 
-// Memory for `count` numbers, all 0, at an address that vectors like.
+// Memory for `count` numbers, all 0, aligned for vectors.
 template <class T>
-Room<T> room(Int count) {
+Memory<T> memory(Int count) {
     const std::size_t bytes = (count * sizeof(T) / 64 + 1) * 64;
     void* taken = std::aligned_alloc(64, bytes);
     std::memset(taken, 0, bytes);
-    return Room<T>(static_cast<T*>(taken), &std::free);
+    return Memory<T>(static_cast<T*>(taken), &std::free);
 }
 
 }  // namespace

@@ -9,12 +9,10 @@ from minispec.show.plots.bench import Writer, bandwidth_shares, every_prediction
 from minispec.show.plots.picture import Picture
 
 WRITERS = [
-    Writer("readable, alone", 380, False),
-    Writer("lean, alone", 610, False),
-    Writer("compiled, alone", 820, False),
-    Writer("readable, K = 8", 900, True),
-    Writer("lean, K = 8", 1300, True),
-    Writer("compiled, K = 8", 1900, True),
+    Writer("torch, alone", 380, False),
+    Writer("native, alone", 820, False),
+    Writer("torch, K = 8", 900, True),
+    Writer("native, K = 8", 1900, True),
     Writer("transformers, plain", 210, False),
     Writer("transformers, assisted", 390, True),
 ]
@@ -41,7 +39,7 @@ PREDICTIONS: list[dict[str, Any]] = [
 ]
 MODELS: list[dict[str, Any]] = [
     {"path": path, "parameters": int(size), "share": share * factor}
-    for path, factor in (("readable", 0.4), ("lean", 0.8), ("compiled", 1.0))
+    for path, factor in (("torch", 0.4), ("native", 1.0))
     for size, share in ((9e5, 0.3), (4.4e6, 0.6), (2.5e7, 0.8), (4.8e7, 0.9))
 ]
 

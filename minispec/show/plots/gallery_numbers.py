@@ -40,7 +40,7 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.rule_law import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
-from minispec.train.publish import history_of, recorded
+from minispec.train.publish import history_of, pair_info
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
 SAMPLES = 20_000
@@ -71,7 +71,7 @@ def gallery(folder: Path = FOLDER) -> Iterator[Picture]:
 
 def shipped_losses() -> Picture:
     """Returns the losses of the shipped pair while it was trained, and the entropy of its grammar."""
-    info = recorded(SHIPPED / "stories")
+    info = pair_info(SHIPPED / "stories")
     return learning([], history_of(info), info["entropy_floor"], guess=0)
 
 

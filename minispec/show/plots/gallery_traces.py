@@ -17,7 +17,7 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.timeline_figure import timeline
 from minispec.show.plots.verification import verification_strip
-from minispec.train.publish import recorded
+from minispec.train.publish import pair_info
 
 WALKTHROUGH = SHIPPED / "stories" / "walkthrough-rejection.json"
 
@@ -36,7 +36,7 @@ def gallery() -> Iterator[Picture]:
     yield verification_strip(r, words, drawn=[draw.number if draw else None for draw in draws])
     place = r.accepted(0)
     yield overlap(r.target_probs[0, place], r.draft.probs[0, place], words, int(r.draft.tokens[0, place]))
-    sizes = recorded(SHIPPED / "stories")["recipe"]
+    sizes = pair_info(SHIPPED / "stories")["recipe"]
     yield cache_grid(
         trace, words, index, layers={name: sizes[name]["layers"] for name in ("target", "draft")}
     )

@@ -22,7 +22,7 @@ Line = list[tuple[int, float]]
 
 
 def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
-    """Returns for each stage its held-out losses, as (steps, nats per token).
+    """Returns for each model its held-out losses, as (steps, nats per token).
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
 
@@ -30,12 +30,12 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
         history: what a training reported.
     """
     measured = [p for p in history if p.validation is not None]
-    before = max((p.steps for p in measured if p.stage == "draft-plain"), default=0)
+    before = max((p.steps for p in measured if p.model == "draft-plain"), default=0)
     lines: dict[str, Line] = {}
     for p in measured:
-        shift = before if p.stage == "draft" else 0
-        lines.setdefault(p.stage, []).append((p.step + shift, float(p.validation or 0.0)))
-    return {stage: lines[stage] for stage in LOOKS if stage in lines}
+        shift = before if p.model == "draft" else 0
+        lines.setdefault(p.model, []).append((p.step + shift, float(p.validation or 0.0)))
+    return {name: lines[name] for name in LOOKS if name in lines}
 
 
 def learning(
@@ -63,8 +63,8 @@ def learning(
     figure = sheet(12, 7.2)
     axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
     for kind in reversed(lines):  # the bold ones last, on top
-        for stage, line in lines[kind].items():
-            _line(axes, line, LOOKS[stage], kind, kind == bold)
+        for name, line in lines[kind].items():
+            _line(axes, line, LOOKS[name], kind, kind == bold)
     axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
     steps = [step for of in lines.values() for line in of.values() for step, _ in line]
     axes.set_xscale("log")
@@ -77,13 +77,13 @@ def learning(
         *axes.get_legend_handles_labels(), loc="outside upper left", ncols=3, fontsize=TEXT, frameon=False
     )
     text = _text(bold, lines[bold], floor)
-    drawn = "; ".join(f"{LOOKS[stage].word}, {kind}" for kind, of in lines.items() for stage in of)
+    drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, of in lines.items() for name in of)
     alt = f"Lines of held-out loss against optimizer steps: {drawn}. {text}"
     return Picture("learning", figure, alt, text, _twin(lines, floor, guess))
 
 
 def _line(axes: Axes, line: Line, look: State, kind: str, bold: bool) -> None:
-    """Draws one stage; what is not bold is thinner, and its markers are hollow."""
+    """Draws one model; what is not bold is thinner, and its markers are hollow."""
     steps, losses = zip(*line, strict=True)
     axes.plot(
         steps,
@@ -99,8 +99,8 @@ def _line(axes: Axes, line: Line, look: State, kind: str, bold: bool) -> None:
 
 
 def _text(kind: str, lines: dict[str, Line], floor: float) -> str:
-    ends = {stage: line[-1][1] for stage, line in lines.items()}
-    best = min(ends, key=lambda stage: ends[stage])
+    ends = {name: line[-1][1] for name, line in lines.items()}
+    best = min(ends, key=lambda name: ends[name])
     return (
         f"Of the {kind} models the {LOOKS[best].word} is the best with {ends[best]:.2f} nats per token, "
         f"{ends[best] - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
@@ -110,7 +110,7 @@ def _text(kind: str, lines: dict[str, Line], floor: float) -> str:
 def _twin(lines: dict[str, dict[str, Line]], floor: float, guess: float | None) -> str:
     rows = [f"entropy of the grammar: {floor:.3f} nats per token"]
     for kind, of in lines.items():
-        for stage, line in of.items():
+        for name, line in of.items():
             said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
-            rows.append(f"{LOOKS[stage].word}, {kind}, by step: {said}")
+            rows.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
     return "\n".join(rows) + (f"\n{GUESS.word}: {guess:g}" if guess is not None else "")

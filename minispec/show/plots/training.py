@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from minispec.train.training import Progress
 
 # Okabe and Ito's colours, with a marker each, so that colour is never alone.
-STAGES = {
+MODELS = {
     "target": ("#0072B2", "o", "target"),
     "draft-plain": ("#E69F00", "s", "draft, cross-entropy"),
     "draft": ("#009E73", "^", "draft, distilled"),
@@ -18,19 +18,19 @@ STAGES = {
 
 
 def loss_curve(history: Sequence[Progress], floor: float | None) -> Figure:
-    """Draws the held-out loss of each stage against its steps.
+    """Draws the held-out loss of each model against its steps.
 
     Args:
         history: what a training reported.
         floor: the true entropy in nats per token, or None.
 
     Returns:
-        A figure with one line per stage that measured its held-out loss.
+        A figure with one line per model that measured its held-out loss.
     """
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
-    for stage, (colour, marker, label) in STAGES.items():
-        points = [(p.step, p.validation) for p in history if p.stage == stage and p.validation is not None]
+    for name, (colour, marker, label) in MODELS.items():
+        points = [(p.step, p.validation) for p in history if p.model == name and p.validation is not None]
         if points:
             steps, losses = zip(*points, strict=True)
             axes.plot(steps, losses, color=colour, marker=marker, label=label)

@@ -31,23 +31,23 @@ def test_bars_are_tokens_per_second_from_slow_to_fast():
     bars = sorted((bar.get_y(), bar.get_width(), bool(bar.get_hatch())) for bar in axes.patches)
     wanted = sorted((w.tokens_per_second, w.speculative) for w in WRITERS)
     assert [bar[1:] for bar in bars] == wanted
-    assert "Compiled, K = 8 writes 1900 tokens a second, 9.0 times transformers, plain." in picture.caption
+    assert "Native, K = 8 writes 1900 tokens a second, 9.0 times transformers, plain." in picture.caption
 
 
 def test_writers_are_found_in_a_report():
     """The best number of threads of each path counts; greedy texts only; transformers where measured."""
-    alone = [("readable", 1, 300.0), ("readable", 2, 350.0), ("lean", 1, 500.0)]
+    alone = [("torch", 1, 300.0), ("torch", 2, 350.0), ("native", 1, 500.0)]
     rows = [
         {"path": p, "threads": n, "verifier": v, "target_only": rate + (v == "rejection")}
         for v in ("greedy", "rejection")
         for p, n, rate in alone
     ]
-    fast = {"path": "lean", "verifier": "greedy", "k": 6, "tokens_per_second": 900.0}
+    fast = {"path": "native", "verifier": "greedy", "k": 6, "tokens_per_second": 900.0}
     sections = {"target-only": {"rows": rows}, "paths": {"rows": [fast, fast | {"verifier": "rejection"}]}}
     assert writers_of({"sections": sections}) == [
-        Writer("readable, alone", 350.0, False),
-        Writer("lean, alone", 500.0, False),
-        Writer("lean, K = 6", 900.0, True),
+        Writer("torch, alone", 350.0, False),
+        Writer("native, alone", 500.0, False),
+        Writer("native, K = 6", 900.0, True),
     ]
     sections["transformers"] = {
         "tokens_per_second": {"theirs plain": 200.0, "theirs assisted": 380.0, "ours": 1}
@@ -76,7 +76,7 @@ def test_shares_by_size_and_path():
     slower = [point | {"share": point["share"] / 2} for point in MODELS]
     (axes,) = bandwidth_shares([*slower, *MODELS]).figure.axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    assert lines["compiled"] == [0.3, 0.6, 0.8, 0.9] and len(lines["readable"]) == 4
+    assert lines["native"] == [0.3, 0.6, 0.8, 0.9] and len(lines["torch"]) == 4
 
 
 def test_figures_of_nothing():

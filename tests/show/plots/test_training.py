@@ -5,7 +5,7 @@ from minispec.train.training import Progress
 
 
 def test_loss_curve_draws_what_was_measured():
-    """One line per stage, through the held-out losses only, and the floor."""
+    """One line per model, through the held-out losses only, and the floor."""
     history = [
         Progress("target", 10, 30, 4.0, 1.0, 3.9),
         Progress("target", 20, 30, 3.0, 2.0),

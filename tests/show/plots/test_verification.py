@@ -9,8 +9,8 @@ from tiny import table_pair
 
 import minispec
 from minispec.core.records import Draft
+from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
-from minispec.io.rng_recording import RecordingRng
 from minispec.show.plots.verification import verification_strip, verification_tests
 
 
@@ -70,7 +70,7 @@ def test_the_verdict_follows_from_what_was_drawn():
         verifier=minispec.verify_rejection,
         max_new_tokens=30,
         warp=minispec.Warp(),
-        rng=RecordingRng(0),
+        rng=LoggingRng(0),
     )
     seen = set()
     for r in recording.trace.rounds:

@@ -1,0 +1,118 @@
+"""The API pages, written from the code: what `minispec` exports, every package's modules, and the commands.
+
+A page in docs/api holds a comment where its list belongs, such as `<!-- package: core -->`. The list stands
+nowhere else, so a new module cannot be forgotten.
+"""
+
+import re
+from pathlib import Path
+
+import typer
+from import_map import modules, packages
+
+import minispec
+
+PACKAGE = Path(minispec.__file__).parent
+MARK = re.compile(r"^<!-- (exported|package|commands)(?:: ([\w.]+))? -->$", re.MULTILINE)
+WIDTH = 88  # columns of a command's help
+
+
+def fill(app, docname, source):
+    """Puts the lists in place of their comments, when Sphinx reads an API page."""
+    if docname.startswith("api/"):
+        source[0] = MARK.sub(lambda mark: WRITERS[mark[1]](mark[2]), source[0])
+
+
+def exported(_):
+    """Everything that can be imported from `minispec` itself, package by package, in a line each."""
+    found = {}
+    for name in minispec.__all__:
+        found.setdefault(home(name).split(".")[1], []).append(name)
+    parts = []
+    for one in reversed(packages(modules())):
+        if names := sorted(found.get(one, ()), key=str.lower):
+            parts.append(f"## From [`minispec.{one}`]({one}.md)\n\n| name | what it is |\n|---|---|")
+            parts += [f"| {{py:obj}}`~{home(name)}.{name}` | {first_line(name)} |" for name in names]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def home(name):
+    """Returns the module in which an exported object stands."""
+    return getattr(minispec, name).__module__
+
+
+def first_line(name):
+    """Returns the first line of an exported object's docstring, fit for a cell of a table."""
+    return getattr(minispec, name).__doc__.strip().splitlines()[0].replace("|", "\\|")
+
+
+def resolve_exported(app, env, node, contnode):
+    """Lets pages refer to `minispec.speculate`, which stands under its full name on its package's page."""
+    first, _, name = node.get("reftarget", "").partition(".")
+    name, dot, rest = name.partition(".")
+    if node.get("refdomain") != "py" or first != "minispec" or name not in minispec.__all__:
+        return None
+    target = f"{home(name)}.{name}{dot}{rest}"
+    domain = env.domains["py"]
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, contnode)
+
+
+def escape_bars(app, what, name, thing, options, lines):
+    """Docstrings are written to be read in the code, where |p − q| needs no escape."""
+    for i, line in enumerate(lines):
+        pieces = re.split(r"(`[^`]*`)", line)  # what stands between backticks is left alone
+        lines[i] = "".join(p if p.startswith("`") else p.replace("|", "\\|") for p in pieces)
+
+
+def package(name):
+    """A package's modules, those in its folder first, each with everything public in it."""
+    parts = []
+    for path in sorted((PACKAGE / name).rglob("*.py"), key=lambda path: (path.parent, path.stem)):
+        words = ("minispec", *path.relative_to(PACKAGE).with_suffix("").parts)
+        if words[-1] == "__init__":
+            continue
+        module = ".".join(words)
+        parts.append(f"## `{module}`\n")
+        parts.append(rst(f".. automodule:: {module}"))
+    return "\n".join(parts)
+
+
+def every_command(_):
+    """What each command says of itself when asked with --help."""
+    from minispec.cli.main import app  # only this page needs every package to be whole
+
+    group = typer.main.get_command(app)
+    parts = []
+    for name, command in group.commands.items():
+        parts.append(f"## `minispec {name}`\n\n```text\n{help_of(command, name)}\n```\n")
+    return "\n".join(parts)
+
+
+def help_of(command, name):
+    """Returns a command's help as plain text, however wide the terminal is."""
+    context = command.context_class(command, info_name=f"minispec {name}", max_content_width=WIDTH)
+    context.terminal_width = WIDTH
+    formatter = context.make_formatter()
+    command.format_usage(context, formatter)
+    command.format_help_text(context, formatter)
+    # Not command.get_help: it draws boxes for a terminal.
+    options = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    with formatter.section("Options"):
+        formatter.write_dl([option for option in options if option])
+    return formatter.getvalue().rstrip()
+
+
+def rst(text):
+    """Returns Markdown that holds reStructuredText, the language of Sphinx's own directives."""
+    return f"````{{eval-rst}}\n{text}\n````\n"
+
+
+WRITERS = {"exported": exported, "package": package, "commands": every_command}
+
+
+def setup(app):
+    app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after Napoleon, who may write some
+    app.connect("missing-reference", resolve_exported)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""Other ways to draft: an automatic K, and rules that stop a draft early."""

@@ -1,0 +1,1 @@
+"""Training: corpora, recipes, initialisation, losses, and publishing a pair."""

@@ -1,0 +1,136 @@
+"""The cache: lengths are all that changes on rollback, and ragged rows are each as if alone."""
+
+import pytest
+import tiny
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from minispec import KVCache
+
+CAPACITY = 12
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.gpt(tiny.config(max_length=CAPACITY))
+
+
+@pytest.fixture
+def cache(model):
+    """Three rows that hold 7 tokens each."""
+    with torch.inference_mode():
+        made = model.new_cache(3)
+        model(torch.arange(21).view(3, 7) % 11, made)
+        return made
+
+
+class CountOps(TorchDispatchMode):
+    """Counts every tensor operation."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **kwargs or {})
+
+
+def test_lengths_come_as_a_tensor_and_as_integers(cache):
+    """Lengths are [B] int64 on the CPU, and the same as plain integers."""
+    cache.truncate([7, 0, 3])
+    assert cache.lengths.dtype == torch.int64
+    assert cache.lengths.shape == (3,)
+    assert cache.lengths.tolist() == [7, 0, 3]
+    assert cache.row_lengths == (7, 0, 3)
+
+
+def test_lengths_are_a_snapshot(cache):
+    """Writing into the tensor that was handed out does not change the cache."""
+    cache.lengths.zero_()
+    assert cache.row_lengths == (7, 7, 7)
+
+
+def test_truncate_touches_no_tensor(cache):
+    """Truncation runs not one tensor operation: nothing is copied, moved, allocated or cleared."""
+    with CountOps() as before:
+        cache.lengths  # noqa: B018 (the counter does count)
+    places = cache._keys.data_ptr(), cache._values.data_ptr()
+    keys, values = cache._keys.clone(), cache._values.clone()
+    with CountOps() as ops:
+        cache.truncate([7, 0, 3])
+    assert before.count > 0
+    assert ops.count == 0
+    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == places
+    assert torch.equal(cache._keys, keys) and torch.equal(cache._values, values)
+
+
+def test_truncate_takes_a_tensor_too(cache):
+    """Lengths may come as a tensor [B]."""
+    cache.truncate(torch.tensor([1, 2, 3]))
+    assert cache.row_lengths == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([8, 7, 7], "row 0 holds 7 tokens and cannot be truncated to 8"),
+        ([7, 7, -1], "row 2 holds 7 tokens and cannot be truncated to -1"),
+        ([7, 7], "truncate needs 3 lengths, one per row, not 2"),
+        ([7, 7, 7, 7], "truncate needs 3 lengths, one per row, not 4"),
+    ],
+)
+def test_lengths_that_cannot_be_are_refused(cache, lengths, message):
+    """Truncation never grows a row, and an error changes nothing."""
+    with pytest.raises(ValueError, match=message):
+        cache.truncate(lengths)
+    assert cache.row_lengths == (7, 7, 7)
+
+
+def test_memory_is_taken_once(model, cache):
+    """Bytes are 2 · layers · B · kv_heads · capacity · head_dim · 8, whatever is read and forgotten."""
+    assert cache.bytes == 2 * 2 * 3 * 2 * CAPACITY * 4 * 8
+    places = cache._keys.data_ptr(), cache._values.data_ptr()
+    with torch.inference_mode():
+        for _ in range(3):
+            model(torch.zeros(3, 5, dtype=torch.long), cache)
+            cache.truncate([7, 2, 5])
+    assert cache.bytes == 2 * 2 * 3 * 2 * CAPACITY * 4 * 8
+    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == places
+
+
+def test_a_cache_of_another_type_takes_other_room():
+    """Storage follows the type that was asked for."""
+    assert KVCache(1, 2, 3, 4, 5, torch.bfloat16).bytes * 2 == KVCache(1, 2, 3, 4, 5).bytes
+
+
+@torch.inference_mode()
+def test_a_nearly_full_row_may_be_padded_past_its_end(model):
+    """A block that fits one row only serves that row, and what the full row held stays intact."""
+    cache = model.new_cache(2)
+    first = torch.arange(24).view(2, 12) % 11
+    model(first, cache)
+    cache.truncate([11, 4])
+    block = torch.tensor([[3, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
+    got = model(block, cache)
+    assert cache.row_lengths == (12, 9)
+    long = model(torch.cat([first[0, :11], block[0, :1]])[None])[0]
+    torch.testing.assert_close(got[0, 0], long[-1], rtol=0, atol=1e-11)
+    short = model(torch.cat([first[1, :4], block[1]])[None])[0]
+    torch.testing.assert_close(got[1], short[4:], rtol=0, atol=1e-11)
+    assert torch.isfinite(got).all()
+    cache.truncate([11, 9])  # the full row's old tokens are still its own
+    again = model(torch.tensor([[3], [6]]), cache)
+    torch.testing.assert_close(again[0, 0], long[-1], rtol=0, atol=1e-11)
+
+
+@torch.inference_mode()
+def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model):
+    """If even the shortest row has no room, the error says so and the cache can be used as before."""
+    cache = model.new_cache(2)
+    first = torch.arange(24).view(2, 12) % 11
+    model(first, cache)
+    cache.truncate([11, 10])
+    with pytest.raises(ValueError, match="the context is full: 10 tokens and 3 more exceed 12"):
+        model(torch.zeros(2, 3, dtype=torch.long), cache)
+    assert cache.row_lengths == (11, 10)
+    got = model(first[:, 11:], cache)
+    torch.testing.assert_close(got[0, 0], model(first[:1])[0, 11], rtol=0, atol=1e-11)

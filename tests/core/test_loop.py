@@ -1,0 +1,262 @@
+"""The loop: what comes out is the target's, token for token at temperature 0 and in law above it.
+
+Runs go through `watched`: after each round it is recomputed, from the emitted tokens alone, what the round
+and both caches should hold.
+"""
+
+from functools import cache
+from itertools import product
+
+import pytest
+import tiny
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import PAIRS, PROMPTS, Spied, outcome, watched
+
+from minispec import (
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    generate,
+    speculate,
+    verify_greedy,
+    verify_rejection,
+)
+from minispec.core.prefill import prefill
+from minispec.core.rollback import rollback
+
+RULES = [verify_greedy, verify_rejection]
+
+
+@cache
+def expected(name, new):
+    """Returns what the target says greedily to `PROMPTS`, with no cache and no package code."""
+    return [tiny.greedy(PAIRS[name][0], prompt, new)[0] for prompt in PROMPTS]
+
+
+# Temperature 0: token for token.
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("k", range(17))
+def test_greedy_output_is_the_targets_for_every_k(k, name, rule):
+    """Ragged rows, K from 0 to 16, both rules: the tokens are those of the target alone."""
+    target, draft = PAIRS[name]
+    rounds = watched(target, ModelDrafter(draft), PROMPTS, k, verifier=rule, warp=Warp(0))
+    assert outcome(rounds, 3) == (expected(name, 24), ["cap"] * 3)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_pairs_agree_sometimes_and_not_always(name):
+    """The tests here see full, partial and no acceptance."""
+    target, draft = PAIRS[name]
+    rounds = list(watched(target, ModelDrafter(draft), PROMPTS, warp=Warp(0)))
+    counts = [r.accepted(row) for r in rounds for row in range(3) if r.drafted(row) == 3]
+    assert set(counts) > {0, 3}
+    assert 0.2 < sum(counts) / (3 * len(counts)) < 0.8
+
+
+@st.composite
+def cases(draw):
+    """A pair, prompts of one to three rows, and settings of all kinds; contexts are short, to be reached."""
+    room = draw(st.integers(6, 20))
+    distance = draw(st.sampled_from([0.0, 0.4, 1.0]))
+    target, draft = tiny.table_pair(5, draw(st.integers(0, 30)), distance, room)
+    draft.max_length = room + draw(st.sampled_from([0, 0, 3, -2]))
+    prompt = st.lists(st.integers(0, 4), min_size=1, max_size=min(room, draft.max_length))
+    settings = {
+        "prompts": draw(st.lists(prompt, min_size=1, max_size=3)),
+        "max_new_tokens": draw(st.integers(0, 20)),
+        "eos": draw(st.sampled_from([(), (0,), (3,), (1, 4)])),
+    }
+    return target, draft, settings
+
+
+@given(cases(), st.integers(0, 8), st.sampled_from(RULES))
+def test_greedy_output_is_the_targets_whatever_the_settings(case, k, rule):
+    """Caps, ends, contexts and prompts of all lengths: tokens and finish are the target's alone."""
+    target, draft, settings = case
+    rounds = watched(target, ModelDrafter(draft), k=k, verifier=rule, warp=Warp(0), **settings)
+    got = outcome(rounds, len(settings["prompts"]))
+    if k:
+        target.max_length = min(target.max_length, draft.max_length)  # the text has to fit both
+    wanted = [
+        tiny.greedy(target, prompt, settings["max_new_tokens"], settings["eos"])
+        for prompt in settings["prompts"]
+    ]
+    tokens, finish = [row for row, _ in wanted], [why for _, why in wanted]
+    assert got == (tokens, finish if any(tokens) else [None] * len(finish))
+
+
+@given(cases(), st.integers(0, 8), st.sampled_from([Warp(), Warp(0.7, 3), Warp(1.5, top_p=0.8)]))
+def test_sampled_rounds_are_sound_whatever_the_settings(case, k, warp):
+    """Above temperature 0 all that `watched` asserts holds, and the same seed gives the same run."""
+    target, draft, settings = case
+
+    def run():
+        rounds = watched(target, ModelDrafter(draft), k=k, warp=warp, rng=SeededRng(k), **settings)
+        return outcome(rounds, len(settings["prompts"]))
+
+    assert run() == run()
+
+
+@given(cases())
+def test_the_oracle_is_a_plain_greedy_loop(case):
+    """`generate` says at temperature 0 what a loop without a cache says, and None for rows that are done."""
+    target, _, settings = case
+    prompts, eos, cap = settings["prompts"], settings["eos"], settings["max_new_tokens"]
+    settings = {"max_new_tokens": cap, "eos": list(eos), "warp": Warp(0), "rng": SeededRng(0)}
+    steps = list(generate(target, prompts, **settings))
+    wanted = [tiny.greedy(target, prompt, cap, eos)[0] for prompt in prompts]
+    assert len(steps) == max(map(len, wanted))
+    for row, tokens in enumerate(wanted):
+        assert [step[row] for step in steps] == tokens + [None] * (len(steps) - len(tokens))
+
+
+@given(cases(), st.integers(0, 99))
+def test_k_zero_is_the_oracle_draw_for_draw(case, seed):
+    """With K = 0 and the same seed, sampled tokens are those of `generate`."""
+    target, _, settings = case
+    rounds = watched(target, None, k=0, warp=Warp(1.2), rng=SeededRng(seed), **settings)
+    steps = generate(target, warp=Warp(1.2), rng=SeededRng(seed), **settings)
+    assert [tuple(row[0] if row else None for row in r.emitted) for r in rounds] == list(steps)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_rows_of_a_ragged_batch_are_as_if_alone(name):
+    """Each row drafts, accepts and emits, round by round, what it does alone."""
+    target, draft = PAIRS[name]
+
+    def story(rounds, row):
+        live = [r for r in rounds if r.live[row]]
+        return [(r.drafted(row), r.accepted(row), r.emitted[row], r.kind(row)) for r in live]
+
+    together = list(watched(target, ModelDrafter(draft), PROMPTS, k=4, warp=Warp(0)))
+    for row, prompt in enumerate(PROMPTS):
+        alone = watched(target, ModelDrafter(draft), [prompt], k=4, warp=Warp(0))
+        assert story(together, row) == story(list(alone), 0)
+
+
+class Untouchable:
+    """A drafter that must be left alone."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"the drafter's {name} was used")
+
+
+@pytest.mark.parametrize("make", [lambda: None, Untouchable])
+def test_k_zero_leaves_the_drafter_alone(make):
+    """With K = 0 no draft cache is built, nothing is drafted, and there may be no drafter at all."""
+    rounds = list(watched(tiny.counter(), make(), [[3], [0, 1]], k=0, max_new_tokens=5, warp=Warp(0)))
+    assert outcome(rounds, 2)[0] == [[4, 5, 6, 7, 8], [2, 3, 4, 5, 6]]
+    assert all(r.draft.k == 0 and r.draft_cache is None for r in rounds)
+
+
+# The law, above temperature 0.
+
+
+def law_of_three(target, prompt, warp):
+    """Returns {three tokens: probability} of the target alone, from forwards without a cache."""
+    law = {}
+    for text in product(range(target.vocab_size), repeat=3):
+        probs = warp(target(torch.tensor([[*prompt, *text]])))[0, len(prompt) - 1 :]
+        law[text] = float(probs[0, text[0]] * probs[1, text[1]] * probs[2, text[2]])
+    return law
+
+
+@pytest.mark.parametrize("own", [None, Warp(0), Warp(2.0, top_k=2)])
+@pytest.mark.parametrize("warp", [Warp(), Warp(0.7, top_k=2)])
+def test_the_joint_law_of_three_tokens_is_the_targets(warp, own):
+    """Every branch of chance, with K = 2: the law of three tokens is the target's to 1e-10."""
+    target, draft = tiny.table_pair(3, seed=4)
+
+    def run(rng):
+        settings = {"k": 2, "verifier": verify_rejection, "max_new_tokens": 3, "warp": warp, "rng": rng}
+        ((text,), _) = outcome(speculate(target, ModelDrafter(draft, own), [[1]], **settings))
+        return tuple(text)
+
+    law = dict.fromkeys(product(range(3), repeat=3), 0.0)
+    for text, chance in tiny.branches(run):
+        law[text] += chance
+    assert law == pytest.approx(law_of_three(target, [1], warp), abs=1e-10)
+    assert sum(chance > 0.01 for chance in law.values()) > 4
+
+
+def test_the_oracles_law_is_the_targets():
+    """Every branch of chance of `generate`: the law of three tokens is the target's to 1e-10."""
+    target = tiny.table(3)
+
+    def run(rng):
+        return tuple(step[0] for step in generate(target, [[1]], max_new_tokens=3, warp=Warp(), rng=rng))
+
+    assert dict(tiny.branches(run)) == pytest.approx(law_of_three(target, [1], Warp()), abs=1e-10)
+
+
+# Prefill and rollback.
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", PAIRS)
+def test_prefill_reads_all_but_the_last_token_of_each_prompt(name):
+    """Ragged prompts are read at once, and padding is forgotten; rollback cuts to another text's length."""
+    target = PAIRS[name][0]
+    kept = prefill(target, PROMPTS)
+    tiny.holds_all_but_the_pending_token(target, kept, PROMPTS)
+    rollback(kept, [prompt[:3] for prompt in PROMPTS])
+    tiny.holds_all_but_the_pending_token(target, kept, [prompt[:3] for prompt in PROMPTS])
+
+
+def test_prompts_of_one_token_need_no_prefill():
+    """There is nothing to read before the first round, so no forward is made."""
+    spied = Spied(tiny.table())
+    assert prefill(spied, [[1], [2]]).row_lengths == (0, 0)
+    assert spied.calls == 0
+
+
+# Bad input.
+
+
+def small(vocab_size=5, max_length=8):
+    return ModelDrafter(tiny.table(vocab_size, max_length=max_length))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k": -1}, "k must be at least 0, not -1"),
+        ({"max_new_tokens": -1}, "max_new_tokens must be at least 0, not -1"),
+        ({"drafter": None}, "k = 2 needs a drafter"),
+        ({"drafter": small(6)}, "the draft has 6 tokens, the target 5"),
+        ({"drafter": small(5, 3), "prompts": [[1, 2, 3, 4]]}, "prompt 0 has 4 tokens; .* holds 3"),
+        ({"verifier": verify_greedy}, "greedy verifier needs temperature 0, not 1.0"),
+        ({"prompts": []}, "there is no prompt"),
+        ({"prompts": [[1], []]}, "prompt 1 is empty"),
+        ({"prompts": [[1] * 9]}, "prompt 0 has 9 tokens; the context holds 8"),
+        ({"prompts": [[1, 5]]}, "prompt 0 has a token id outside 0 to 4"),
+        ({"prompts": [[0], [-1]]}, "prompt 1 has a token id outside 0 to 4"),
+    ],
+)
+def test_bad_input_is_one_clear_error(changes, message):
+    """Each mistake is a ValueError of one line that names it, before anything is read; also in `generate`."""
+    spied = Spied(tiny.table(5, max_length=8))
+    shared = {"prompts": [[1, 2]], "max_new_tokens": 4, "warp": Warp(), "rng": SeededRng(0)}
+    settings = shared | {"drafter": small(), "k": 2, "verifier": verify_rejection} | changes
+    with pytest.raises(ValueError, match=message) as caught:
+        list(speculate(spied, **settings))
+    assert "\n" not in str(caught.value)
+    if changes.keys() <= shared.keys():
+        with pytest.raises(ValueError, match=message):
+            list(generate(spied, **shared | changes))
+    assert spied.calls == 0
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_damaged_model_is_a_clear_error(broken):
+    """NaN among the logits of the target or of the draft model ends in one line."""
+    models = tiny.table_pair()
+    models[broken].table = torch.full_like(models[broken].table, float("nan"))
+    settings = {"verifier": verify_rejection, "max_new_tokens": 4, "warp": Warp(), "rng": SeededRng(0)}
+    with pytest.raises(ValueError, match="logits are not finite"):
+        list(speculate(models[0], ModelDrafter(models[1]), [[1]], k=2, **settings))

@@ -1,0 +1,310 @@
+"""An automatic K: the best for what past rounds accepted, decided before anything is drawn, and lossless."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import PAIRS, PROMPTS, Parrot, outcome, table, table_pair
+
+from minispec import (
+    Draft,
+    KeyedRng,
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    generate,
+    record,
+    speculate,
+    verify_coupled,
+    verify_greedy,
+    verify_rejection,
+)
+from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
+from minispec.drafters.costs import Costs
+from minispec.evidence.branches import OneScript, rounds_of
+from minispec.evidence.checks_state import check_invariant
+from minispec.evidence.enumeration import walk
+from minispec.evidence.law import Case, exact_laws, outcomes
+from minispec.evidence.models import table_pair as small_pair
+from minispec.evidence.models import tiny_gpt_pair
+from minispec.evidence.quick_learners import COSTS, automatic
+from minispec.evidence.theory import expected_tokens_by_position
+
+CHEAP = Costs(t_draft=0.05, t_target={1: 1.0, 17: 1.5}, catch_up=0.05, round=0.1, place=0.01)
+DEAR = replace(CHEAP, t_draft=0.9)
+ALPHAS = st.lists(st.floats(0, 1), min_size=1, max_size=16)
+
+
+@given(ALPHAS, st.floats(0, 1))
+def test_best_width_is_the_best(alphas, t_draft):
+    """No K yields more tokens per second, by equation 1 with a probability for each position and measured seconds."""
+    costs = replace(CHEAP, t_draft=t_draft)
+
+    def rate(k):
+        kept = torch.tensor(alphas[:k], dtype=torch.float64).prod()
+        return expected_tokens_by_position(alphas[:k]) / costs.of_round(k, float(kept))
+
+    best = best_width(costs, alphas)
+    assert rate(best) >= max(rate(k) for k in range(len(alphas) + 1)) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("pace", [1, 4])
+def test_widths_follow_from_past_rounds_alone(pace):
+    """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
+    target, draft = PAIRS["table"]
+    drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
+    trace = record(
+        target,
+        drafter,
+        [[3], [1, 4, 1, 0]],
+        k=16,
+        verifier=verify_rejection,
+        max_new_tokens=30,
+        warp=Warp(),
+        rng=SeededRng(0),
+    )
+    known, lengths, widths = RunningAcceptance(16), [1, 4], set()
+    for r in trace.rounds:
+        rows = sum(r.live) if r.index else len(lengths)
+        room = max(n + 30 - have for n, have, on in zip((1, 4), lengths, r.live, strict=True) if on)
+        if r.index % pace == 0 or r.index in (1, 2, 4, 8, 16):
+            wanted = best_width(CHEAP, known.probabilities(), rows)
+        assert r.draft.k == min(wanted, room - 1)
+        widths.add(wanted)
+        live = [row for row, on in enumerate(r.live) if on]
+        known.see([r.accepted(row) for row in live], [r.tested(row) for row in live])
+        lengths = [n + len(more) for n, more in zip(lengths, r.emitted, strict=True)]
+        if r.finish != (None, None):
+            break  # from here on fewer rows count
+    assert len(widths) > (2 if pace == 1 else 1) and len(trace.rounds) > 5
+
+
+class Planned:
+    """A drafter that is always right or always wrong, as it is told."""
+
+    cache_lengths = None
+
+    def __init__(self, text, vocab_size):
+        self.right, self.wrong = (
+            Parrot([text], vocab_size),
+            Parrot([[(t + 1) % vocab_size for t in text]], vocab_size),
+        )
+        self.vocab_size, self.is_right = vocab_size, False
+
+    def start(self, prompts):
+        self.right.start(prompts)
+        self.wrong.start(prompts)
+
+    def propose(self, pending, k, warp, rng):
+        return (self.right if self.is_right else self.wrong).propose(pending, k, warp, rng)
+
+    def commit(self, round):
+        self.right.commit(round)
+        self.wrong.commit(round)
+
+
+def widths_of(rounds):
+    return [r.draft.k for r in rounds]
+
+
+def test_a_useless_draft_is_given_up_and_tried_again():
+    """Never right: the width falls to 0, and one token is drafted every 17th round; right: it rises to 16."""
+    model = table(max_length=700)
+    (text,), _ = outcome(
+        speculate(
+            model,
+            None,
+            [[1]],
+            k=0,
+            verifier=verify_greedy,
+            max_new_tokens=600,
+            warp=Warp(0),
+            rng=SeededRng(0),
+        )
+    )
+    planned = Planned([1, *text], model.vocab_size)
+    learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
+    drafter = AdaptiveDrafter(planned, CHEAP, acceptance=learns, retry=16, pace=4)
+    rounds = speculate(
+        model,
+        drafter,
+        [[1]],
+        k=16,
+        verifier=verify_greedy,
+        max_new_tokens=600,
+        warp=Warp(0),
+        rng=SeededRng(0),
+    )
+    first = [next(rounds) for _ in range(150)]
+    widths = widths_of(first)
+    assert widths[0] > 2 and widths[-20:].count(0) >= 18 and set(widths[-60:]) == {0, 1}
+    tries = [i for i, width in enumerate(widths) if i > 90 and width]
+    assert {b - a for a, b in zip(tries, tries[1:], strict=False)} == {17}
+    planned.is_right = True
+    later = list(rounds)
+    assert max(widths_of(later)) == 16
+    assert [t for r in first + later for t in r.emitted[0]] == text
+
+
+def test_a_draft_that_is_always_right_is_asked_for_all():
+    """With the target as its own draft the width rises to the most that there is room for."""
+    model = table(max_length=400)
+    drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
+    trace = record(
+        model,
+        drafter,
+        [[1]],
+        k=16,
+        verifier=verify_rejection,
+        max_new_tokens=300,
+        warp=Warp(),
+        rng=SeededRng(0),
+    )
+    assert trace.statistics().acceptance == 1 and max(widths_of(trace.rounds)) == 16
+
+
+def test_a_draft_that_costs_too_much_is_never_used():
+    """A draft step nearly as long as a target step: no round drafts, and the text is the target's own."""
+    target, draft = PAIRS["gpt"]
+    settings = {"max_new_tokens": 14, "warp": Warp(), "rng": SeededRng(3)}
+    trace = record(
+        target,
+        AdaptiveDrafter(ModelDrafter(draft), DEAR),
+        [[3]],
+        k=16,
+        verifier=verify_rejection,
+        **settings,
+    )
+    alone = [step[0] for step in generate(target, [[3]], **settings | {"rng": SeededRng(3)})]
+    assert widths_of(trace.rounds) == [0] * 14 and trace.tokens() == alone
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    ("verifier", "warp", "make_rng"),
+    [(verify_greedy, Warp(0), SeededRng), (verify_coupled, Warp(), KeyedRng)],
+)
+def test_texts_that_do_not_depend_on_k(name, verifier, warp, make_rng):
+    """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
+    target, draft = PAIRS[name]
+    rounds = list(
+        speculate(
+            target,
+            automatic(draft, None),
+            PROMPTS,
+            k=3,
+            verifier=verifier,
+            max_new_tokens=20,
+            warp=warp,
+            rng=make_rng(5),
+        )
+    )
+    steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=warp, rng=make_rng(5)))
+    texts, _ = outcome(rounds, len(PROMPTS))
+    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
+    assert len(set(widths_of(rounds))) > 1
+
+
+def test_rows_that_share_a_width_stay_independent():
+    """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
+    target, draft = small_pair(2, 0)
+    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=automatic)
+    joint, widths = {}, set()
+
+    def run(rng, keys):
+        rounds = list(rounds_of(case, case.prompts, OneScript(rng)))
+        widths.add(tuple(widths_of(rounds)))
+        return [tuple(outcomes(rounds, 2))]
+
+    for _, both, weight in walk(run, [0], most_rows=1):
+        joint[both] = joint.get(both, 0.0) + weight
+    one, other = exact_laws(case)
+    assert len(widths) > 4 and sum(joint.values()) == pytest.approx(1)
+    for a, b in product(one, other):
+        assert joint[a, b] == pytest.approx(one[a] * other[b], abs=1e-12)
+
+
+@pytest.mark.parametrize("make", [small_pair, tiny_gpt_pair])
+def test_both_caches_hold_all_but_the_pending_token(make):
+    """After every round of every branch, for widths that change and rounds that draft nothing."""
+    target, draft = make(vocab_size=2)
+    case = Case("invariant", target, draft, ((0, 1),), 3, 4, drafter=automatic, rows=1)
+    assert check_invariant(case) is None
+
+
+def test_running_acceptance_by_hand():
+    """Weight 2, memory 1/2: prior 0.5; then 3 accepted of 3 tests of one row; then none of 1."""
+    known = RunningAcceptance(3, prior=0.5, weight=2, memory=0.5)
+    assert known.probabilities() == [0.5] * 3
+    known.see([2], [3])
+    shared = (2 + 2 * 0.5) / (3 + 2)
+    assert known.probabilities() == pytest.approx([(k + 2 * shared) / 3 for k in (1, 1, 0)])
+    known.see([0], [1])
+    shared = (1 + 1) / (2.5 + 2)
+    tests = [(0.5, 1.5), (0.5, 0.5), (0.0, 0.5)]
+    assert known.probabilities() == pytest.approx([(k + 2 * shared) / (n + 2) for k, n in tests])
+    before = known.probabilities()
+    known.see([0, 0], [0, 0])  # nothing was drafted
+    assert known.probabilities() == before
+
+
+def test_a_long_run_counts_as_before():
+    """2,000 rounds at memory 1/2, whose weights would leave what a float can hold: the last ones decide."""
+    known, recent = (RunningAcceptance(3, prior=0.5, weight=2, memory=0.5) for _ in range(2))
+    rounds = [([i % 3], [i % 3 + 1]) for i in range(2_000)]
+    for accepted, tested in rounds:
+        known.see(accepted, tested)
+    for accepted, tested in rounds[-100:]:
+        recent.see(accepted, tested)
+    assert known.probabilities() == pytest.approx(recent.probabilities(), rel=1e-12)
+
+
+def test_what_was_learned_stays_from_run_to_run():
+    """After a run with a draft that is always right, the next begins wider than a new drafter does."""
+    model = table(max_length=200)
+    drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
+    new = drafter.width
+    settings = {"k": 16, "verifier": verify_rejection, "max_new_tokens": 100, "warp": Warp()}
+    record(model, drafter, [[1]], rng=SeededRng(0), **settings)
+    assert record(model, drafter, [[1]], rng=SeededRng(0), **settings).rounds[0].draft.k > new
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda draft: AdaptiveDrafter(ModelDrafter(draft), CHEAP, most=0), "at least 1"),
+        (lambda draft: AdaptiveDrafter(object(), CHEAP), "vocab_size"),
+        (lambda draft: RunningAcceptance(3, prior=1.5), "cannot be"),
+        (lambda draft: RunningAcceptance(3, weight=0), "cannot be"),
+        (lambda draft: RunningAcceptance(3, memory=float("nan")), "cannot be"),
+    ],
+)
+def test_bad_input_is_one_line(call, words):
+    """What cannot be is refused in one line that says why."""
+    with pytest.raises(ValueError, match=words) as caught:
+        call(table_pair()[1])
+    assert "\n" not in str(caught.value)
+
+
+def test_k_is_a_limit():
+    """The loop's K, and what t(n) was measured for, both bound the width."""
+    target, draft = table_pair()
+    short = Costs(0.001, {1: 1.0, 4: 1.0})
+    for k, most in ((2, 2), (9, 3)):
+        drafter = AdaptiveDrafter(ModelDrafter(draft), short)
+        rounds = speculate(
+            target,
+            drafter,
+            [[1]],
+            k=k,
+            verifier=verify_rejection,
+            max_new_tokens=20,
+            warp=Warp(),
+            rng=SeededRng(0),
+        )
+        assert max(widths_of(rounds)) == most
+    assert isinstance(drafter.propose(torch.tensor([1]), 0, Warp(), SeededRng(0)), Draft)
+    assert COSTS.most == 3

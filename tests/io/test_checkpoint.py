@@ -1,0 +1,505 @@
+"""Checkpoints: what is written is read back, what is wrong is refused in one line, what was there stays."""
+
+import ast
+import errno
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from pairs import MODELS, build_pair, edit_json, random_models, tiny_config, tiny_recipe, tiny_tokenizer
+from safetensors.torch import load_file, save_file
+
+import minispec
+from minispec.core.model import GPT
+from minispec.io import checkpoint
+from minispec.io.checkpoint import (
+    check_pair_folder,
+    find_pair,
+    known_pairs,
+    load_model,
+    load_pair,
+    replacing,
+    save_model,
+    weights_hash,
+)
+from minispec.train import corpus
+from minispec.train.batches import pack
+from minispec.train.dataset import Dataset, kind_of
+from minispec.train.publish import prompts, publish, verdict
+from minispec.train.recipes import CurriculumStage
+from minispec.train.training import Trained
+
+DAMAGE = {}  # by name: what to do to a pair's folder, and what the message must say
+
+
+def damage(name, says):
+    """Registers a way to damage a pair."""
+
+    def register(function):
+        DAMAGE[name] = (function, says)
+        return function
+
+    return register
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return build_pair(tmp_path / "pair")
+
+
+def everything(folder):
+    """Returns all files below a folder with what they hold."""
+    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_model_comes_back(dtype, tied, tmp_path):
+    """A model read from disk has the weights that were written, rounded to the type on disk only."""
+    model, _ = random_models(tied=tied)
+    save_model(model, tmp_path, dtype)
+    again = load_model(tmp_path, dtype=torch.float64)
+    assert weights_hash(again) == weights_hash(model.to(dtype).double())
+    assert again.config == model.config and not again.training
+    assert not any(p.requires_grad for p in again.parameters())
+    assert (again.lm_head.weight is again.embed_tokens.weight) is tied
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_loaded_model_has_the_type_asked_for(pair, dtype):
+    """Weights are of the type that `load_pair` is asked for, and the model computes in it."""
+    loaded = load_pair(pair, dtype=dtype)
+    assert loaded.target.dtype == loaded.draft.dtype == dtype
+    assert loaded.target(torch.tensor([[1, 2]])).dtype == dtype
+
+
+def test_the_hash_is_of_names_and_weights(tmp_path):
+    """Equal weights have equal hashes; one changed bit, one other name, or another type changes it."""
+    model, _ = random_models()
+    same, _ = random_models()
+    assert weights_hash(model) == weights_hash(same)
+    assert weights_hash(model) != weights_hash(random_models(tied=True)[0])
+    with torch.no_grad():
+        same.norm.weight[3] += 1e-6
+    assert weights_hash(model) != weights_hash(same)
+    assert re.fullmatch("[0-9a-f]{64}", weights_hash(model))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_names_and_shapes_are_those_of_llama(tied, tmp_path):
+    """The file holds the tensors that Hugging Face's LlamaForCausalLM has, by name and shape, in bfloat16."""
+    config = tiny_config(layers=1, tied=tied)
+    save_model(GPT(config), tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    layer = "model.layers.0."
+    expected = {
+        "model.embed_tokens.weight": (300, 16),
+        layer + "input_layernorm.weight": (16,),
+        layer + "self_attn.q_proj.weight": (16, 16),
+        layer + "self_attn.k_proj.weight": (8, 16),
+        layer + "self_attn.v_proj.weight": (8, 16),
+        layer + "self_attn.o_proj.weight": (16, 16),
+        layer + "post_attention_layernorm.weight": (16,),
+        layer + "mlp.gate_proj.weight": (24, 16),
+        layer + "mlp.up_proj.weight": (24, 16),
+        layer + "mlp.down_proj.weight": (16, 24),
+        "model.norm.weight": (16,),
+    }
+    if not tied:
+        expected["lm_head.weight"] = (300, 16)
+    assert {name: tuple(t.shape) for name, t in stored.items()} == expected
+    assert {t.dtype for t in stored.values()} == {torch.bfloat16}
+
+
+def test_the_config_is_that_of_llama(tmp_path):
+    """config.json says all that a reader of Llama checkpoints needs, in its words."""
+    save_model(GPT(tiny_config(layers=2, max_length=77, tied=True)), tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8")) == {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "head_dim": 4,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 300,
+        "num_hidden_layers": 2,
+        "hidden_size": 16,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": 77,
+        "tie_word_embeddings": True,
+        "rope_theta": 10_000.0,
+        "rms_norm_eps": 1e-5,
+    }
+
+
+def test_other_words_of_a_foreign_config_do_no_harm(pair):
+    """Fields that say nothing about the sizes are ignored, and an integer may stand for a number."""
+    edit_json(pair / "target/config.json", rope_theta=10000, use_cache=True, eos_token_id=2, head_dim=None)
+    assert load_model(pair / "target").config.rope_theta == 10_000
+
+
+def test_a_pair_says_what_it_is(pair):
+    """A pair knows its name, folder, record and walkthrough, and which draft was asked for."""
+    edit_json(pair / "pair.json", name="mine", walkthrough="The cat")
+    with torch.no_grad():
+        plain = random_models()[1]
+        plain.norm.weight.mul_(2)
+    save_model(plain, pair / "draft-plain")
+    loaded = load_pair(str(pair))
+    assert (loaded.name, loaded.walkthrough, loaded.folder) == ("mine", "The cat", pair)
+    assert loaded.tokenizer.vocab_size == loaded.target.vocab_size == loaded.draft.vocab_size
+    assert weights_hash(load_pair(pair, draft="draft-plain").draft) != weights_hash(loaded.draft)
+    edit_json(pair / "pair.json", name=..., walkthrough=...)
+    assert load_pair(pair).name == "pair" and load_pair(pair).walkthrough is None
+
+
+def test_a_pair_is_found_by_name(pair, minispec_home):
+    """A name means a pair trained here; a folder means itself; both are listed, half-written ones are not."""
+    shutil.copytree(pair, minispec_home / "mine")
+    shutil.copytree(pair, minispec_home / ".mine-a1b2")
+    assert find_pair("mine") == minispec_home / "mine" and find_pair(pair) == pair
+    assert "mine" in known_pairs() and not any(name.startswith(".") for name in known_pairs())
+    assert load_pair("mine").target.vocab_size == 300
+
+
+def test_an_unknown_pair_is_refused_with_what_there_is(pair, minispec_home, monkeypatch):
+    """The message names what was asked for, what there is, and how to get one."""
+    monkeypatch.setattr(checkpoint, "SHIPPED", minispec_home / "none")
+    with pytest.raises(ValueError, match=r"no pair called 'nope'; there is none yet.*minispec train"):
+        load_pair("nope")
+    for name in ("beta", "alpha"):
+        shutil.copytree(pair, minispec_home / name)
+    with pytest.raises(ValueError, match="no pair called 'nope'; there is alpha, beta"):
+        load_pair("nope")
+
+
+@damage("no config", "config.json cannot be read as JSON")
+def _(folder):
+    (folder / "draft/config.json").unlink()
+
+
+@damage("no weights", "model.safetensors cannot be read as safetensors")
+def _(folder):
+    (folder / "target/model.safetensors").unlink()
+
+
+@damage("no draft", "draft/config.json cannot be read")
+def _(folder):
+    shutil.rmtree(folder / "draft")
+
+
+@damage("no tokenizer", "is not a tokenizer file")
+def _(folder):
+    (folder / "tokenizer.json").unlink()
+
+
+@damage("truncated weights", "cannot be read as safetensors")
+def _(folder):
+    path = folder / "draft/model.safetensors"
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+@damage("empty weights", "cannot be read as safetensors")
+def _(folder):
+    (folder / "draft/model.safetensors").write_bytes(b"")
+
+
+@damage("pickled weights", "cannot be read as safetensors")
+def _(folder):
+    torch.save({"model.norm.weight": torch.ones(16)}, folder / "draft/model.safetensors")
+
+
+@damage("truncated config", "cannot be read as JSON")
+def _(folder):
+    path = folder / "target/config.json"
+    path.write_text(path.read_text(encoding="utf-8")[:99], encoding="utf-8")
+
+
+@damage("config not UTF-8", "cannot be read as JSON")
+def _(folder):
+    (folder / "target/config.json").write_bytes(b'{"model_type": "\xff"}')
+
+
+@damage("config nested without end", "cannot be read as JSON")
+def _(folder):
+    (folder / "target/config.json").write_text("[" * 100_000, encoding="utf-8")
+
+
+@damage("config a list", "should hold a JSON object")
+def _(folder):
+    (folder / "target/config.json").write_text("[1]", encoding="utf-8")
+
+
+@damage("record damaged", "pair.json cannot be read as JSON")
+def _(folder):
+    (folder / "pair.json").write_text("{", encoding="utf-8")
+
+
+@damage("prompts no lists", "prompts should be a list of lists")
+def _(folder):
+    edit_json(folder / "pair.json", prompts=["The cat"])
+
+
+@damage("prompts outside the vocabulary", "prompts should hold token ids from 0 to 299")
+def _(folder):
+    edit_json(folder / "pair.json", prompts=[[1, 300]])
+
+
+@damage("walkthrough no text", "walkthrough should be a text")
+def _(folder):
+    edit_json(folder / "pair.json", walkthrough=5)
+
+
+@damage("missing weight", "1 weights are missing, such as layers.0.mlp.up_proj.weight")
+def _(folder):
+    change_weights(folder / "draft", lambda w: w.pop("model.layers.0.mlp.up_proj.weight"))
+
+
+@damage("unknown weight", "1 weights are unknown, such as layers.0.self_attn.q_proj.bias")
+def _(folder):
+    change_weights(
+        folder / "draft", lambda w: w.update({"model.layers.0.self_attn.q_proj.bias": torch.ones(2)})
+    )
+
+
+@damage("wrong shape", r"norm.weight is \[17\] and should be \[16\]")
+def _(folder):
+    change_weights(folder / "draft", lambda w: w.update({"model.norm.weight": torch.ones(17)}))
+
+
+@damage("tied without an embedding", "weights are missing, such as embed_tokens.weight")
+def _(folder):
+    edit_json(folder / "draft/config.json", tie_word_embeddings=True)
+    change_weights(folder / "draft", lambda w: w.pop("model.embed_tokens.weight"))
+
+
+@damage("other vocabularies", "the draft has 299 tokens, the target 300")
+def _(folder):
+    save_model(random_models(vocab_size=299)[1], folder / "draft")
+
+
+@damage("other tokenizer", "the tokenizer has 300 tokens, the models 301")
+def _(folder):
+    for number, name in enumerate(("target", "draft")):
+        save_model(random_models(vocab_size=301)[number], folder / name)
+
+
+def change_weights(folder, change):
+    """Rewrites a model's weights."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_pair_is_refused(name, pair):
+    """Each damage is one clear line that names the folder and says what is wrong."""
+    break_it, says = DAMAGE[name]
+    break_it(pair)
+    with pytest.raises(ValueError, match=says) as caught:
+        load_pair(pair)
+    assert str(pair) in str(caught.value)
+
+
+FOREIGN = [
+    ({"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
+    ({"model_type": ...}, "describes None"),
+    ({"attention_bias": True}, "has attention_bias True; minispec reads False only"),
+    ({"mlp_bias": True}, "has mlp_bias True"),
+    ({"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
+    ({"rope_scaling": {"type": "linear", "factor": 2}}, "has rope_scaling"),
+    ({"rope_parameters": {"rope_type": "llama3"}}, "has rope_parameters"),
+    ({"head_dim": 8}, "has head_dim 8"),
+    ({"num_attention_heads": 3}, "width 16 must be an even multiple of heads 3"),
+    ({"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
+    ({"num_hidden_layers": 0}, "layers must be at least 1, not 0"),
+    ({"num_hidden_layers": 10**12}, "weights for 1000000000000 layers"),
+    ({"hidden_size": ...}, "lacks hidden_size"),
+    ({"rope_theta": ...}, "lacks rope_theta"),
+    ({"hidden_size": 32}, "has head_dim 4"),
+    ({"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
+    ({"vocab_size": "300"}, "has vocab_size '300'; it should be an integer"),
+    ({"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
+    ({"max_position_embeddings": None}, "has max_position_embeddings None; it should be an integer"),
+    ({"max_position_embeddings": -5}, "max_length must be at least 1, not -5"),
+    ({"tie_word_embeddings": "no"}, "it should be true or false"),
+    ({"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
+    ({"rope_theta": float("inf")}, "has rope_theta inf; it should be a number above 0"),
+    ({"rope_theta": []}, "it should be a number above 0"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), FOREIGN, ids=[str(changes) for changes, _ in FOREIGN])
+def test_a_foreign_config_is_refused(changes, says, pair):
+    """A model of another kind, or sizes that make no sense or do not fit, is refused in one line."""
+    edit_json(pair / "draft/config.json", **changes)
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        load_pair(pair)
+    assert str(pair) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_flipped_byte_is_refused_or_read(pair):
+    """Whatever byte of a weight file's head is changed, loading ends in a model or in a ValueError."""
+    path = pair / "draft/model.safetensors"
+    data = path.read_bytes()
+    generator = torch.Generator().manual_seed(0)
+    refused = 0
+    for place in torch.randint(0, 1200, (150,), generator=generator).tolist():
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x15]) + data[place + 1 :])
+        try:
+            load_model(pair / "draft")
+        except ValueError:
+            refused += 1
+    assert refused > 100
+
+
+def test_replacing_swaps_whole_folders(pair):
+    """What was there goes, what was written comes, and nothing is left beside it."""
+    with replacing(pair) as temporary:
+        (temporary / "pair.json").write_text("{}", encoding="utf-8")
+        assert "draft/config.json" in everything(pair)  # the old pair is whole until the end
+    assert everything(pair) == {"pair.json": b"{}"}
+    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+
+
+def test_replacing_makes_folders(tmp_path):
+    """The place may not exist yet, nor the folder that it is in."""
+    with replacing(tmp_path / "a" / "b") as temporary:
+        (temporary / "x").touch()
+    assert everything(tmp_path) == {"a/b/x": b""}
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left"), ValueError("bad"), KeyboardInterrupt()]
+)
+def test_a_failure_leaves_the_old_pair(error, pair):
+    """A full disk, an error of ours or Ctrl-C in the middle: the old pair is whole, nothing else is there."""
+    before = everything(pair)
+    with pytest.raises((ValueError, KeyboardInterrupt)), replacing(pair) as temporary:
+        (temporary / "half").write_text("half", encoding="utf-8")
+        raise error
+    assert everything(pair) == before
+    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+
+
+def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
+    """If the last renaming fails, the old pair is put back where it was."""
+    before, rename = everything(pair), Path.rename
+
+    def failing(path, target):
+        if target == pair and not path.name.endswith("-old"):
+            raise OSError(errno.EACCES, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(ValueError, match="cannot write .*Permission denied.*unchanged"), replacing(pair):
+        pass
+    assert everything(pair) == before
+    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+
+
+def test_other_peoples_files_are_not_replaced(tmp_path):
+    """A folder that is no pair, or a file, is refused before anything is done, and stays."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/thesis.txt").write_text("years", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="it holds other files"), replacing(tmp_path / "work"):
+        pass
+    for place in (tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
+        with pytest.raises(ValueError, match="cannot write"), replacing(place):
+            pass
+    check_pair_folder(tmp_path / "empty")
+    check_pair_folder(tmp_path / "new")
+    assert everything(tmp_path) == {"work/thesis.txt": b"years"}
+
+
+def trained():
+    """Returns what a training would hand to `publish`, with random weights."""
+    story_corpus = corpus.Corpus(
+        "any", ["The cat sat on the mat. " * 9], ["A dog ran to the river and saw a star. " * 9]
+    )
+    tokenizer = tiny_tokenizer()
+    sequences = {
+        kind_of(CurriculumStage(1, 1, 48)): pack(
+            tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49
+        )
+    }
+    dataset = Dataset(story_corpus, tokenizer, sequences, ())
+    target, draft = random_models()
+    models = dict(zip(MODELS, (target, draft, draft), strict=True))
+    return dataset, {name: Trained(model, 7, 1.25, 99) for name, model in models.items()}
+
+
+def test_publishing_writes_a_whole_pair(tmp_path):
+    """A published pair loads, and its record says what it is, what made it, and what was measured."""
+    dataset, models = trained()
+    recipe = tiny_recipe(name="made", corpus="any")
+    info = publish(recipe, dataset, models, tmp_path / "made", "minispec train", lambda pair: {"extra": 1})
+    pair = load_pair(tmp_path / "made")
+    assert dict(pair.info) == json.loads(json.dumps(info))
+    assert (info["name"], info["command"], info["seed"], info["extra"]) == ("made", "minispec train", 0, 1)
+    assert info["corpus"]["sha256"] == dataset.corpus.sha256
+    assert info["entropy_floor"] is None and info["vocab_size"] == 300
+    assert info["prompts"] == [dataset.tokenizer.encode(dataset.corpus.validation[0])[:32]]
+    assert info["models"]["target"]["sha256"] == weights_hash(pair.target.to(torch.bfloat16))
+    assert {f.name for f in (tmp_path / "made").iterdir()} == {*MODELS, "tokenizer.json", "pair.json"}
+
+
+@pytest.mark.parametrize("where", ["save_file", "write_json"])
+def test_a_full_disk_leaves_the_old_pair(where, pair, monkeypatch):
+    """A disk that is full while a pair is published is one clear line; the old pair stays, alone."""
+    before = everything(pair)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, where, full)
+    with pytest.raises(ValueError, match="cannot write .*No space left on device.*unchanged"):
+        publish(tiny_recipe(), *trained(), pair, "minispec train")
+    assert everything(pair) == before
+    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+
+
+def test_short_documents_still_give_prompts(tmp_path):
+    """Prompts have 32 tokens; where no held-out document is so long, they are what there is."""
+    dataset, _ = trained()
+    short = replace(dataset, corpus=corpus.Corpus("any", [], ["A cat", "A dog"]))
+    assert prompts(short) == dataset.tokenizer.encode_batch(["A cat", "A dog"])
+    mixed = replace(dataset, corpus=corpus.Corpus("any", [], ["A cat", "A dog and a cat. " * 9]))
+    assert [len(prompt) for prompt in prompts(mixed)] == [32]
+
+
+def test_a_target_that_is_no_better_is_a_failed_training():
+    """The verdict says so, with both losses, on equal, worse and undefined losses."""
+
+    def info(target, draft):
+        return {"models": {"target": {"validation_loss": target}, "draft": {"validation_loss": draft}}}
+
+    assert verdict(info(0.4, 0.5)) is None
+    for target, draft in ((0.5, 0.5), (0.6, 0.5), (float("nan"), 0.5)):
+        assert f"target's loss {target:.4f} is not below the draft's 0.5000" in verdict(info(target, draft))
+
+
+def test_nothing_is_ever_unpickled():
+    """No module of the package imports or calls anything that unpickles."""
+    modules = list(Path(minispec.__file__).parent.rglob("*.py"))
+    assert len(modules) > 20
+    forbidden_modules = {"pickle", "cPickle", "_pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
+    forbidden_calls = {("torch", "load"), ("torch", "save"), ("np", "load"), ("numpy", "load")}
+    for path in modules:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not {name.name.split(".")[0] for name in node.names} & forbidden_modules, path
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in forbidden_modules, path
+                calls = {(node.module, name.name) for name in node.names}
+                assert not calls & forbidden_calls, path
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in forbidden_calls, path

@@ -1,0 +1,79 @@
+"""Draws: nothing is changed by taking notes, and the notes are true."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import gpt_pair, table_pair
+
+from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
+from minispec.io.draws import LoggingRng
+from minispec.io.recording import record_run
+
+PROMPTS = [[1, 2, 3], [4], [3, 3]]
+
+
+def run(rng, models, k=3, how=record, **more):
+    target, draft = models
+    arguments = {"k": k, "verifier": verify_rejection, "max_new_tokens": 12, "warp": Warp(1.0)}
+    return how(target, ModelDrafter(draft), PROMPTS, *more.values(), rng=rng, **arguments)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1))
+def test_the_text_is_the_same_with_and_without_notes(seed):
+    """With one seed a generator that takes notes and a plain one give the same tokens, and go on alike."""
+    plain, noted = SeededRng(seed), LoggingRng(seed)
+    left, right = run(plain, table_pair()), run(noted, table_pair())
+    assert [left.tokens(b) for b in range(3)] == [right.tokens(b) for b in range(3)]
+    dist = torch.full((1, 7), 1 / 7)
+    assert plain.categorical(dist).tolist() == noted.categorical(dist).tolist()
+
+
+def test_each_number_explains_its_outcome():
+    """A number lies in the interval of its outcome; what was certain has none."""
+    rng = LoggingRng(3)
+    probs = torch.tensor([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0], [0.1, 0.0, 0.9]])
+    for _ in range(200):
+        picked = rng.categorical(probs, positions=torch.tensor([5, 6, 7]))
+        yes = rng.bernoulli(torch.tensor([0.3, 1.0, 0.0]), live=torch.tensor([True, True, False]))
+        draws = rng.take()
+        assert [d.outcome for d in draws] == [*picked.tolist(), *yes.int().tolist()[:2]]
+        assert [(d.kind, d.row, d.position) for d in draws[:3]] == [("pick", b, 5 + b) for b in range(3)]
+        assert [(d.kind, d.row, d.position) for d in draws[3:]] == [("accept", 0, None), ("accept", 1, None)]
+        assert [d.number is None for d in draws] == [False, True, False, False, True]
+        for d in draws:
+            assert d.number is None or d.low <= d.number < d.high
+        for row, d in enumerate(draws[:3]):
+            assert abs(d.probability - float(probs[row, d.outcome])) < 1e-6
+
+
+def test_margins_are_distances_to_inner_thresholds():
+    """A number near 0 or 1 is near no threshold; near the edge of its outcome it is."""
+    rng = LoggingRng(0)
+    rng.bernoulli(torch.full((400,), 0.25, dtype=torch.float64))
+    for d in rng.take():
+        assert abs(d.margin - abs(d.number - 0.25)) < 1e-15
+    rng.bernoulli(torch.tensor([1.0]))
+    assert rng.take()[0].margin == float("inf")
+
+
+def test_a_recording_finds_the_draws_of_each_token():
+    """Draft picks, tests and the next token's pick of every row are found, and agree with the round."""
+    words = tuple(str(i) for i in range(11))
+    recording = run(LoggingRng(5), gpt_pair(), how=record_run, words=words)
+    seen = 0
+    for r, draws in zip(recording.trace.rounds, recording.draws, strict=True):
+        found = []
+        for row in (b for b in range(3) if r.live[b]):
+            for i in range(r.drafted(row)):
+                found.append(recording.draft_draw(r.index, i, row))
+                assert found[-1].outcome == int(r.draft.tokens[row, i])
+            for i in range(r.tested(row) or 0):
+                found.append(recording.accept_draw(r.index, i, row))
+                assert found[-1].outcome == (i < r.accepted(row))
+            assert recording.accept_draw(r.index, r.tested(row), row) is None
+            found.append(recording.next_draw(r.index, row))
+            assert found[-1].outcome == int(r.verdict.token[row])
+        seen += len(found)
+        assert sorted(map(id, found)) == sorted(map(id, draws))
+    assert seen > 50

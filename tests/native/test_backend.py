@@ -1,0 +1,260 @@
+"""The backends: found by name, lossless by enumeration and by samples, and the same tokens from the same seed."""
+
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+from native_models import native, needs_compiler, small_pair
+
+from minispec import Warp, generate, load_pair, speculate
+from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
+from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
+from minispec.evidence.sampling import Experiment
+from minispec.native import library
+from minispec.native.backend import BACKENDS, NATIVE, TORCH, Backend, on_backend
+from minispec.native.rng import NativeRng
+
+FALSE_ALARM = 1e-6
+TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]
+TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5], [0], [7, 8, 6], [1, 2, 3, 4, 5]]
+
+
+# By name.
+
+
+def test_backends_by_name():
+    """The torch backend computes with the pair itself; unknown names are refused with a list."""
+    pair = load_pair("stories")
+    models = on_backend(pair, "torch")
+    assert (models.target, models.draft, models.backend, models.note) == (
+        pair.target,
+        pair.draft,
+        TORCH,
+        None,
+    )
+    assert list(BACKENDS) == ["torch", "native"]
+    with pytest.raises(ValueError, match="no backend 'fast'; choose torch, native or auto"):
+        on_backend(pair, "fast")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["native", "auto"])
+def test_native_is_what_auto_chooses(name):
+    """With a compiler both names give the native models, and there is nothing to explain."""
+    models = on_backend(load_pair("stories"), name)
+    assert models.backend is NATIVE and models.note is None
+    assert isinstance(models.target, NATIVE.model) and isinstance(models.draft, NATIVE.model)
+
+
+def test_without_a_compiler_auto_is_torch_and_says_why(tmp_path, monkeypatch):
+    """The note is one line; asked for by name, the native backend is refused."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    pair = load_pair("stories")
+    models = on_backend(pair, "auto")
+    assert models.backend is TORCH and models.target is pair.target
+    assert "found none" in models.note and "\n" not in models.note
+    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler"):
+        on_backend(pair, "native")
+
+
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+def test_every_greedy_rule_is_refused_above_temperature_0(backend):
+    """Whatever its name is, a rule that says greedy needs temperature 0; a rejection rule does not."""
+    target, draft = tiny.gpt_pair()
+    settings = {"k": 2, "max_new_tokens": 3, "warp": backend.warp(1.0), "rng": backend.rng(0)}
+    with pytest.raises(ValueError, match="needs temperature 0"):
+        list(
+            speculate(target, backend.drafter(draft), [[1, 2]], verifier=backend.rules["greedy"], **settings)
+        )
+    rounds = speculate(
+        target, backend.drafter(draft), [[1, 2]], verifier=backend.rules["rejection"], **settings
+    )
+    assert list(rounds)
+
+
+# Lossless.
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", list(gpt_cases(seed=0, longer=0)), ids=lambda case: case.name)
+@pytest.mark.parametrize("rule", ["greedy", "rejection"])
+def test_it_is_lossless_branch_by_branch(case, rule):
+    """Every branch of the loop in float64, against the exact distribution of the torch backend's target."""
+    cold = Warp(0.0) if rule == "greedy" else case.warp
+    plain, warp = replace(case, warp=Warp(**vars(cold))), NATIVE.warp(**vars(cold))
+    models = {"target": native(case.target), "draft": native(case.draft)}
+    ours = replace(plain, **models, warp=warp, verifier=NATIVE.rules[rule], drafter=NATIVE.drafter)
+    exact = exact_laws(plain)
+    for found in (speculative_laws(ours).laws, target_only_laws(ours)):
+        errors = [largest_error(one, dist) for one, dist in zip(found, exact, strict=True)]
+        assert max(errors) <= LARGEST_ERROR
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [1, 256])
+def test_it_is_lossless_by_samples(rows):
+    """20,000 texts of three tokens, alone and side by side; false alarm 1e-6, its power is asserted."""
+    models = map(native, small_pair())
+    case = Case(
+        "native",
+        *models,
+        prompts=((0, 1, 2),),
+        k=2,
+        max_new_tokens=3,
+        warp=NATIVE.warp(1.0),
+        verifier=NATIVE.rules["rejection"],
+        drafter=NATIVE.drafter,
+        rows=rows,
+    )
+    result = Experiment(case, samples=20_000, rows=rows, chance=NATIVE.rng).check(
+        seed=0, false_alarm=FALSE_ALARM
+    )
+    assert result.detects < 0.07  # the least difference in total variation that is all but surely found
+    assert result.passed, result
+
+
+# The same tokens from the same seed.
+
+
+class Side:
+    """One of the two sides that are compared: a backend with a target and a draft.
+
+    Attributes:
+        backend: says how the rest is made.
+        target: verifies.
+        draft: the drafter's model.
+    """
+
+    def __init__(self, backend: Backend, target, draft):
+        self.backend, self.target, self.draft = backend, target, draft
+
+    def run(self, prompts, *, rule="rejection", temperature, seed, k=4, new=24, **more):
+        """Returns all rounds, and the numbers that the generator would give next."""
+        own, rng = self.backend, self.backend.rng(seed)
+        rounds = speculate(
+            self.target,
+            own.drafter(self.draft),
+            prompts,
+            k=k,
+            verifier=own.rules[rule],
+            max_new_tokens=new,
+            warp=own.warp(temperature),
+            rng=rng,
+            **more,
+        )
+        return list(rounds), rng.bernoulli(torch.full((20,), 0.5)).tolist()
+
+    def alone(self, prompts, *, temperature, seed, new=24, **more):
+        """Returns all steps of the target alone, and the numbers that the generator would give next."""
+        rng = self.backend.rng(seed)
+        warp = self.backend.warp(temperature)
+        steps = generate(self.target, prompts, max_new_tokens=new, warp=warp, rng=rng, **more)
+        return list(steps), rng.bernoulli(torch.full((20,), 0.5)).tolist()
+
+
+def both(pair):
+    """Returns the two sides of a pair."""
+    target, draft = pair
+    return Side(TORCH, target, draft), Side(NATIVE, native(target), native(draft))
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A target and a draft that is often right, V = 11, float64."""
+    return both(tiny.gpt_pair())
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The shipped pair in float64."""
+    pair = load_pair("stories", dtype=torch.float64)
+    return both((pair.target, pair.draft)), pair
+
+
+def told(rounds):
+    """Returns what was decided in each round."""
+    return [
+        (r.draft.tokens.tolist(), r.verdict.accepted.tolist(), r.verdict.token.tolist(), r.emitted, r.finish)
+        for r in rounds
+    ]
+
+
+def assert_same(sides, prompts, **settings):
+    """Asserts that both sides decide the same, round by round, and use up the same numbers; returns rounds."""
+    (plain, after), (ours, later) = (side.run(prompts, **settings) for side in sides)
+    assert told(ours) == told(plain)
+    assert later == after
+    return plain
+
+
+@needs_compiler
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_the_same_seed_gives_the_same_tokens(rows, temperature, small):
+    """Ragged prompts of 1 to 8 rows, some of which end early: every draft, verdict and token is the same."""
+    ends, kept = set(), set()
+    for seed in range(3):
+        prompts = [TEXT[(seed + row) % 8] for row in range(rows)]
+        settings = {"temperature": temperature, "seed": seed, "k": 1 + (seed + rows) % 5, "eos": [8, 6]}
+        rounds = assert_same(small, prompts, **settings)
+        ends |= {sum(r.live) for r in rounds}
+        kept |= {r.accepted(row) for r in rounds for row in range(rows) if r.live[row]}
+        alone = [side.alone(prompts, temperature=temperature, seed=seed, eos=[8, 6]) for side in small]
+        assert alone[0] == alone[1]
+    assert len(kept) > 1
+    assert rows == 1 or len(ends) > 1  # rows have ended at different times
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_greedy_rules_give_the_same_tokens(rows, small):
+    """At temperature 0 both rules of both backends say what the target alone says."""
+    prompts = TEXT[:rows]
+    wanted = [tiny.greedy(small[0].target, prompt, 24, (8,))[0] for prompt in prompts]
+    for rule in ("greedy", "rejection"):
+        rounds = assert_same(small, prompts, rule=rule, temperature=0.0, seed=0, eos=8)
+        assert tiny.outcome(rounds, rows)[0] == wanted
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_the_shipped_pair_gives_the_same_tokens(rows, shipped):
+    """In float64, on held-out prompts cut to different lengths, to the end of the shortest stories."""
+    sides, pair = shipped
+    prompts = [prompt[: 32 - 3 * row] for row, prompt in enumerate(pair.info["prompts"][:rows])]
+    end = pair.tokenizer.end_of_text
+    assert_same(sides, prompts, rule="greedy", temperature=0.0, seed=0, eos=end, k=5)
+    for seed, temperature in enumerate(TEMPERATURES):
+        assert_same(sides, prompts, temperature=temperature, seed=10 * rows + seed, eos=end, k=5)
+
+
+@needs_compiler
+@pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0])
+def test_a_draft_that_is_the_target_gives_the_same_tokens(temperature, small):
+    """p/q is 1 but for rounding: on both backends that counts as certain, and uses up no number."""
+    same = [Side(side.backend, side.target, side.target) for side in small]
+    for seed in range(5):
+        rounds = assert_same(same, TEXT[:3], temperature=temperature, seed=seed)
+        assert all(r.accepted(row) == r.drafted(row) for r in rounds for row in range(3))
+
+
+class RowByRow(NativeRng):
+    """Lends its numbers in another order: all of row 0's before those of row 1."""
+
+    def lend(self, count):
+        numbers = super().lend(count)
+        return numbers.view(-1, 3).t().reshape(-1) if count % 3 == 0 else numbers
+
+
+@needs_compiler
+def test_another_order_of_draws_is_found(small):
+    """The comparison fails as soon as rows take turns otherwise; with a single row there is no other order."""
+    backend = replace(NATIVE, rng=RowByRow)
+    wrong = small[0], Side(backend, small[1].target, small[1].draft)
+    with pytest.raises(AssertionError):
+        assert_same(wrong, TEXT[:3], temperature=1.0, seed=0)
+    with pytest.raises(AssertionError):
+        assert_same(wrong, TEXT[:3], temperature=0.7, seed=1, k=2)

@@ -1,0 +1,174 @@
+"""The native warp, random numbers and rules decide what the core's decide, with the same numbers."""
+
+from itertools import product
+
+import pytest
+import torch
+from drafts import random_dists, random_draft
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_models import needs_compiler
+
+from minispec import SeededRng, Warp, verify_greedy, verify_rejection
+from minispec.core.records import Draft
+from minispec.core.rng import BlockRng
+from minispec.native.decisions import NativeWarp, native_greedy, native_rejection
+from minispec.native.rng import NativeRng
+
+pytestmark = needs_compiler
+CPU = torch.device("cpu")
+CLOSE = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 0}
+WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.8)]
+
+
+class Told(NativeRng):
+    """A generator whose numbers are written down."""
+
+    def __init__(self, *numbers):
+        super().__init__(0)
+        self._stream = torch.tensor(numbers, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("warp", WARPS, ids=str)
+@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+@pytest.mark.parametrize("vocab", [1, 3, 16, 37, 512])
+def test_the_native_warp_gives_the_same_distribution(warp, dtype, vocab):
+    """In every type and in vocabularies that fill vectors or do not; a token of probability 0 keeps it."""
+    block = 3 * torch.randn(2, 3, vocab, generator=torch.Generator().manual_seed(vocab), dtype=torch.float64)
+    block[0, :, vocab // 2 :] = float("-inf") if vocab > 1 else 0
+    native = NativeWarp(warp.temperature, warp.top_k, warp.top_p)
+    for logits in (block.to(dtype), block.to(dtype).repeat_interleave(2, -1)[..., ::2]):
+        found, wanted = native(logits), warp(logits)
+        assert found.dtype == wanted.dtype and torch.equal(found == 0, wanted == 0)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[dtype])
+
+
+@pytest.mark.parametrize("vocab", [2, 16, 37])
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_it_takes_the_lowest_id_on_ties_and_refuses_damage(vocab, temperature):
+    """NaN and plus infinity at any id, and nothing but minus infinity; in the last row of a block."""
+    for first in range(vocab - 1):
+        tied = torch.zeros(1, vocab)
+        tied[0, first:] = 2
+        assert int(NativeWarp(0.0)(tied).argmax()) == first and NativeWarp(0.0)(tied).sum() == 1
+    for place, bad in product(range(vocab), (float("nan"), float("inf"))):
+        logits = torch.zeros(2, vocab)
+        logits[1, place] = bad
+        with pytest.raises(ValueError, match="not finite"):
+            NativeWarp(temperature)(logits)
+    with pytest.raises(ValueError, match="not finite"):
+        NativeWarp(temperature)(torch.full((1, vocab), float("-inf")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.integers(1, 4), size=st.integers(2, 40), seed=st.integers(0, 10**6), masked=st.booleans())
+def test_the_native_generator_makes_the_same_draws(rows, size, seed, masked):
+    """Draws and tests one after the other, with certain outcomes and masked rows among them; both types."""
+    dists = random_dists((rows, size), seed, (torch.float32, torch.float64)[seed % 2])
+    dists[0] = torch.nn.functional.one_hot(torch.tensor(seed % size), size)  # certain: draws nothing
+    live = torch.arange(rows) % 2 == seed % 2 if masked else None
+    probs = torch.tensor([0.0, 1.0, 0.3, 0.9])[:rows].double()
+    plain, native = SeededRng(seed), NativeRng(seed)
+    for _ in range(4):
+        assert torch.equal(native.categorical(dists, live=live), plain.categorical(dists, live=live))
+        assert torch.equal(native.bernoulli(probs, live=live), plain.bernoulli(probs, live=live))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rest", [1e-9, 1e-17, 1e-25])
+def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest, dtype):
+    """At a low temperature the others keep a probability that rounds away beside 1, also before it."""
+    dists = torch.tensor([[rest, 1.0, rest], [rest, rest, 1.0]], dtype=dtype)
+    for seed in range(50):
+        assert NativeRng(seed).categorical(dists).tolist() == [1, 2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.integers(1, 4),
+    k=st.integers(0, 4),
+    vocab=st.sampled_from([2, 5, 40]),
+    seed=st.integers(0, 10**6),
+    short=st.booleans(),
+    closed=st.booleans(),
+)
+def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(rows, k, vocab, seed, short, closed):
+    """On drafts and budgets of all lengths; what comes next from the seed is the same too."""
+    draft, p = random_draft(rows, k, vocab, seed, short, (torch.float32, torch.float64)[seed % 2])
+    budgets = [(seed + row) % (k + 2) if closed else k + 1 for row in range(rows)]
+    for plain, native in ((verify_greedy, native_greedy), (verify_rejection, native_rejection)):
+        rngs = SeededRng(seed), NativeRng(seed)
+        one, other = (
+            rule(draft, p, BlockRng(rng, [3] * rows, budgets, CPU))
+            for rule, rng in zip((plain, native), rngs, strict=True)
+        )
+        assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+        coin = torch.full((5,), 0.5, dtype=torch.float64)
+        assert torch.equal(rngs[0].bernoulli(coin), rngs[1].bernoulli(coin))
+
+
+def test_the_native_rejection_rule_has_the_exact_distribution():
+    """Every draft of two tokens from {a, b, c}, every number of a grid, weighed: texts have p's distribution.
+
+    All probabilities are sixths, and every one that decides something here is a multiple of 1/12, the grid's
+    step.
+    """
+    p = torch.tensor([[[3.0, 2, 1], [1, 1, 4], [2, 2, 2]]], dtype=torch.float64) / 6
+    q = torch.tensor([[[1.0, 1, 4], [3, 2, 1]]], dtype=torch.float64) / 6
+    grid = [(i + 0.5) / 12 for i in range(12)]
+    first, second, third = (torch.zeros((3,) * n, dtype=torch.float64) for n in (1, 2, 3))
+    for one, two, *numbers in product(range(3), range(3), grid, grid, grid):
+        draft = Draft(torch.tensor([[one, two]]), q)
+        verdict = native_rejection(draft, p, BlockRng(Told(*numbers), [1], [3], CPU))
+        text = (one, two)[: int(verdict.accepted)] + (int(verdict.token),)
+        weight = q[0, 0, one] * q[0, 1, two] / len(grid) ** 3
+        for dist, n in ((first, 1), (second, 2), (third, 3)):
+            if len(text) >= n:
+                dist[text[:n]] += weight
+    kept = torch.minimum(p, torch.cat([q, p[:, 2:]], 1))[0]  # what is drafted and accepted
+    torch.testing.assert_close(first, p[0, 0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(second, kept[0, :, None] * p[0, 1], rtol=0, atol=1e-12)
+    torch.testing.assert_close(third, kept[0, :, None, None] * kept[1, :, None] * p[0, 2], rtol=0, atol=1e-12)
+
+
+def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
+    """p = q but for what rounding does to a test: the residual is zero, and p itself is the limit."""
+    p = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    q = torch.tensor([[[1.0, 0.0]]])
+    draft = Draft(torch.tensor([[1]]), q)  # a token that neither could have drawn
+    verdict = native_rejection(draft, p, BlockRng(NativeRng(0), [1], [2], CPU))
+    assert verdict.accepted.tolist() == [0] and verdict.token.tolist() == [0]
+    nan = Draft(torch.tensor([[0]]), torch.full((1, 1, 2), float("nan")))
+    assert native_rejection(nan, p, BlockRng(NativeRng(0), [1], [2], CPU)).accepted.tolist() == [0]
+
+
+def test_what_the_library_cannot_read_is_decided_all_the_same():
+    """Two types, gaps in tokens or in distributions, a generator that lends nothing, or outside of a round."""
+    draft, p = random_draft(2, 3, 5, seed=4)
+    wider = Draft(draft.tokens, draft.probs.double())
+    gaps = Draft(draft.tokens.t().contiguous().t(), draft.probs)
+    spread = p.repeat_interleave(2, -1)[..., ::2]
+    for one, dists in ((draft, p), (wider, p), (gaps, p), (draft, spread)):
+        for make in (SeededRng, NativeRng):
+            for block in (lambda rng: rng, lambda rng: BlockRng(rng, [3, 3], [4, 4], CPU)):
+                found = native_rejection(one, dists, block(make(1)))
+                wanted = verify_rejection(one, dists, block(SeededRng(1)))
+                assert torch.equal(found.accepted, wanted.accepted)
+                assert torch.equal(found.token, wanted.token)
+
+
+@pytest.mark.parametrize("rule", [native_greedy, native_rejection])
+def test_a_draft_that_is_none_is_refused(rule):
+    """A token of another vocabulary, a length beyond K: one line instead of memory that is not ours."""
+    draft, p = random_draft(1, 2, 5, seed=0)
+    beyond, row = draft.tokens.clone(), torch.zeros(1, 8, dtype=torch.long)
+    beyond[0, 1] = 5
+    for bad in (
+        Draft(beyond, draft.probs),
+        Draft(-1 - beyond, draft.probs),
+        Draft(row[:, :2], draft.probs, torch.tensor([3])),  # ids stand after it, too
+    ):
+        with pytest.raises(ValueError, match="a token id outside 0 to 4, or a length outside 0 to 2"):
+            rule(bad, p, BlockRng(NativeRng(0), [1], [4], CPU))
+    padded = Draft(beyond, draft.probs, torch.tensor([1]))  # what lies after the length is not looked at
+    assert int(rule(padded, p, BlockRng(NativeRng(0), [1], [4], CPU)).accepted) <= 1

@@ -1,0 +1,213 @@
+"""The native model: the logits of the torch backend in both types, and draws from what it reports."""
+
+import pytest
+import tiny
+import torch
+from native_models import block, native, needs_compiler, small_pair
+
+from minispec import Warp, load_pair
+from minispec.core.draft import ModelDrafter
+from minispec.core.rng import BlockRng, SeededRng
+from minispec.native import library
+from minispec.native.backend import NATIVE
+from minispec.native.model import NativeGPT, hand_over
+from minispec.native.pack import packed_weights
+
+pytestmark = needs_compiler
+CPU = torch.device("cpu")
+CLOSE = {torch.float64: 1e-11, torch.float32: 1e-4}
+SIZES = {
+    "grouped": {},
+    "multi-head, tied": {"kv_heads": 4, "tied": True, "layers": 1},
+    "one head": {"heads": 1, "kv_heads": 1},
+    "one key head": {"kv_heads": 1},
+    "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41, "max_length": 43},
+    "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+}
+
+
+def assert_same_logits(model, ours):
+    """Whole texts, then ragged rows through the cache at widths 1 to 20, where one row's context ends."""
+    mine, theirs = ours.new_cache(3), model.new_cache(3)
+    for width, lengths in (
+        (17, [17, 4, 9]),
+        (1, [18, 5, 10]),
+        (6, [24, 7, 16]),
+        (7, [31, 9, 20]),
+        (20, None),
+    ):
+        tokens = block(model, 3, width, seed=width)
+        space = model.max_length - torch.tensor(mine.row_lengths)[:, None]
+        real = torch.arange(width) < space  # what lies past a row's end means nothing
+        found, wanted = ours(tokens, mine), model(tokens, theirs)
+        assert found.dtype == model.dtype and mine.row_lengths == theirs.row_lengths
+        torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=CLOSE[model.dtype])
+        if lengths:
+            mine.truncate(lengths), theirs.truncate(lengths)
+    assert not real.all() and mine.row_lengths == (model.max_length, 29, 40)
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+def test_logits_equal_the_torch_backends(sizes, dtype):
+    """In many shapes, equal and ragged lengths, to the end of the context; hidden and head give the same."""
+    with torch.inference_mode():
+        model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=dtype)
+        ours = native(model)
+        assert_same_logits(model, ours)
+        assert ours.new_cache(3).bytes >= model.new_cache(3).bytes  # rows are padded to whole vectors
+        text = block(model, 2, 9)
+        torch.testing.assert_close(ours.head(ours.hidden(text)), ours(text), rtol=0, atol=CLOSE[dtype])
+
+
+def test_the_norms_epsilon_counts():
+    """Weights so small that the epsilon is as large as the mean square."""
+    with torch.inference_mode():
+        model = tiny.gpt(tiny.config(norm_eps=0.1), seed=1)
+        model.embed_tokens.weight.mul_(0.1)
+        text = block(model, 2, 9)
+        torch.testing.assert_close(native(model)(text), model(text), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("less", ["-mno-avx512f", "-mno-avx"])
+def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkeypatch):
+    """The same source for 32 and for 16 bytes at once, where this processor has been told to be older."""
+    if library.platform.machine() != "x86_64":
+        pytest.skip("these switches are for x86")
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, less))
+    for dtype in CLOSE:
+        with torch.inference_mode():
+            model = tiny.gpt(tiny.config(**SIZES["odd numbers"]), seed=3, dtype=dtype)
+            assert_same_logits(model, NativeGPT(model, tmp_path))
+
+
+def test_the_shipped_pair_on_its_own_prompts():
+    """Float32 logits of both models differ by rounding only, and an extreme logit does no harm."""
+    pair = load_pair("stories")
+    text = torch.tensor(pair.info["prompts"][:4])
+    with torch.inference_mode():
+        for model in (pair.target, pair.draft):
+            torch.testing.assert_close(native(model)(text), model(text), rtol=0, atol=1e-4)
+        pair.target.layers[0].self_attn.q_proj.weight.mul_(1000)  # all attention on one slot
+        torch.testing.assert_close(native(pair.target)(text), pair.target(text), rtol=0, atol=1e-2)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_a_draft_draws_from_the_distribution_that_it_reports(temperature):
+    """2,000 numbers from 0 to 1: each draws the first id whose cumulative sum exceeds it."""
+    _, model = small_pair()
+    draft, text = native(model), torch.tensor([[0, 2, 1]])
+    wanted = Warp(temperature)(model(text))[0, -1]
+    seen = set()
+    for number in torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64).split(1):
+        cache = draft.new_cache(1)
+        draft.hidden(text[:, :2], cache)
+        ids, probs, used = draft.draw(text[:, 2], cache, 1, temperature, number)
+        torch.testing.assert_close(probs[0, 0], wanted, rtol=0, atol=1e-5)
+        cumulative = probs[0, 0].double().cumsum(-1)
+        seen.add(int(ids[0, 0]))
+        if temperature:
+            assert int(ids[0, 0]) == int((cumulative <= number * cumulative[-1]).sum())
+        assert used == (temperature > 0)
+        assert cache.row_lengths == (3,)
+    assert seen == ({0, 1, 2} if temperature else {int(wanted.argmax())})
+
+
+@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-40, 1e-6, 1e30, 1e300])
+def test_every_temperature_makes_a_distribution(dtype, temperature):
+    """Where one over it, or it, is beyond the type: the distribution is the warp's all the same."""
+    _, model = small_pair(dtype)
+    draft = native(model)
+    number = torch.full((1,), 0.5, dtype=torch.float64)
+    with torch.inference_mode():
+        _, probs, _ = draft.draw(torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
+        wanted = Warp(temperature)(model(torch.tensor([[1]])))
+    torch.testing.assert_close(probs, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.05, 0.8])
+@pytest.mark.parametrize("budgets", [(6, 6, 6), (0, 3, 6), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("prompts", [[[0, 1, 2, 2]], [[0, 1, 2, 2], [1], [2, 0]]], ids=["one", "ragged"])
+def test_a_native_draft_equals_the_plain_drafters(prompts, budgets, temperature):
+    """Six steps with the same seed: the same tokens, distributions and cache; then the same next numbers."""
+    _, model = small_pair(torch.float64)
+    budgets = budgets[-len(prompts) :]
+    made, later, pending = [], [], torch.tensor([prompt[-1] for prompt in prompts])
+    for drafter, warp, rng in (
+        (NATIVE.drafter(native(model)), NATIVE.warp(temperature), NATIVE.rng(5)),
+        (ModelDrafter(model), Warp(temperature), SeededRng(5)),
+    ):
+        drafter.start(prompts)
+        block_rng = BlockRng(rng, [*map(len, prompts)], budgets, CPU)
+        with torch.inference_mode():
+            made.append(drafter.propose(pending, 6, warp, block_rng))
+        assert drafter.cache_lengths == tuple(len(prompt) + 5 for prompt in prompts)
+        later.append(rng.bernoulli(torch.full((20,), 0.5)).tolist())
+    ours, plain = made
+    assert torch.equal(ours.tokens, plain.tokens)
+    torch.testing.assert_close(ours.probs, plain.probs, rtol=0, atol=1e-11)
+    assert later[0] == later[1]
+
+
+def test_damaged_logits_are_refused():
+    """A draft step raises as the warp does; it reports no distribution that is none."""
+    _, model = small_pair()
+    with torch.no_grad():
+        draft = native(model)
+        model.norm.weight[0] = float("nan")
+    cache = draft.new_cache(1)
+    bad = NativeGPT.__new__(NativeGPT)
+    handle = hand_over(draft._native, model.config, packed_weights(model))
+    vars(bad).update(vars(draft), _handle=handle)
+    with pytest.raises(ValueError, match="not finite"):
+        bad.draw(torch.tensor([1]), cache, 1, 1.0, torch.rand(2, dtype=torch.float64))
+
+
+def test_other_caches_strange_ids_and_a_full_context_are_refused():
+    """One line each, and the cache is as before."""
+    model = tiny.gpt(tiny.config(max_length=8))
+    ours = native(model)
+    numbers = torch.rand(1, dtype=torch.float64)
+    with pytest.raises(ValueError, match="cache of its own"):
+        ours(block(model, 1, 2), model.new_cache(1))
+    cache = ours.new_cache(1)
+    ours(block(model, 1, 7), cache)
+    for strange in (-1, 11):
+        with pytest.raises(ValueError, match="a token id outside 0 to 10"):
+            ours(torch.tensor([[strange]]), cache)
+        with pytest.raises(ValueError, match="a token id outside 0 to 10"):
+            ours.draw(torch.tensor([strange]), cache, 1, 1.0, numbers)
+    with pytest.raises(ValueError, match="the cache has 1 rows, the tokens 2"):
+        ours(block(model, 2, 1), cache)
+    assert cache.row_lengths == (7,) and ours.can_draw(cache, 1) and not ours.can_draw(cache, 2)
+    for tokens in (block(model, 1, 2), block(model, 1, 9)):
+        with pytest.raises(ValueError, match="the context is full"):
+            ours(tokens, cache)
+    with pytest.raises(ValueError, match="the context is full"):
+        ours.draw(torch.tensor([1]), cache, 2, 1.0, torch.rand(2, dtype=torch.float64))
+    for few in (numbers[:0], numbers.float()):
+        with pytest.raises(ValueError, match="1 numbers of float64 are needed"):
+            ours.draw(torch.tensor([1]), cache, 1, 1.0, few)
+    assert cache.row_lengths == (7,)
+    with pytest.raises(ValueError, match="for float32 or float64 on a CPU"):
+        native(model.bfloat16())
+
+
+def test_a_native_cache_forgets_rows_and_gathers_nothing():
+    """One row is emptied for another prompt, and goes on as if alone; a tree's path is refused."""
+    model = tiny.gpt(tiny.config(max_length=16))
+    ours = native(model)
+    text, more = block(model, 2, 6), block(model, 2, 5, seed=1)
+    with torch.inference_mode():
+        cache = ours.new_cache(2)
+        ours(text, cache)
+        cache.reset(0)
+        assert cache.row_lengths == (0, 6)
+        found = ours(more, cache)
+        torch.testing.assert_close(found[0], model(more[:1])[0], rtol=0, atol=1e-11)
+        alone = model(torch.cat([text[1:], more[1:]], dim=1))[0, 6:]
+        torch.testing.assert_close(found[1], alone, rtol=0, atol=1e-11)
+    with pytest.raises(ValueError, match="torch backend"):
+        cache.gather([[0], [0]])

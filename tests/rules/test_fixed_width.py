@@ -1,0 +1,294 @@
+"""Exact mode: logits are equal to the last bit, whatever was asked for at once."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import tiny
+import torch
+
+import minispec
+from minispec.core.model import GPT, Tree
+from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float64]
+CAPACITY = 24
+
+
+def plain(dtype=torch.float64, seed=1):
+    """A GPT of sizes that no vector of a processor divides, so that kernels have ends to treat."""
+    return tiny.gpt(tiny.config(max_length=CAPACITY, ffn=27), seed, dtype)
+
+
+@cache
+def exact(dtype=torch.float64, width=5):
+    return FixedWidth(plain(dtype), width)
+
+
+def tokens(rows, length, seed=0):
+    return torch.randint(11, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("splits", [[24], [1] * 24, [2] * 12, [7, 1, 1, 9, 6], [5, 5, 4, 5, 5]])
+@pytest.mark.parametrize("width", [1, 5, 17, 40])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pieces_and_the_whole_are_equal_to_the_last_bit(dtype, width, splits):
+    """A text read in any pieces has the logits, keys and values of the text read without a cache."""
+    model, block = exact(dtype, width), tokens(3, 24)
+    cache, at_once = model.new_cache(3), model.new_cache(3)
+    pieces = torch.cat([model(piece, cache) for piece in block.split(splits, dim=1)], 1)
+    assert pieces.dtype == dtype
+    assert torch.equal(pieces, model(block))
+    assert torch.equal(pieces, model(block, at_once))
+    assert torch.equal(cache._keys, at_once._keys) and torch.equal(cache._values, at_once._values)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_it_is_the_model_that_was_given(dtype):
+    """Logits are those of the plain model, but for the type's rounding."""
+    got, wanted = exact(dtype)(tokens(2, 24)), plain(dtype)(tokens(2, 24))
+    tolerance = {torch.float64: 1e-12, torch.float32: 2e-5, torch.bfloat16: 0.3}[dtype]
+    torch.testing.assert_close(got.double(), wanted.double(), rtol=0, atol=tolerance)
+    assert (got[:, 1:] - got[:, :-1]).abs().max() > 1
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_does_not_notice_the_lengths_of_the_others(dtype):
+    """The middle row of a ragged batch has the bits that it has in a level one."""
+    model, block, more = exact(dtype), tokens(3, 12), tokens(3, 4, seed=1)
+    found = []
+    for lengths in ([7, 7, 7], [12, 7, 0], [3, 7, 9]):
+        cache = model.new_cache(3)
+        model(block, cache)
+        cache.truncate(lengths)
+        found.append(model(more, cache)[1])
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_was_forgotten_leaves_no_trace(dtype):
+    """Wrong tokens, read after right ones and truncated away, do not change a bit."""
+    model, block = exact(dtype), tokens(2, 24)
+    cache, found = model.new_cache(2), []
+    for start in range(0, 24, 3):
+        wrong = tokens(2, min(4, 21 - start), seed=start)
+        found.append(model(torch.cat([block[:, start : start + 3], wrong], 1), cache)[:, :3])
+        cache.truncate([start + 3] * 2)
+    assert torch.equal(torch.cat(found, 1), model(block))
+
+
+def test_a_token_stands_where_its_position_says():
+    """In a block of 5, the token at position p of a text stands in column p mod 5, whatever comes with it."""
+    cache = exact().new_cache(3)
+    with torch.inference_mode():
+        exact()(tokens(3, 14), cache)
+    cache.truncate([0, 7, 14])
+    order = cache.arrange(3)
+    for row, length in enumerate(cache.row_lengths):
+        columns = [(length + new) % 5 for new in range(3)]
+        assert order[row, columns].tolist() == [0, 1, 2]
+        assert sorted(order[row].tolist()) == [0, 1, 2, 3, 4]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("width", [5, 17, 40])
+def test_padding_is_not_stored(width):
+    """A read changes the slots of its own tokens only, also where the block ends past the context."""
+    model = exact(width=width)
+    cache = model.new_cache(3)
+    model(tokens(3, 24), cache)
+    cache.truncate([22, 10, 24])
+    before = cache._keys.clone()
+    got = model(tokens(3, 3, seed=1), cache)
+    changed = (cache._keys != before).any(dim=4).any(dim=2).any(dim=0)  # [B, capacity]
+    assert changed.nonzero().tolist() == [[0, 22], [0, 23], [1, 10], [1, 11], [1, 12]]
+    assert cache.row_lengths == (24, 13, 24)
+    assert torch.isfinite(got).all()
+
+
+@torch.inference_mode()
+def test_logits_of_what_was_asked_for_come_back():
+    """[B, n] in, [B, n, D] and [B, n, V] out, below, at and above the width; nothing in, nothing out."""
+    for new in (0, 1, 4, 5, 6, 13):
+        cache = exact().new_cache(2)
+        hidden = exact().hidden(tokens(2, new), cache)
+        assert hidden.shape == (2, new, 16)
+        assert exact().head(hidden).shape == (2, new, 11)
+        assert cache.row_lengths == (new, new)
+
+
+def test_it_computes_no_gradients():
+    """Outside of inference mode it works too, and no graph is kept."""
+    cache = exact().new_cache(1)
+    assert not exact()(tokens(1, 7), cache).requires_grad
+    assert not cache._keys.requires_grad
+
+
+# Greedy texts.
+
+
+def texts(target, draft, prompts, k, new):
+    """Returns what the target says alone and with a draft, at temperature 0."""
+    settings = {"max_new_tokens": new, "warp": minispec.Warp(0), "rng": minispec.SeededRng(0)}
+    steps = list(minispec.generate(target, prompts, **settings))
+    drafter = minispec.ModelDrafter(draft)
+    trace = minispec.record(target, drafter, prompts, k=k, verifier=minispec.verify_greedy, **settings)
+    rows = range(len(prompts))
+    return [[step[row] for step in steps] for row in rows], [trace.tokens(row) for row in rows]
+
+
+def wide_pair(seed):
+    """A target in bfloat16, wide enough for roundings to show, and a draft of its first layer."""
+    sizes = tiny.config(width=64, ffn=96)
+    target = tiny.gpt(sizes, seed, torch.bfloat16)
+    draft = tiny.gpt(replace(sizes, layers=1), seed, torch.bfloat16)
+    draft.load_state_dict({name: target.state_dict()[name] for name in draft.state_dict()})
+    return target, draft
+
+
+def test_greedy_texts_are_equal_in_bfloat16(record_property):
+    """Four seeds and K, 16 ragged rows each: speculative and target-only texts agree; the draft is plain."""
+    prompts = [tokens(1, 1 + row % 7, seed=row)[0].tolist() for row in range(16)]
+    mismatches = 0
+    for seed, k in enumerate((1, 4, 8, 16)):
+        target, draft = wide_pair(seed)
+        alone, fast = texts(FixedWidth(target), draft, prompts, k, 33)
+        assert fast == alone
+        alone, fast = texts(target, draft, prompts, k, 33)
+        mismatches += sum(one != other for one, other in zip(alone, fast, strict=True))
+    record_property("mismatches_without", mismatches)
+
+
+# The self-test.
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_shipped_target_passes(dtype):
+    """With weights that were learned, and several rows, logits are exact."""
+    FixedWidth(minispec.load_pair("stories", dtype=dtype).target).check(rows=3)
+
+
+def drifting():
+    """Returns a hook that adds a little more on every call, as if kernels did not repeat themselves."""
+    calls = iter(range(10_000))
+    return lambda module, given, result: result + 1e-9 * next(calls)
+
+
+def mixing():
+    """Returns a hook that lets a block's columns influence each other."""
+    return lambda module, given, result: result + 1e-9 * result.mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ("embed_tokens", drifting),
+        ("embed_tokens", mixing),
+        ("layers.1.mlp", drifting),
+        ("layers.1.mlp", mixing),
+        ("lm_head", drifting),
+    ],
+)
+def test_kernels_that_are_not_exact_are_refused(part, fault):
+    """Whatever part of the forward is at fault, by however little, the self-test fails."""
+    model = FixedWidth(plain(), 5)
+    model.get_submodule(part).register_forward_hook(fault())
+    with pytest.raises(ValueError, match=r"exact mode does not work .* width of 5 in float64 .* differ by"):
+        model.check()
+
+
+def test_the_self_test_is_part_of_making_it(monkeypatch):
+    """No model in exact mode is made where logits are not exact."""
+    forward, calls = GPT.forward, iter(range(10_000))
+    monkeypatch.setattr(GPT, "forward", lambda *given: forward(*given) + 1e-9 * next(calls))
+    with pytest.raises(ValueError, match="exact mode does not work"):
+        FixedWidth(plain(), 5)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_are_shared_and_the_model_is_left_alone(tied):
+    """No weight is copied, a tied head stays tied, and nothing of it is changed in the model."""
+    model = tiny.gpt(tiny.config(max_length=CAPACITY, tied=tied), 1, torch.float64).train()
+    model.requires_grad_(True)
+    made = FixedWidth(model, 5)
+    theirs = {name: weight.data_ptr() for name, weight in model.state_dict().items()}
+    assert {name: weight.data_ptr() for name, weight in made.state_dict().items()} == theirs
+    assert (made.lm_head.weight is made.embed_tokens.weight) == tied
+    assert not made.training and not any(weight.requires_grad for weight in made.parameters())
+    assert model.training and all(weight.requires_grad for weight in model.parameters())
+    made.to(torch.float32).check()
+    assert made.dtype == torch.float32 and model.dtype == torch.float64
+
+
+@torch.inference_mode()
+def test_it_can_be_made_while_decoding():
+    """Inside of inference mode it can be made as well."""
+    assert torch.equal(FixedWidth(plain(), 5)(tokens(2, 7)), exact()(tokens(2, 7)))
+
+
+def test_a_damaged_model_is_not_blamed_on_the_machine():
+    """NaN among the weights is reported where distributions are computed, as without exact mode."""
+    model = plain()
+    with torch.no_grad():
+        model.norm.weight[0] = float("nan")
+    steps = minispec.generate(
+        FixedWidth(model), [[1]], max_new_tokens=2, warp=minispec.Warp(), rng=minispec.SeededRng(0)
+    )
+    with pytest.raises(ValueError, match="logits are not finite"):
+        list(steps)
+
+
+# Bad input, and the cost.
+
+
+@pytest.mark.parametrize("width", [0, -3])
+def test_a_width_below_one_is_refused(width):
+    """A block needs a column."""
+    with pytest.raises(ValueError, match=f"width must be at least 1, not {width}"):
+        FixedWidth(plain(), width)
+
+
+@pytest.mark.parametrize("made_by", [plain, lambda: exact(width=17)])
+def test_a_cache_of_another_kind_is_refused(made_by):
+    """A plain cache, or one of another width, would not be exact."""
+    with pytest.raises(ValueError, match="take it from its new_cache"):
+        exact()(tokens(2, 3), made_by().new_cache(2))
+
+
+def test_the_plain_model_cannot_read_its_cache():
+    """Nor is a fixed-width cache of use to the plain model, which arranges tokens otherwise."""
+    with pytest.raises(ValueError, match="by its fixed-width model only"), torch.inference_mode():
+        plain()(tokens(2, 5), exact().new_cache(2))
+
+
+def test_a_tree_is_refused():
+    """Exact mode reads chains only."""
+    tree = Tree(torch.tensor([[0, 1]]), torch.ones(1, 2, 2, dtype=torch.bool).tril())
+    with pytest.raises(ValueError, match="chains only"):
+        exact().hidden(tokens(1, 2), exact().new_cache(1), tree)
+
+
+@torch.inference_mode()
+def test_a_block_that_does_not_fit_changes_nothing():
+    """A long block is refused before its first part is read."""
+    cache = exact().new_cache(2)
+    exact()(tokens(2, 10), cache)
+    before = cache._keys.clone()
+    with pytest.raises(ValueError, match="the context is full: 10 tokens and 15 more exceed 24"):
+        exact()(tokens(2, 15), cache)
+    assert cache.row_lengths == (10, 10)
+    assert torch.equal(cache._keys, before)
+
+
+def test_the_cost_is_measured_and_said():
+    """Both sides take some time; the ratio and the sentence follow from them."""
+    cost = measure_cost(plain(), exact(width=17), steps=3)
+    assert cost.plain > 0 and cost.fixed > 0 and cost.width == 17
+    assert cost.ratio == cost.fixed / cost.plain
+    assert str(Cost(0.002, 0.003, 17)) == (
+        "exact mode, width 17: 3.00 ms a token instead of 2.00 ms, 1.50 times as long"
+    )

@@ -1,0 +1,116 @@
+"""Corpora: split by document, nothing on both sides, the same for the same seed."""
+
+import hashlib
+
+import pytest
+
+from minispec.train.corpus import Corpus, load_corpus, passages, split
+
+PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
+
+
+def text_file(tmp_path, data, name="book.txt"):
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def test_stories_are_split_and_known():
+    """No validation story is in training, and the grammar's record of each belongs to its text."""
+    corpus = load_corpus("stories", seed=0, stories=800)
+    assert not set(corpus.train) & set(corpus.validation)
+    assert [story.text for story in corpus.stories] == list(corpus.validation)
+    assert 700 < len(corpus.train) <= 800 and len(corpus.validation) >= 100
+
+
+def test_stories_for_training_are_no_continuation_of_those_for_validation():
+    """Training and validation draw from streams of their own: no seed's training is another's validation."""
+    corpora = [load_corpus("stories", seed, stories=400) for seed in range(3)]
+    held_out = {text for corpus in corpora for text in corpus.validation}
+    assert not any(held_out & set(corpus.train) for corpus in corpora)
+
+
+def test_stories_have_as_many_friends_as_asked():
+    """An easier curriculum stage has fewer friends, in both parts."""
+    for friends, word in ((1, "one friend"), (2, "two friends"), (3, "three friends")):
+        corpus = load_corpus("stories", stories=20, friends=friends)
+        assert all(word in text for text in [*corpus.train, *corpus.validation])
+
+
+@pytest.mark.parametrize("name", ["stories", "english", "file"])
+def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
+    """The same seed gives the same split and hash, another seed another."""
+    monkeypatch.setattr(
+        "minispec.train.corpus.english_documents", lambda: PARAGRAPHS
+    )  # all of it takes seconds
+    source = text_file(tmp_path, "\n\n".join(PARAGRAPHS)) if name == "file" else name
+    one, same, other = (load_corpus(source, seed, stories=50) for seed in (1, 1, 2))
+    assert one == same and one.sha256 == same.sha256
+    assert list(one.validation) != list(other.validation) and one.sha256 != other.sha256
+
+
+def test_the_hash_covers_every_document_and_the_split():
+    """sha256 is that of all documents, each closed by a zero byte, each part by a one."""
+    corpus = Corpus("any", ["a", "bé"], ["c"])
+    assert corpus.sha256 == hashlib.sha256(b"a\0b\xc3\xa9\0\1c\0\1").hexdigest()
+    assert (
+        len({corpus.sha256, Corpus("any", ["a"], ["bé", "c"]).sha256, Corpus("any", ["abé"], ["c"]).sha256})
+        == 3
+    )
+
+
+def test_a_file_is_split_by_passages(tmp_path):
+    """Every paragraph of a file is in exactly one part, whole, and a twentieth is held out."""
+    corpus = load_corpus(text_file(tmp_path, "\n\n".join(PARAGRAPHS)))
+    documents = [*corpus.train, *corpus.validation]
+    assert sorted(documents) == sorted(text.strip("\n") for text in PARAGRAPHS)
+    assert len(corpus.validation) == 2 and not corpus.stories
+
+
+def test_line_ends_of_windows_make_no_difference(tmp_path):
+    """A file with CRLF gives the same documents as one with LF."""
+    text = "\n\n".join(PARAGRAPHS)
+    unix = load_corpus(text_file(tmp_path, text))
+    windows = load_corpus(text_file(tmp_path, text.replace("\n", "\r\n"), "crlf.txt"))
+    assert unix.sha256 == windows.sha256
+
+
+def test_short_paragraphs_are_joined_and_none_is_lost():
+    """Passages are at least as long as asked, but for the last, and hold all lines in order."""
+    lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
+    found = list(passages(lines, least=50))
+    assert [line for text in found for line in text.split("\n") if line] == [line for line in lines if line]
+    assert all(sum(map(len, text.split("\n"))) >= 50 for text in found[:-1])
+
+
+def test_a_paragraph_that_comes_twice_is_one_document():
+    """A repeated document cannot be in both parts."""
+    corpus = split("any", ["a", "b", "a", "b", "c"], seed=0)
+    assert sorted([*corpus.train, *corpus.validation]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "empty"),
+        (b" \n\t\r\n ", "empty"),
+        (b"good \xff bad", "not UTF-8: byte 5"),
+        ("only one passage", "too short to train on"),
+        ("the same\n" * 60 + "\n" + "the same\n" * 60, "too short to train on"),
+    ],
+    ids=["empty", "blank", "latin-1", "one passage", "twice the same"],
+)
+def test_an_unusable_file_is_refused(data, complaint, tmp_path):
+    """A file that nothing can be learned from is refused by its name, with the reason, in one line."""
+    path = text_file(tmp_path, data)
+    with pytest.raises(ValueError, match=complaint) as caught:
+        load_corpus(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    """What cannot be opened is refused by its name, with the system's reason."""
+    for path, reason in ((tmp_path / "none.txt", "No such file"), (tmp_path, "directory|denied")):
+        with pytest.raises(ValueError, match=reason) as caught:
+            load_corpus(path)
+        assert str(path) in str(caught.value)

@@ -1,0 +1,179 @@
+"""Evaluation: losses over whole documents, the floor that no model beats, and what stories force."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from pairs import random_models, tiny_tokenizer
+
+from minispec.io.tokenizer import train_tokenizer
+from minispec.train.corpus import Corpus, load_corpus
+from minispec.train.evaluate import (
+    entropy_floor,
+    forced_accuracy,
+    forced_positions,
+    mean_loss,
+    token_losses,
+    whole_documents,
+)
+from minispec.train.stories import Forced, Story
+
+CHARACTERS = train_tokenizer([], "characters")
+END = CHARACTERS.end_of_text
+
+
+class Constant(torch.nn.Module):
+    """A model whose next-token distribution is always the same."""
+
+    def __init__(self, dist, max_length=256):
+        super().__init__()
+        self.logits = dist.log()
+        self.max_length = max_length
+        self.device = torch.device("cpu")
+
+    def forward(self, tokens):
+        return self.logits.expand(*tokens.shape, -1)
+
+
+class Prophet(torch.nn.Module):
+    """A model that knows the rows it will be asked about, and says what comes next, or something else."""
+
+    def __init__(self, rows, vocab_size, shift=0, max_length=256):
+        super().__init__()
+        self.answers = {tuple(row[:-1].tolist()): row[1:] for row in rows}
+        self.vocab_size, self.shift, self.max_length = vocab_size, shift, max_length
+        self.device = torch.device("cpu")
+
+    def forward(self, tokens):
+        following = torch.stack([self.answers[tuple(row.tolist())] for row in tokens])
+        wanted = (following + self.shift) % self.vocab_size
+        return 9.0 * torch.nn.functional.one_hot(wanted, self.vocab_size)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return load_corpus("stories", seed=0, stories=300)
+
+
+def test_documents_stand_in_rows_from_their_beginnings():
+    """Each row is a document and end-of-text; what counts is everything after the first token."""
+    tokens, mask = whole_documents(CHARACTERS, ["abc", "d", "ef"], max_length=8)
+    a, b, c, d, e, f = (CHARACTERS.encode(letter)[0] for letter in "abcdef")
+    assert tokens.tolist() == [[a, b, c, END], [d, END, END, END], [e, f, END, END]]
+    assert mask.int().tolist() == [[0, 1, 1, 1], [0, 1, 0, 0], [0, 1, 1, 0]]
+
+
+def test_what_the_context_cannot_hold_is_cut():
+    """A row has at most one token more than the context: the last is only predicted."""
+    tokens, mask = whole_documents(CHARACTERS, ["abcdefgh", "ij"], max_length=4, most=9)
+    assert tokens.shape == (2, 5) and mask[0].int().tolist() == [0, 1, 1, 1, 1]
+    assert whole_documents(CHARACTERS, ["a", "b", "c"], 4, most=2)[0].shape[0] == 2
+
+
+@torch.no_grad()
+def test_the_mean_loss_is_that_of_a_slow_loop():
+    """One token at a time, each from its whole prefix, gives the same mean."""
+    model, _ = random_models()
+    documents = ["The cat sat.", "A", "And a longer one of them."] * 14  # more rows than one forward takes
+    tokens, mask = whole_documents(tiny_tokenizer(), documents, model.max_length)
+    losses = []
+    for text in documents[:3]:
+        ids = [*tiny_tokenizer().encode(text), tiny_tokenizer().end_of_text]
+        for i in range(1, len(ids)):
+            dist = model(torch.tensor([ids[:i]]))[0, -1].double().softmax(-1)
+            losses.append(-math.log(dist[ids[i]]))
+    assert mean_loss(model, tokens, mask) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
+def test_measuring_leaves_a_model_in_its_mode():
+    """A model in training stays so, one in evaluation too."""
+    model, _ = random_models()
+    for training in (True, False):
+        mean_loss(model.train(training), *whole_documents(tiny_tokenizer(), ["The cat"], 96))
+        assert model.training is training
+
+
+def test_the_best_token_is_the_most_probable():
+    """`token_losses` also says which token the model would have said."""
+    dist = torch.tensor([0.1, 0.2, 0.4, 0.3])
+    losses, best = token_losses(Constant(dist), torch.tensor([[0, 1, 2]]))
+    assert best.tolist() == [[2, 2]]
+    torch.testing.assert_close(losses, -torch.tensor([[0.2, 0.4]]).log())
+
+
+def test_the_floor_by_hand():
+    """The floor is the stories' bits after the first word, over the tokens that the loss counts."""
+    stories = [Story("ab.", math.log(0.5) + math.log(0.1), math.log(0.5), ()), Story("c.", -3.0, -1.0, ())]
+    corpus = Corpus("stories", [], [story.text for story in stories], stories)
+    counted = 3 + 2  # "b", ".", end; ".", end
+    assert entropy_floor(corpus, CHARACTERS, 8) == pytest.approx((math.log(10) + 2.0) / counted)
+
+
+def test_no_floor_where_none_is_known():
+    """Texts of unknown distribution have none, nor have stories that the context cuts."""
+    story = Story("ab.", -1.0, -0.5, ())
+    assert entropy_floor(Corpus("english", [], ["ab."]), CHARACTERS, 8) is None
+    assert entropy_floor(Corpus("stories", [], ["ab."], [story]), CHARACTERS, 3) is None
+    assert entropy_floor(Corpus("stories", [], ["ab."], [story]), CHARACTERS, 4) is not None
+
+
+def test_models_that_do_not_know_the_law_are_above_the_floor(corpus):
+    """A uniform model loses log V; one that knows how often tokens come loses less, but above the floor."""
+    tokenizer = train_tokenizer(corpus.train)
+    tokens, mask = whole_documents(tokenizer, corpus.validation, 256)
+    counts = Counter(i for ids in tokenizer.encode_batch(corpus.train) for i in [*ids, tokenizer.end_of_text])
+    dist = torch.tensor([counts[i] + 0.01 for i in range(tokenizer.vocab_size)])
+    uniform = mean_loss(Constant(torch.ones_like(dist)), tokens, mask)
+    frequent = mean_loss(Constant(dist), tokens, mask)
+    assert uniform == pytest.approx(math.log(tokenizer.vocab_size), rel=1e-5)
+    assert entropy_floor(corpus, tokenizer, 256) < frequent < uniform
+
+
+def test_the_floor_does_not_depend_on_the_tokenizer_but_for_the_count(corpus):
+    """The same stories in characters have the same nats in all, spread over more tokens.
+
+    The first token carries the opening in both, so that what is left is the same.
+    """
+    words, nats = train_tokenizer(corpus.train), []
+    for tokenizer in (words, CHARACTERS):
+        _, mask = whole_documents(tokenizer, corpus.validation, 2000)
+        nats.append(entropy_floor(corpus, tokenizer, 2000) * int(mask.sum()))
+    assert nats[0] == pytest.approx(nats[1])
+
+
+def test_forced_positions_are_where_the_words_begin(corpus):
+    """Each position is the token that begins the forced word, in words as in characters."""
+    for tokenizer in (train_tokenizer(corpus.train), CHARACTERS):
+        positions = forced_positions(corpus, tokenizer)
+        assert len(positions) == sum(len(story.forced) for story in corpus.stories)
+        for number, token, fact in positions[:200]:
+            story = corpus.stories[number]
+            start = len(tokenizer.decode(tokenizer.encode(story.text)[:token]))
+            assert (start, fact) in {(forced.start, forced.fact) for forced in story.forced}
+
+
+def test_forced_accuracy_of_one_who_knows_and_one_who_errs(corpus):
+    """It is 1 for a model that always says what comes, 0 for one that never does, by fact and in all."""
+    tokenizer = train_tokenizer(corpus.train)
+    tokens, _ = whole_documents(tokenizer, corpus.validation, 256, len(corpus.stories))
+    facts = {forced.fact for story in corpus.stories for forced in story.forced} | {"all"}
+    for shift, share in ((0, 1.0), (1, 0.0)):
+        model = Prophet(tokens, tokenizer.vocab_size, shift)
+        assert forced_accuracy(model, corpus, tokenizer) == dict.fromkeys(sorted(facts), share)
+
+
+def test_forced_accuracy_counts_hits():
+    """A model that always says the same is right where just that is forced: here once in three."""
+    text = "x cat x dog x cow"
+    forced = tuple(
+        Forced(text.index(word) - 1, text.index(word) + 3, "animal") for word in ("cat", "dog", "cow")
+    )
+    corpus = Corpus("stories", [], [text], [Story(text, -1.0, 0.0, forced)])
+    tokenizer = train_tokenizer([text] * 9)
+    dist = torch.full((tokenizer.vocab_size,), 0.01)
+    dist[tokenizer.encode(" dog")[0]] = 1.0
+    assert forced_accuracy(Constant(dist), corpus, tokenizer) == {
+        "all": pytest.approx(1 / 3),
+        "animal": pytest.approx(1 / 3),
+    }

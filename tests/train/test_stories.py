@@ -1,0 +1,291 @@
+"""Stories: the probability of each is known, and what an earlier sentence forces is marked as such."""
+
+import math
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from minispec.io.tokenizer import train_tokenizer
+from minispec.train import grammar
+from minispec.train.grammar import Distribution, Friend, play, tell
+from minispec.train.stories import Author, derivations, draw_stories
+
+DISTRIBUTIONS = {name: value for name, value in vars(grammar).items() if isinstance(value, Distribution)} | {
+    f"WHO[{waiting}]": dist for waiting, dist in grammar.WHO.items()
+}
+KIT = Friend("Kit", "cat", "river", "she", "kite", "mat")
+INTRODUCTION = re.compile(
+    r" (?P<name>\w+) the (?P<animal>\w+) had a (?P<thing>\w+)\. (?P<pronoun>She|He) \w+ by the"
+    r" (?P<place>\w+) and slept on the (?P<seat>\w+)\."
+)
+# Where a scene needs a fact: its kind, and what stands before it.
+CONTEXTS = {
+    "animal": rf"(?<=\.) (?:{'|'.join(grammar.NAMES.words)}) the",
+    "place": r"(?: took the \w+| went| ran| walked) to the",
+    "seat": r" (?:sat|lay down) on the",
+    "thing": r"(?: took| lost) the",
+}
+
+
+def by_word(dist):
+    """Returns the weight of each word."""
+    return dict(zip(dist.words, dist.weights, strict=True))
+
+
+class Scribe:
+    """A pen of our own: draws with any generator, and keeps every distribution and its picked word."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        self.picked = []
+        self.text = ""
+
+    def choose(self, dist):
+        word = self.rng.choice(dist.words)  # not by weight: improbable stories as well
+        self.picked.append(by_word(dist)[word])
+        return word
+
+    def write(self, text):
+        self.text += text
+
+    def recall(self, text, fact):
+        self.write(text)
+
+
+class Walker:
+    """A pen that takes the branches of a script, and the first one after its end."""
+
+    def __init__(self, script):
+        self.script = script
+        self.sizes = []
+        self.probability = 1.0
+        self.text = ""
+
+    def choose(self, dist):
+        index = self.script[len(self.sizes)] if len(self.sizes) < len(self.script) else 0
+        self.sizes.append(len(dist.words))
+        self.probability *= dist.weights[index]
+        return dist.words[index]
+
+    def write(self, text):
+        self.text += text
+
+    def recall(self, text, fact):
+        self.write(text)
+
+
+def every_outcome(part):
+    """Yields the text and the probability of every way in which a part of the grammar can go."""
+    todo = [()]
+    while todo:
+        script = todo.pop()
+        pen = Walker(script)
+        part(pen)
+        yield pen.text, pen.probability
+        taken = [*script, *[0] * (len(pen.sizes) - len(script))]
+        for turn in range(len(script), len(taken)):
+            todo += [(*taken[:turn], index) for index in range(1, pen.sizes[turn])]
+
+
+def cast_of(text):
+    """Reads the friends back from the introduction of a story."""
+    return [
+        Friend(m["name"], m["animal"], m["place"], m["pronoun"].lower(), m["thing"], m["seat"])
+        for m in INTRODUCTION.finditer(text)
+    ]
+
+
+def owners(story):
+    """Yields for each forced word its fact, what stands there, and the friend whom its sentence is about."""
+    cast = cast_of(story.text)
+    names = {f.name: f for f in cast} | {f"The {f.animal}": f for f in cast}
+    start, subject = max(m.end() for m in INTRODUCTION.finditer(story.text)), None
+    for sentence in re.finditer(r" [^.]+\.", story.text[start:]):
+        for name, friend in names.items():
+            if re.match(rf" {name}\b", sentence[0]):
+                subject = friend
+        for forced in story.forced:
+            if sentence.start() <= forced.start - start < sentence.end():
+                yield forced.fact, story.text[forced.start : forced.end], subject
+
+
+@pytest.fixture(scope="module")
+def stories():
+    return list(draw_stories(1500, seed=3))
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_law_sums_to_one(name):
+    """The options of every choice are different, possible, and have probability 1 together."""
+    dist = DISTRIBUTIONS[name]
+    assert len(set(dist.words)) == len(dist.words)
+    assert min(dist.weights) > 0
+    assert math.fsum(dist.weights) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_law_without_some_words_is_conditional():
+    """`without` keeps the ratios of what is left and sums to 1 again."""
+    dist = Distribution(("a", "b", "c"), (0.5, 0.3, 0.2)).without({"b"})
+    assert dist.words == ("a", "c")
+    assert dist.weights == pytest.approx((5 / 7, 2 / 7))
+
+
+def test_a_scene_has_probability_one_and_no_two_derivations():
+    """All outcomes of a scene sum to 1, and no text comes about in two ways."""
+    outcomes = list(every_outcome(lambda pen: play(pen, KIT)))
+    texts = [text for text, _ in outcomes]
+    assert math.fsum(p for _, p in outcomes) == pytest.approx(1, abs=1e-9)
+    assert len(texts) == len(set(texts)) > 10
+
+
+@pytest.mark.parametrize("friends", [1, 2, 3])
+def test_a_story_has_one_derivation_with_its_own_probability(friends):
+    """The grammar derives each drawn story in exactly one way, with the log_prob that its author gave."""
+    for story in draw_stories(60, seed=friends, friends=friends):
+        assert derivations(story.text, friends) == [pytest.approx(story.log_prob, abs=1e-9)]
+
+
+@pytest.mark.parametrize("friends", [1, 2, 3])
+def test_an_improbable_story_has_one_derivation_too(friends):
+    """The same for stories whose every option was equally likely, scored by an independent pen."""
+    for seed in range(40):
+        pen = Scribe(seed)
+        tell(pen, friends)
+        log_prob = math.fsum(map(math.log, pen.picked))
+        assert derivations(pen.text, friends) == [pytest.approx(log_prob, abs=1e-9)]
+
+
+def test_the_author_adds_up_the_weights_it_picked():
+    """log_prob is the sum of the logarithms of the weights picked, by a pen that watches the author."""
+
+    class Watched(Author):
+        def choose(self, dist):
+            word = super().choose(dist)
+            logs.append(math.log(dist.weights[dist.words.index(word)]))
+            return word
+
+    for seed in range(20):
+        logs = []
+        author = Watched(random.Random(seed))
+        tell(author)
+        assert author.story().log_prob == pytest.approx(math.fsum(logs), abs=1e-9)
+
+
+def test_the_author_draws_from_the_law():
+    """Words come up as often as their weights say: 6 standard errors, so by chance once in 10^8 seeds."""
+    dist, count = grammar.NAMES, 20_000
+    author = Author(random.Random(11))
+    drawn = [author.choose(dist) for _ in range(count)]
+    for word, weight in zip(dist.words, dist.weights, strict=True):
+        assert drawn.count(word) / count == pytest.approx(weight, abs=6 * math.sqrt(weight / count))
+
+
+def test_the_opening_is_what_decides_the_first_word(stories):
+    """opening_log_prob belongs to the first word alone: it is the share of stories that begin so."""
+    seen = {story.text.split()[0]: story.opening_log_prob for story in stories}
+    assert len(seen) > 1 and math.fsum(map(math.exp, seen.values())) == pytest.approx(1)
+    assert all(story.opening_log_prob == seen[story.text.split()[0]] for story in stories)
+    for word, log_prob in seen.items():
+        share = sum(story.text.startswith(word) for story in stories) / len(stories)
+        assert share == pytest.approx(math.exp(log_prob), abs=0.07)
+
+
+def test_what_is_no_story_has_no_derivation(stories):
+    """A text cut short, gone on with, or with a wrong fact is not derived at all."""
+    text = stories[0].text
+    wrong = next(f for story in stories for f in story.forced if f.fact == "seat" and story is stories[0])
+    assert derivations("") == derivations("The cat sat on the mat.") == []
+    assert derivations(text[:-1]) == derivations(text + " ") == derivations(" " + text) == []
+    assert derivations(text[: wrong.start] + " sofa" + text[wrong.end :]) == []
+    assert derivations(text, friends=2) == []
+
+
+def test_a_seed_fixes_the_stories():
+    """The same seed draws the same stories, another seed others; a longer draw begins like a short one."""
+    assert list(draw_stories(20, seed=4)) == list(draw_stories(30, seed=4))[:20]
+    texts = {seed: {story.text for story in draw_stories(200, seed)} for seed in (4, 5)}
+    assert not texts[4] & texts[5]
+
+
+def test_no_two_friends_share_a_fact(stories):
+    """Every fact but the pronoun has one owner, so that recalling it takes knowing whose it is."""
+    for story in stories:
+        cast = cast_of(story.text)
+        assert len(cast) == 3
+        for fact in ("name", "animal", "place", "thing", "seat"):
+            assert len({getattr(friend, fact) for friend in cast}) == 3
+
+
+def test_a_forced_word_is_its_owners_fact(stories):
+    """What a span marks is the fact of the very friend whom the sentence is about, as introduced."""
+    count = 0
+    for story in stories[:400]:
+        found = list(owners(story))
+        assert len(found) == len(story.forced)
+        for fact, word, friend in found:
+            assert word.strip().lower() == getattr(friend, fact)
+        count += len(found)
+    assert count > 400
+
+
+def test_every_word_that_needs_recall_is_marked(stories):
+    """Wherever a scene needs an animal, place, seat or thing, the word is marked; no introduction is."""
+    for story in stories[:400]:
+        marked = {(forced.start, forced.fact) for forced in story.forced}
+        start = max(m.end() for m in INTRODUCTION.finditer(story.text))
+        needed = {
+            (match.end(), fact)
+            for fact, before in CONTEXTS.items()
+            for match in re.finditer(before, story.text)
+            if match.start() >= start
+        }
+        assert needed == {mark for mark in marked if mark[1] in CONTEXTS}
+        assert min(mark[0] for mark in marked) > start
+
+
+def test_the_famous_sentence_is_likely(stories):
+    """The sentence that the explanations walk through comes up in at least one story of a hundred."""
+    assert sum("The cat sat on the mat." in story.text for story in stories) >= 15
+
+
+def lengths(outcomes):
+    """Returns the probability of each number of tokens."""
+    dist = Counter()
+    for size, prob in outcomes:
+        dist[size] += prob
+    return dist
+
+
+def add(one, other):
+    """Returns the distribution of the sum of two independent numbers."""
+    return lengths((a + b, p * q) for a, p in one.items() for b, q in other.items())
+
+
+def test_a_story_longer_than_the_context_never_comes(stories):
+    """By the exact distribution of lengths, more than 256 tokens have probability below 1e-9."""
+    tokenizer = train_tokenizer((story.text for story in draw_stories(4000, seed=0)), "bpe", 512)
+
+    def size(text):
+        return len(tokenizer.encode(text))
+
+    introduced = {size(match[0]) for story in stories for match in INTRODUCTION.finditer(story.text)}
+    openings = {size(story.text[: story.text.index(".") + 1]) for story in stories}
+    scene = add(
+        lengths((size(text), prob) for text, prob in every_outcome(lambda pen: play(pen, KIT))),
+        lengths((size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.BETWEEN).items()),
+    )
+    going, dist = Counter({max(openings) + 3 * max(introduced): 1.0}), Counter()
+    for number in range(1, grammar.MOST_SCENES + 1):
+        going = add(going, scene)
+        ends = by_word(grammar.MORE)["end"] if number < grammar.MOST_SCENES else 1
+        dist.update({size: prob * ends for size, prob in going.items()})
+        going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
+    dist = add(dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.LAST).items()))
+    assert math.fsum(dist.values()) == pytest.approx(1)
+    # The distribution is that of real stories: their mean is within 6 standard errors.
+    mean = math.fsum(n * p for n, p in dist.items())
+    error = math.sqrt(math.fsum((n - mean) ** 2 * p for n, p in dist.items()) / len(stories))
+    assert sum(size(story.text) for story in stories) / len(stories) == pytest.approx(mean, abs=6 * error)
+    assert math.fsum(prob for size, prob in dist.items() if size + 1 > 256) < 1e-9

@@ -21,16 +21,17 @@ FILES = (
     *("rollback", "loop"),
 )
 BEGIN, END = "<!-- python docs/refresh_core.py writes this -->\n", "<!-- core: up to here -->\n"
-SAID = """This is all of the method for one row. `minispec/core` has the same for batches whose rows end,
-with records. Its files in reading order, from the GPT to the loop, with lines of code (no docstrings, no
-comments). [From basic to loop](docs/walkthrough/from_basic_to_loop.md) shows what is added.
+FIRST = "This is `minispec/core/basic.py`. It is all of the method for one row:"
+THEN = """`minispec/core` has the same for batches whose rows end, with records. Its files in reading order,
+from the GPT to the loop, with lines of code (no docstrings, no comments). [From basic to
+loop](docs/walkthrough/from_basic_to_loop.md) shows what is added.
 """
 
 
 def block() -> str:
     """Returns what the README says of `core`."""
     source = (CORE / "basic.py").read_text(encoding="utf-8")
-    return f"```python\n{source}```\n\n{SAID}\n{table()}\n"
+    return f"{FIRST}\n\n```python\n{source}```\n\n{THEN}\n{table()}\n"
 
 
 def table() -> str:

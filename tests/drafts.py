@@ -12,7 +12,7 @@ def random_dists(shape, seed=0, dtype=torch.float32):
 
 
 def random_draft(rows, k, vocab, seed, short=False, dtype=torch.float32):
-    """Returns a draft of K tokens a row, and the target's distributions; every second row accepts everything."""
+    """Returns a draft of K tokens a row, and the target's distributions; every second row accepts all."""
     p = random_dists((rows, k + 1, vocab), seed, dtype)
     q = random_dists((rows, k, vocab), seed + 1, dtype)
     q[1::2] = p[1::2, :k]  # the first row, often alone, does not

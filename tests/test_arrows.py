@@ -1,4 +1,4 @@
-"""The rooms: imports point inwards, and chance comes in by one door. Both by reading the sources."""
+"""Which package may import which, and that random numbers come from one file. Both by reading the sources."""
 
 import ast
 from pathlib import Path
@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "minispec"
-ROOMS = [
-    "lm",
-    "decoding",
-    "evidence",
-    "show",
-    "classroom",
-    "cli",
-]  # each may import itself and what stands before it
+# What each package may import besides itself.
+MAY_IMPORT = {
+    "core": (),
+    "drafters": ("core",),
+    "rules": ("core",),
+    "io": ("core", "drafters", "rules"),
+}
+for package in ("native", "train", "evidence", "show", "classroom", "cli"):
+    MAY_IMPORT[package] = tuple(MAY_IMPORT)  # all that stand before it
+WITHOUT_DRAWS = ("core", "drafters", "rules", "native")
 
-# Functions of torch and methods of its tensors that draw. `rng.bernoulli` and `rng.categorical` are the door.
+# Functions of torch and methods of its tensors that draw, unless they are methods of an `rng`.
 DRAWS = {
     *(
         "rand",
@@ -47,12 +49,10 @@ def modules():
     return [(path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def room_of(path):
-    """Returns the room of a file, or None for the files at the front: they may import all."""
-    first = path.relative_to(PACKAGE).parts[0]
-    return (
-        first.removesuffix(".py") if len(path.relative_to(PACKAGE).parts) > 1 or first == "cli.py" else None
-    )
+def package_of(path):
+    """Returns the package of a file, or None for the files at the front: they may import all."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else None
 
 
 def imported(source):
@@ -67,12 +67,12 @@ def imported(source):
     return names
 
 
-def arrow_faults(room, source):
-    """Returns what a source of a room imports that it may not."""
-    allowed = ROOMS[: ROOMS.index(room) + 1]
-    faults = [name for name in imported(source) if name.startswith(".")]  # relative ones hide the room
+def import_faults(package, source):
+    """Returns what a source of a package imports that it may not."""
+    allowed = (package, *MAY_IMPORT[package])
+    faults = [name for name in imported(source) if name.startswith(".")]  # relative ones hide the package
     ours = [name.split(".")[1:] for name in imported(source) if name.split(".")[0] == "minispec"]
-    if room == "cli":
+    if package == "cli":
         ours = [parts for parts in ours if parts not in ([], ["__version__"])]
     return faults + [".".join(["minispec", *parts]) for parts in ours if not parts or parts[0] not in allowed]
 
@@ -94,58 +94,83 @@ def chance_faults(source):
     return faults
 
 
-def test_every_room_is_known():
-    """Each folder of the package with Python in it is a room that the order names."""
-    assert {room_of(path) for path, _ in modules()} - {None} == set(ROOMS)
+def test_every_package_is_known():
+    """Each folder with Python in it is one that the order names."""
+    assert {package_of(path) for path, _ in modules()} - {None} == set(MAY_IMPORT)
 
 
-def test_arrows_point_inwards():
-    """cli → classroom → show → evidence → decoding → lm, and nothing points back."""
-    faults = {path.name: arrow_faults(room_of(path), source) for path, source in modules() if room_of(path)}
+def test_the_order_is_the_one_that_is_meant():
+    """core, then drafters and rules, which do not know each other, then io, native, … up to cli."""
+    assert list(MAY_IMPORT)[:4] == ["core", "drafters", "rules", "io"]
+    assert MAY_IMPORT["native"] == ("core", "drafters", "rules", "io")
+    assert MAY_IMPORT["cli"] == tuple(MAY_IMPORT)[:-1] and len(MAY_IMPORT) == 10
+
+
+def test_nothing_imports_what_comes_after_it():
+    """Each package imports what stands before it in the order, and nothing else."""
+    faults = {
+        path.relative_to(PACKAGE).as_posix(): import_faults(package_of(path), source)
+        for path, source in modules()
+        if package_of(path)
+    }
     assert {name: found for name, found in faults.items() if found} == {}
 
 
-def test_chance_comes_in_by_one_door():
-    """While decoding, no module but `rng` draws."""
-    sources = {path.name: source for path, source in modules() if room_of(path) == "decoding"}
-    for door in ("rng.py", "rng_lean.py"):
-        assert chance_faults(sources.pop(door))  # the door itself does draw
+def test_random_numbers_come_from_one_file():
+    """While decoding, nothing draws but `core/rng.py`; the native generator asks its parent."""
+    sources = {
+        path.relative_to(PACKAGE).as_posix(): source
+        for path, source in modules()
+        if package_of(path) in WITHOUT_DRAWS
+        or path.relative_to(PACKAGE).as_posix() in ("io/draws.py", "io/recording.py", "io/trace.py")
+    }
+    assert {"native/rng.py", "rules/coupled.py", "drafters/stopping.py", "io/draws.py"} <= set(sources)
+    assert chance_faults(sources.pop("core/rng.py"))  # this one does draw
     assert {name: chance_faults(source) for name, source in sources.items() if chance_faults(source)} == {}
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("package", "source"),
     [
-        ("lm", "from minispec.core.warp import Warp"),
-        ("lm", "from minispec import Warp"),
-        ("lm", "import minispec"),
-        ("lm", "import minispec.show.text"),
-        ("lm", "from minispec import decoding"),
-        ("decoding", "def f():\n    from minispec.evidence import bench"),
-        ("decoding", "from ..show import text"),
-        ("decoding", "from . import warp"),
+        ("core", "from minispec.rules.coupled import KeyedRng"),
+        ("core", "from minispec import Warp"),
+        ("core", "import minispec"),
+        ("core", "import minispec.show.text"),
+        ("core", "from minispec import io"),
+        ("drafters", "from minispec.rules.coupled import verify_coupled"),
+        ("rules", "from minispec.drafters.costs import Costs"),
+        ("rules", "from minispec.io.trace import Trace"),
+        ("io", "from minispec.native.backend import TORCH"),
+        ("native", "def f():\n    from minispec.train import corpus"),
+        ("native", "from . import library"),
+        ("train", "from minispec.evidence.bench import run"),
+        ("train", "def f():\n    from minispec.evidence import bench"),
         ("evidence", "from minispec.show.text import legend"),
+        ("evidence", "from ..show import text"),
         ("show", "if 0:\n    import minispec.cli.options as o"),
+        ("show", "from minispec.classroom import predict"),
         ("cli", "from minispec import generate"),
     ],
 )
-def test_a_planted_arrow_is_found(room, source):
-    """An import that points back, in whatever form and place, is a fault."""
-    assert arrow_faults(room, source)
+def test_a_planted_import_is_found(package, source):
+    """An import of what comes after, in whatever form and place, is a fault."""
+    assert import_faults(package, source)
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("package", "source"),
     [
-        ("lm", "import torch\nfrom minispec.core.cache import KVCache"),
-        ("decoding", "from minispec.core.model import GPT\nfrom minispec.decoding import warp"),
-        ("show", "from minispec.evidence.bench import run\nfrom minispec.lm import corpus"),
+        ("core", "import torch\nfrom minispec.core.cache import KVCache"),
+        ("drafters", "from minispec.core.model import GPT\nfrom minispec.drafters import costs"),
+        ("io", "from minispec.drafters.adaptive import AdaptiveDrafter\nfrom minispec.rules import coupled"),
+        ("native", "from minispec.io.checkpoint import Pair"),
+        ("show", "from minispec.evidence.bench import run\nfrom minispec.train import corpus"),
         ("cli", "from minispec import __version__\nfrom minispec.show.text import legend"),
     ],
 )
-def test_arrows_that_point_inwards_are_no_fault(room, source):
-    """What the order allows passes."""
-    assert arrow_faults(room, source) == []
+def test_imports_that_the_order_allows_are_no_fault(package, source):
+    """What stands before may be imported."""
+    assert import_faults(package, source) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +196,7 @@ def test_a_planted_draw_is_found(source):
     assert chance_faults(source)
 
 
-def test_the_door_itself_is_no_fault():
+def test_asking_an_rng_is_no_fault():
     """Rules ask `rng`, and may name its types."""
     source = (
         "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(law)"

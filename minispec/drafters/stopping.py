@@ -131,7 +131,8 @@ class LearnedStop:
     def learn(self, confidences: Sequence[Sequence[float]], round: Round) -> None:
         """Counts tested tokens by confidence, and tokens and seconds of the round."""
         live = [row for row, on in enumerate(round.live) if on]
-        tested = [round.tested(row) for row in live]
+        # The one after those kept counts as tested also for a rule that looks beyond a rejection.
+        tested = [min(round.accepted(row) + 1, round.drafted(row)) for row in live]
         self._idle = 0 if any(tested) else self._idle + 1
         if any(tested):  # else what is known stays as it is
             self._accepted = [n * self._memory for n in self._accepted]

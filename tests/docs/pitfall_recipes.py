@@ -14,7 +14,7 @@ from minispec import (
     SeededRng,
     Warp,
     generate,
-    speculate,
+    observe,
     verify_coupled,
     verify_greedy,
     verify_rejection,
@@ -49,7 +49,7 @@ def run(
 ):
     """Plays a run, of two rows unless told otherwise."""
     settings = {"k": k, "verifier": rule, "max_new_tokens": cap, "warp": warp, "rng": rng or SeededRng(0)}
-    return list(speculate(target, ModelDrafter(draft), prompts, **settings, **more))
+    return list(observe(target, ModelDrafter(draft), prompts, **settings, **more))
 
 
 def texts(rounds):
@@ -159,7 +159,7 @@ def empty_rounds_leave_nothing_stale():
     target, _ = tiny.table_pair(5, 0)
     drafter, prompts = ModelDrafter(target), ((1,), (0, 2))
     settings = {"verifier": verify_rejection, "warp": Warp(), "rng": SeededRng(0)}
-    (only,) = speculate(target, drafter, prompts, k=2, max_new_tokens=1, **settings)
+    (only,) = observe(target, drafter, prompts, k=2, max_new_tokens=1, **settings)
     assert only.draft.k == 0 and only.draft_cache.after == only.target_cache.after
 
 

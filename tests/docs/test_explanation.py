@@ -17,7 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispec import ModelDrafter, SeededRng, Warp, speculate, verify_coupled, verify_greedy, verify_rejection
+from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
 from minispec.evidence.coupling import coupled_acceptance
 from minispec.evidence.first_token import FirstToken, first_token
@@ -129,7 +129,7 @@ def rounds_of_all_kinds():
     for k, cap, room, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
         target, draft = tiny.table_pair(5, seed, 0.4, max_length=room)
         settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed), "warp": Warp()}
-        rounds = speculate(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
+        rounds = observe(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
         yield room, prompts, list(rounds)
 
 

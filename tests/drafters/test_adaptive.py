@@ -40,7 +40,7 @@ ALPHAS = st.lists(st.floats(0, 1), min_size=1, max_size=16)
 
 @given(ALPHAS, st.floats(0, 1))
 def test_best_width_is_the_best(alphas, t_draft):
-    """No K yields more tokens per second, by equation 1 with a probability for each position and measured seconds."""
+    """No K yields more tokens per second, by equation 1 with α by position, and measured seconds."""
     costs = replace(CHEAP, t_draft=t_draft)
 
     def rate(k):

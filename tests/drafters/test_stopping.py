@@ -24,7 +24,6 @@ from minispec.evidence.law import Case
 from minispec.evidence.models import table_pair as small_pair
 from minispec.evidence.models import tiny_gpt_pair
 from minispec.evidence.quick_learners import learning_to_stop, stopping
-from minispec.io.trace import CacheLengths
 
 COSTS = Costs(t_draft=0.1, t_target={1: 1.0, 17: 2.6}, round=0.2, place=0.0)
 

@@ -1,4 +1,4 @@
-"""The backends: found by name, lossless by enumeration and by samples, and the same tokens from the same seed."""
+"""The backends: found by name, lossless by enumeration and by samples, the same tokens from the same seed."""
 
 from dataclasses import replace
 
@@ -183,7 +183,7 @@ def told(rounds):
 
 
 def assert_same(sides, prompts, **settings):
-    """Asserts that both sides decide the same, round by round, and use up the same numbers; returns rounds."""
+    """Asserts that both sides decide the same, and use up the same numbers; returns the rounds."""
     (plain, after), (ours, later) = (side.run(prompts, **settings) for side in sides)
     assert told(ours) == told(plain)
     assert later == after
@@ -251,7 +251,7 @@ class RowByRow(NativeRng):
 
 @needs_compiler
 def test_another_order_of_draws_is_found(small):
-    """The comparison fails as soon as rows take turns otherwise; with a single row there is no other order."""
+    """The comparison fails as soon as rows take turns otherwise."""
     backend = replace(NATIVE, rng=RowByRow)
     wrong = small[0], Side(backend, small[1].target, small[1].draft)
     with pytest.raises(AssertionError):

@@ -143,7 +143,7 @@ def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
 
 
 def test_what_the_library_cannot_read_is_decided_all_the_same():
-    """Two types, gaps in tokens or in distributions, a generator that lends nothing, or outside of a round."""
+    """Two types, gaps in tokens or in distributions, a generator that lends nothing, or none of a round."""
     draft, p = random_draft(2, 3, 5, seed=4)
     wider = Draft(draft.tokens, draft.probs.double())
     gaps = Draft(draft.tokens.t().contiguous().t(), draft.probs)

@@ -1,10 +1,10 @@
-"""First weights: what a GPT can do before it has learned anything."""
+"""Initialisation: what a GPT can do before it has learned anything."""
 
 import pytest
 import torch
 
 from minispec.core.model import GPT, rotary_tables, rotate
-from minispec.train.initialise import DISTANCES
+from minispec.train.initialise import DISTANCES, draw_weights
 from minispec.train.recipes import gpt
 
 CONFIG = gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=64, vocab_size=200)
@@ -13,7 +13,7 @@ CONFIG = gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=64, vocab_size=200)
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
-    return GPT(CONFIG)
+    return draw_weights(GPT(CONFIG))
 
 
 def scores(model, layer, tokens):
@@ -64,7 +64,7 @@ def test_half_of_an_embedding_is_shared(tied):
     """Embeddings have one direction in common, as long as what is their own."""
     torch.manual_seed(3)
     config = gpt(layers=2, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
-    weight = GPT(config).embed_tokens.weight.detach()
+    weight = draw_weights(GPT(config)).embed_tokens.weight.detach()
     mean = weight.mean(0)
     assert float(mean.norm()) == pytest.approx(float((weight - mean).norm(dim=1).mean()), rel=0.15)
 
@@ -72,13 +72,12 @@ def test_half_of_an_embedding_is_shared(tied):
 def test_a_lone_layer_starts_at_random():
     """A model of one layer cannot bind, and is not prepared for it: its embeddings share nothing."""
     torch.manual_seed(4)
-    weight = GPT(
-        gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)
-    ).embed_tokens.weight.detach()
+    model = draw_weights(GPT(gpt(layers=1, width=256, heads=4, kv_heads=2, ffn=8, vocab_size=400)))
+    weight = model.embed_tokens.weight.detach()
     assert float(weight.mean(0).norm()) < 0.1 * float(weight.norm(dim=1).mean())
 
 
 def test_single_head_of_two_axes_is_drawn():
     """The smallest sizes work too."""
-    model = GPT(gpt(layers=2, width=2, heads=1, kv_heads=1, ffn=2, vocab_size=5))
+    model = draw_weights(GPT(gpt(layers=2, width=2, heads=1, kv_heads=1, ffn=2, vocab_size=5)))
     assert torch.isfinite(model(torch.arange(5)[None])).all()

@@ -1,0 +1,209 @@
+"""The method on one screen: token for token what `speculate` says, and exactly the target's distribution."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from minispec import (
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    generate,
+    load_pair,
+    speculate,
+    verify_greedy,
+    verify_rejection,
+)
+from minispec.core import basic
+from minispec.core.basic import accept_greedy, accept_rejection, generate_basic, speculate_basic
+from minispec.evidence.enumeration import walk
+from minispec.evidence.law import Case, exact_laws
+from minispec.evidence.models import table_pair, tiny_gpt_pair
+
+EXACT = 1e-10
+MOST_K = 6
+SEEDS = range(50)
+RULES = {
+    "greedy": (accept_greedy, verify_greedy, Warp(0)),
+    "rejection": (accept_rejection, verify_rejection, Warp(1.0)),
+}
+PAIRS = {"table": table_pair(vocab_size=3, seed=4), "gpt": tiny_gpt_pair(seed=1)}
+PROMPT = (0, 1)
+NEW = 3
+
+
+@cache
+def shipped():
+    """The shipped pair in float64, and prompts of 20 to 32 tokens."""
+    pair = load_pair("stories", dtype=torch.float64)
+    prompts = [prompt[: 32 - 2 * (row % 7)] for row, prompt in enumerate(pair.info["prompts"])]
+    return pair.target, pair.draft, prompts
+
+
+def tokens_of(rounds):
+    """Returns what was emitted for the only row."""
+    return [token for r in rounds for token in r.emitted[0]]
+
+
+# The same as the loop with batches.
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rule", RULES)
+def test_it_says_token_for_token_what_speculate_says(rule):
+    """Fifty seeds and prompts, every K from 0 to 6 seven times or more: the same tokens, the same draws."""
+    target, draft, prompts = shipped()
+    accept, verifier, warp = RULES[rule]
+    counts = [0] * (MOST_K + 1)
+    kept, lost = set(), set()  # the K of rounds in which all was accepted, and not all
+    for seed in SEEDS:
+        k, prompt = seed % (MOST_K + 1), prompts[seed % len(prompts)]
+        counts[k] += 1
+        settings = {"k": k, "max_new_tokens": 30, "warp": warp}
+        one, other = SeededRng(seed), SeededRng(seed)
+        rounds = list(
+            speculate(target, ModelDrafter(draft), [prompt], verifier=verifier, rng=one, **settings)
+        )
+        found = speculate_basic(target, draft, prompt, accept=accept, rng=other, **settings)
+        assert found == tokens_of(rounds), (seed, k)
+        assert len(found) == 30
+        coin = torch.full((20,), 0.5)
+        assert torch.equal(one.bernoulli(coin), other.bernoulli(coin))  # both have used up the same numbers
+        for r in rounds:
+            (kept if r.accepted(0) == r.drafted(0) else lost).add(r.drafted(0))
+    assert min(counts) >= 7
+    assert kept == set(range(MOST_K + 1)) and lost == kept - {0}
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("warp", [Warp(0), Warp(1.0), Warp(0.8, top_k=5)], ids=str)
+def test_the_target_alone_says_what_generate_says(warp):
+    """Ten seeds and prompts: the same tokens."""
+    target, _, prompts = shipped()
+    for seed, prompt in enumerate(prompts[:10]):
+        steps = generate(target, [prompt], max_new_tokens=20, warp=warp, rng=SeededRng(seed))
+        found = generate_basic(target, prompt, max_new_tokens=20, warp=warp, rng=SeededRng(seed))
+        assert found == [step[0] for step in steps]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("prompt", [[2], [1, 0, 2, 2]])
+@pytest.mark.parametrize("new", [0, 1, 2])
+def test_short_texts_end_where_they_should(new, prompt):
+    """Down to nothing at all, from a prompt of a single token too; never a token too many."""
+    target, draft = PAIRS["gpt"]
+    settings = {"max_new_tokens": new, "warp": Warp(), "rng": SeededRng(0)}
+    assert len(speculate_basic(target, draft, prompt, k=4, accept=accept_rejection, **settings)) == new
+    assert len(generate_basic(target, prompt, **settings)) == new
+
+
+# The distribution, enumerated.
+
+
+def exact(target, draft, warp):
+    """Returns {tokens: probability} of the target alone, from forwards without a cache."""
+    case = Case("basic", target, draft, (PROMPT,), 0, NEW, warp)
+    return {tokens: weight for (tokens, _), weight in exact_laws(case)[0].items()}
+
+
+def enumerated(run):
+    """Returns {tokens: probability} of `run(rng)`, over every outcome of every draw."""
+    found = {}
+    with torch.inference_mode():
+        for _, tokens, weight in walk(lambda rng, _: [tuple(run(rng))], [PROMPT], most_rows=1):
+            found[tokens] = found.get(tokens, 0.0) + weight
+    return found
+
+
+def error(found, wanted):
+    """Returns the largest difference of two probabilities."""
+    return max(abs(found.get(text, 0.0) - wanted.get(text, 0.0)) for text in found.keys() | wanted.keys())
+
+
+def speculative(name, warp, k, accept=accept_rejection):
+    """Returns the distribution of three tokens of `speculate_basic`."""
+    target, draft = PAIRS[name]
+    settings = {"k": k, "accept": accept, "max_new_tokens": NEW, "warp": warp}
+    return enumerated(lambda rng: speculate_basic(target, draft, PROMPT, rng=rng, **settings))
+
+
+WARPS = [Warp(), Warp(0.7, top_k=2), Warp(1.5, top_p=0.8), Warp(0)]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("warp", WARPS, ids=str)
+@pytest.mark.parametrize("k", [0, 1, 2, 4])
+def test_the_distribution_is_exactly_the_targets(k, warp, name):
+    """Every outcome of every draw: three tokens, with one round's end or two between them."""
+    assert error(speculative(name, warp, k), exact(*PAIRS[name], warp)) <= EXACT
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_greedy_acceptance_is_exact_at_temperature_0(k, name):
+    """One text has all the probability, and it is the target's."""
+    found = speculative(name, Warp(0), k, accept_greedy)
+    assert len(found) == 1 and error(found, exact(*PAIRS[name], Warp(0))) == 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("warp", WARPS, ids=str)
+def test_the_target_alone_has_its_own_distribution(warp, name):
+    """Every outcome of every draw of `generate_basic`."""
+    target, draft = PAIRS[name]
+    settings = {"max_new_tokens": NEW, "warp": warp}
+    found = enumerated(lambda rng: generate_basic(target, PROMPT, rng=rng, **settings))
+    assert error(found, exact(target, draft, warp)) <= EXACT
+
+
+# Each check finds a planted fault.
+
+
+def correction_from_p(tokens, dists, target_dists, rng):
+    """What `accept_rejection` does, but a correction comes from p instead of the residual."""
+    for i, (x, q, p) in enumerate(zip(tokens, dists, target_dists.double(), strict=False)):
+        if not rng.bernoulli((p[x] / q.double()[x]).clamp(max=1)[None]):
+            return tokens[:i] + [int(rng.categorical(p[None]))]
+    return tokens + [int(rng.categorical(target_dists[-1:]))]
+
+
+def bonus_from_the_draft(tokens, dists, target_dists, rng):
+    """What `accept_rejection` does, but the bonus comes from the last drafted position's p."""
+    shifted = torch.cat([target_dists[:-1], target_dists[-2:-1]]) if tokens else target_dists
+    return accept_rejection(tokens, dists, shifted, rng)
+
+
+@pytest.mark.parametrize("accept", [correction_from_p, bonus_from_the_draft])
+@pytest.mark.parametrize("name", PAIRS)
+def test_another_rule_is_found_by_its_distribution(name, accept):
+    """A wrong correction or bonus shows as a probability that is off by far more than rounding."""
+    assert error(speculative(name, Warp(), 2, accept), exact(*PAIRS[name], Warp())) > 1e-3
+
+
+@pytest.mark.parametrize("accept", [correction_from_p, bonus_from_the_draft])
+@torch.inference_mode()
+def test_another_rule_is_found_by_its_tokens(accept):
+    """Within 25 seeds it says other tokens than `speculate`."""
+    target, draft, prompts = shipped()
+    settings = {"k": 3, "max_new_tokens": 30, "warp": Warp()}
+    differ = 0
+    for seed, prompt in enumerate(prompts[:25]):
+        rounds = speculate(
+            target, ModelDrafter(draft), [prompt], verifier=verify_rejection, rng=SeededRng(seed), **settings
+        )
+        found = speculate_basic(target, draft, prompt, accept=accept, rng=SeededRng(seed), **settings)
+        differ += found != tokens_of(rounds)
+    assert differ > 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_cache_that_is_not_rolled_back_is_found(monkeypatch, name):
+    """A `catch_up` that only reads, and forgets nothing, gives another distribution or fails."""
+
+    def reads_only(model, cache, text):
+        if int(cache.lengths) < len(text) - 1:
+            basic.read(model, cache, text[int(cache.lengths) : -1])
+
+    monkeypatch.setattr(basic, "catch_up", reads_only)
+    assert error(speculative(name, Warp(), 2), exact(*PAIRS[name], Warp())) > 1e-3

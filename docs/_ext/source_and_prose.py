@@ -77,7 +77,9 @@ class FullSource(SphinxDirective):
         block = nodes.literal_block(text, text, language="python")
         said = nodes.paragraph(classes=["walk-where"])
         said += nodes.inline(text=f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines")
-        return [said, scrolling(block, f"Source of {self.arguments[0]}")]
+        whole = nodes.container(classes=["walk-whole"])
+        whole += [said, scrolling(block, f"Source of {self.arguments[0]}")]
+        return [whole]
 
 
 class WholeFile(SphinxDirective):

@@ -63,9 +63,9 @@ def bench(
     if output is not None:
         check_writable(output)
     options.set_threads(threads)
+    models = options.open_pair(pair, device, dtype)
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, paths=tuple(one.name for one in options.find_backends(backend)))
-    models = options.open_pair(pair, device, dtype)
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)

@@ -90,7 +90,6 @@ def demo(
         if path is not None:
             check_writable(path)  # better said now than after a training
     options.set_threads(threads)
-    backends = options.find_backends(backend)
     prompt = read_prompt(prompt) if prompt is not None else None
     console = options.console(as_json)
     if svg is not None:
@@ -99,6 +98,8 @@ def demo(
         )
     models = load_pair(pair)
     shown = [(models, prompt_of(models, prompt))]
+    prompt_ids(*shown[0])  # refused before anything is built
+    backends = options.find_backends(backend)
     settings = Settings(k, max_new_tokens, seed, tuple(backends))
     documents = [decode_both_ways(*shown[0], settings, console)]
     if not no_train and pair != QUICK.name:
@@ -160,8 +161,7 @@ def decode_both_ways(models: Pair, text: str, settings: Settings, console: Conso
     Returns:
         The figures, for `--json`.
     """
-    ids = models.tokenizer.encode(text)
-    check_prompts([ids], models.target.vocab_size, min(models.target.max_length, models.draft.max_length))
+    ids = prompt_ids(models, text)
     console.rule(f"Pair {models.name}")
     console.print(
         f"target {models.target.parameters_count:,} parameters, draft {models.draft.parameters_count:,}"
@@ -208,6 +208,17 @@ def describe(models: Models, verifier: str, run: tuple[Outcome, Outcome]) -> dic
 def prompt_of(models: Pair, prompt: str | None) -> str:
     """Returns the prompt that was asked for, else the pair's own."""
     return prompt if prompt is not None else models.walkthrough or first_prompt(models)
+
+
+def prompt_ids(models: Pair, text: str) -> list[int]:
+    """Returns a prompt's token ids.
+
+    Raises:
+        ValueError: if they do not fit the pair.
+    """
+    ids = models.tokenizer.encode(text)
+    check_prompts([ids], models.target.vocab_size, min(models.target.max_length, models.draft.max_length))
+    return ids
 
 
 def first_prompt(models: Pair) -> str:

@@ -13,6 +13,7 @@ import typer
 from minispec.cli import options
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
+from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
@@ -103,6 +104,7 @@ def generate(
     stopper = StopText(models.tokenizer, stop or [])
     most = 0 if target_only else most
     out = options.console(as_json)
+    check_prompts([ids], models.target.vocab_size, context(models, most))  # before anything is built
     if asked != TORCH.name:
         options.tell_of_build()
     ready = on_backend(models, asked)

@@ -184,7 +184,7 @@ def observe(
         **settings: the other keyword arguments of `speculate`.
 
     Yields:
-        The rounds of `speculate`, as `ObservedRound`s.
+        The rounds of `speculate`, each an `ObservedRound`.
     """
     clock = Clock()
     watched = WatchedTarget(target, clock)

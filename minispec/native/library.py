@@ -27,7 +27,7 @@ from minispec.io.checkpoint import cache_folder
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 HERE = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
 FLAGS = ("-O3", HERE, "-std=c++17", "-shared", "-fPIC")
-PATIENCE = 300  # seconds for the compiler
+PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
 INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 import torch
+from native_models import has_compiler
 from pairs import build_pair, random_models
 
 from minispec.cli.main import run
+from minispec.native.library import native_functions
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,12 @@ def test_weights_with_nan(capsys, tmp_path):
     folder = build_pair(tmp_path / "ill", target=target)
     for k in ("4", "auto"):
         assert "not finite" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a", "--k", k)
+    if not has_compiler():
+        return
+    native_functions(torch.float32)  # is built, so that nothing has to be said about it
+    for backend in ("native", "auto"):
+        arguments = ("--pair", folder, "--prompt", "a", "--backend", backend)
+        assert "not finite" in complaint(capsys, "generate", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ TINY = Plan(
     widths=(1, 2),
     few_widths=(2,),
     latencies=1,
-    paths=("readable", "lean"),
+    paths=("torch", "native"),
 )
 
 

@@ -108,8 +108,12 @@ def test_a_compiler_that_fails_is_told_from_none(monkeypatch, tmp_path):
     (one,) = health.compiler()
     assert one.state == "broken" and "/bin/g++: it fails on two lines" in one.value and not one.needed
     monkeypatch.setattr(health.shutil, "which", lambda name: None)
+    monkeypatch.setattr(health, "find_spec", lambda name: None)
     (one,) = health.compiler()
-    assert one.state == "missing" and "works without" in one.advice
+    assert one.state == "missing" and "only the native backend needs it" in one.advice and not one.needed
+    monkeypatch.setattr(health, "find_spec", lambda name: name == "ziglang" or None)
+    (one,) = health.compiler()
+    assert one.state == "fine" and "ziglang" in one.value
 
 
 @pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from native_models import has_compiler
 from pairs import build_pair
 
 from minispec import load_pair
@@ -147,13 +148,20 @@ def test_stream_and_demo_survive_any_terminal(pair, encoding):
         assert "accepted" in text
 
 
-def test_demo_prints_both_verifiers(pair, capsys):
-    """The demo's document has both verifiers, and greedy equals target-only."""
-    assert run(["demo", "--pair", str(pair), "--no-train", "--prompt", "The cat", "--json"]) == 0
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+def test_demo_prints_both_verifiers(pair, capsys, backend):
+    """The demo's document has both verifiers on each backend, and greedy equals target-only."""
+    options = ["--no-train", "--prompt", "The cat", "--json", "--backend", backend]
+    assert run(["demo", "--pair", str(pair), *options]) == 0
     out, err = capsys.readouterr()
     (report,) = json.loads(out)["pairs"]
-    assert [r["verifier"] for r in report["runs"]] == ["greedy", "rejection"]
-    assert report["runs"][0]["same_as_target_only"] is True
+    backends = ["torch", "native"] if backend == "auto" and has_compiler() else ["torch"]
+    found = [(r["verifier"], r["backend"], r["same_as_target_only"]) for r in report["runs"]]
+    assert found == [
+        (verifier, name, same)
+        for verifier, same in (("greedy", True), ("rejection", None))
+        for name in backends
+    ]
     assert "speed-up" in err
 
 

@@ -1,11 +1,15 @@
 """Kinds of tokens on a trace made by hand: each token has its sign, its colour, and its text."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 import torch
 from rich.console import Console
 
 from minispec.core.records import Draft, Round, Verdict
 from minispec.io.tokenizer import train_tokenizer
+from minispec.io.trace import Statistics
 from minispec.show.text import (
     COLOURS,
     FANCY,
@@ -139,8 +143,59 @@ def test_the_table_sets_each_run_beside_target_only():
     lines = printed(outcome_table([(alone, fast)], "A run")).splitlines()
     assert lines[0].strip() == "A run"
     cells = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
-    assert cells[0] == ["target-only", "100", "100", "1.00", "2.000", "1.00x"]
-    assert cells[1] == ["greedy", "100", "25", "4.00", "1.000", "2.00x", "no"]
+    assert cells[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
+    assert cells[1] == ["greedy", "torch", "25", "4.00", "100", "2.00x", "no"]
+
+
+def both_backends():
+    """Returns what the demo's table shows: two rules on two backends, numbers as large as they get."""
+    alone = Outcome("target-only", 1000, 1000, 1.0)
+    counts = Statistics(1000, 250, 250, 900, 900, 1000, {})
+    fast = Outcome("rejection", 1000, 1000, 0.123, counts, None)
+    greedy = replace(fast, label="greedy", same=True)
+    return [
+        (replace(alone, backend=backend), replace(run, backend=backend))
+        for run in (greedy, fast)
+        for backend in ("torch", "native")
+    ]
+
+
+def lines_at(width, table):
+    """Returns the lines of a table as a terminal of a width shows it."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().splitlines()
+
+
+def test_the_table_fits_a_terminal_of_80_columns():
+    """Every row on one line, both backends in it, and nothing is cut."""
+    lines = lines_at(80, outcome_table(both_backends(), "stories, K = 5"))
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+    rows = [
+        line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy ", "rejection "))
+    ]
+    assert [row[:2] for row in rows] == [
+        [label, backend]
+        for rule in ("greedy", "rejection")
+        for backend in ("torch", "native")
+        for label in ("target-only", rule)
+    ]
+    assert rows[1] == ["greedy", "torch", "1000", "1.00", "100%", "8,130", "8.13x", "yes"]
+    assert rows[-1][-1] == "sampled"
+
+
+@pytest.mark.parametrize("width", range(40, 80, 4))
+def test_a_narrower_terminal_takes_more_lines_and_loses_nothing(width):
+    """Down to 40 columns every column still has all of its text, in as many lines as it needs."""
+    outcomes = both_backends()
+    lines = lines_at(width, outcome_table(outcomes, "stories"))
+    assert max(map(len, lines)) <= width and "…" not in "".join(lines)
+    shown = Counter("".join(lines).replace(" ", ""))
+    wide = Counter("".join(lines_at(200, outcome_table(outcomes, "stories"))).replace(" ", ""))
+    for sign in set(shown) | set(wide):
+        if sign.isalnum() or sign in ".,%/-":
+            assert shown[sign] == wide[sign], sign
 
 
 def test_the_table_of_losses_ends_in_the_floor():

@@ -37,7 +37,7 @@ TINY = Plan(
     rows=(1, 3),
     batch_repeats=1,
     latencies=1,
-    paths=("readable", "lean"),
+    paths=("torch", "native"),
     matrix_bytes=2**20,
     parameters=(1e6,),
 )

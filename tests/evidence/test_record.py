@@ -24,11 +24,11 @@ def test_unknown_and_missing_recordings_are_refused(tmp_path):
         recorded("speed", tmp_path)
 
 
-def report(path="lean"):
+def report(path="native"):
     """A report with a little of everything that is taken out of one."""
     latency = [
         {"path": p, "threads": 1, "model": m, "width": 1, "seconds": s, "low": s, "high": s}
-        for p, s in (("readable", 2.0), ("lean", 1.0))
+        for p, s in (("torch", 2.0), ("native", 1.0))
         for m in ("target", "draft")
     ]
     row = {"speedup": 2.0, "speedup_quartiles": [1.5, 2.5], "acceptance": 0.8, "k": 4}
@@ -67,7 +67,7 @@ def test_a_report_becomes_a_file_for_each_kind(tmp_path):
     for measurement in found.values():
         assert measurement.where == "a processor, 2 of 2 cores, 2026-01-02"
         assert measurement.conditions["pair"] == "tiny"
-    assert found["speed"].conditions["target_only"] == "lean, 1 threads"
+    assert found["speed"].conditions["target_only"] == "native, 1 threads"
 
 
 @pytest.mark.parametrize("arguments", [[], ["one", "two", "three"], ["--short"]])

@@ -36,8 +36,10 @@ def test_marks_spell_the_text(tmp_path):
 
 
 def test_table_cells():
-    """Speed-up is per token; equality is yes, no, or in law."""
+    """Tokens a second and the speed-up are per token; texts are the same, or not, or sampled."""
     alone = Outcome("target-only", 100, 100, 2.0)
-    assert cells(Outcome("greedy", 50, 10, 0.5, None, True), alone)[5:] == ["0.500", "2.00x", "yes"]
+    assert cells(Outcome("greedy", 50, 10, 0.5, None, True), alone)[5:] == ["100", "2.00x", "yes"]
     assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[3] == "4.00"
-    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[-1] == "in law"
+    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[-1] == "sampled"
+    assert cells(Outcome("greedy", 100, 25, 1.0, None, False, "native"), alone)[1] == "native"
+    assert cells(Outcome("greedy", 100, 25, 1.0, None, False), alone)[-1] == "no"

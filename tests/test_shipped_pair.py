@@ -174,3 +174,29 @@ def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(corpus):
     alone, fast = greedy(pair, hundred_prompts(pair, corpus), 200, target=FixedWidth(pair.target))
     assert sum(map(len, alone)) >= 100 * 200
     assert fast == alone
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("temperature", [0.05, 0.1, 0.2, 0.5])
+@pytest.mark.parametrize("k", [0, 4])
+def test_at_a_low_temperature_no_improbable_token_comes_up(k, temperature, dtype):
+    """Of 1,000 tokens none has a probability below 1e-10: a false alarm in less than 1 of 10^4 seeds."""
+    pair = minispec.load_pair("stories", dtype=dtype)
+    prompts = pair.info["prompts"][:25]
+    rounds = minispec.speculate(
+        pair.target,
+        minispec.ModelDrafter(pair.draft),
+        prompts,
+        k=k,
+        verifier=minispec.verify_rejection,
+        max_new_tokens=40,
+        warp=minispec.Warp(temperature),
+        rng=minispec.SeededRng(1),
+    )
+    probs = [
+        float(r.target_probs[row, position, token])
+        for r in rounds
+        for row, emitted in enumerate(r.emitted)
+        for position, token in enumerate(emitted)
+    ]
+    assert len(probs) == 1_000 and min(probs) > 1e-10

@@ -1,8 +1,8 @@
-"""Tiny models whose laws can be computed by hand, chance that a test controls, and a witness of the loop.
+"""Tiny models whose distributions can be computed by hand, generators that tests control, and a witness.
 
 `TableModel` looks up its logits by the last two tokens. The tiny GPTs have weights large enough for their
-laws to differ from uniform and from each other. `ScriptedRng` and `branches` walk through every outcome of
-chance. `watched` runs `speculate` and recomputes after each round, from the emitted tokens alone, what the
+distributions to differ from uniform and from each other. `ScriptedRng` and `branches` try every outcome of
+every draw. `watched` runs `observe` and recomputes after each round, from the emitted tokens alone, what the
 round and both caches should hold.
 """
 
@@ -86,7 +86,7 @@ def gpt_pair(seed=0, dtype=torch.float64, max_length=40):
 
 
 class ScriptedRng:
-    """Takes the branches that a script names, the first one behind its end, and remembers the way.
+    """Takes the branches that a script names, the first one after its end, and remembers the way.
 
     Attributes:
         weight: the probability of the way.
@@ -109,11 +109,11 @@ class ScriptedRng:
 
     def categorical(self, probs, *, rows=None, positions=None, live=None):
         decided = torch.ones(probs.shape[0], dtype=torch.bool) if live is None else live
-        laws = (probs.double() / probs.double().sum(-1, keepdim=True)).tolist()
+        dists = (probs.double() / probs.double().sum(-1, keepdim=True)).tolist()
         return torch.tensor(
             [
-                self._take(list(enumerate(law))) if on else 0
-                for law, on in zip(laws, decided.tolist(), strict=True)
+                self._take(list(enumerate(dist))) if on else 0
+                for dist, on in zip(dists, decided.tolist(), strict=True)
             ]
         )
 
@@ -128,7 +128,7 @@ class ScriptedRng:
 
 
 def branches(run):
-    """Yields (result, probability) of `run(rng)` for every way that chance can take."""
+    """Yields (result, probability) of `run(rng)` for every outcome of every draw."""
     script = []
     while True:
         rng = ScriptedRng(script)
@@ -172,7 +172,7 @@ class Parrot:
     """A drafter without a model: it proposes what stands in a given text, and is certain of it.
 
     Attributes:
-        texts: per row, all tokens that it expects, prompt included; behind their end it says 0.
+        texts: per row, all tokens that it expects, prompt included; after their end it says 0.
     """
 
     cache_lengths = None
@@ -269,7 +269,7 @@ class Witness:
     def see(self, r):
         """Checks a round and takes its tokens over."""
         self.check_widths(r)
-        self.check_laws(r)
+        self.check_dists(r)
         for row, emitted in enumerate(r.emitted):
             self.check_row(r, row)
             self.committed[row] += emitted
@@ -280,9 +280,9 @@ class Witness:
         self.check_caches(r)
 
     def check_widths(self, r):
-        """A round drafts no more than the largest live row has room for, and shapes fit."""
-        rooms = [end - len(text) for end, text in zip(self.ends, self.committed, strict=True)]
-        most = max(room for room, why in zip(rooms, self.finish, strict=True) if why is None)
+        """A round drafts no more than the largest budget of a live row allows, and shapes fit."""
+        budgets = [end - len(text) for end, text in zip(self.ends, self.committed, strict=True)]
+        most = max(budget for budget, why in zip(budgets, self.finish, strict=True) if why is None)
         before = tuple(len(text) - 1 for text in self.committed)
         shape = (len(before), r.draft.k + 1, self.target.vocab_size)
         assert r.live == tuple(why is None for why in self.finish)
@@ -293,9 +293,9 @@ class Witness:
         assert r.target_cache.verified == tuple(
             min(n + 1 + r.draft.k, self.target.max_length) for n in before
         )
-        for row, room in enumerate(rooms):
+        for row, budget in enumerate(budgets):
             if r.live[row]:
-                assert r.accepted(row) <= r.drafted(row) <= room - 1
+                assert r.accepted(row) <= r.drafted(row) <= budget - 1
         if self.drafter:
             assert r.draft.k == min(self.k, most - 1)
             assert r.draft_cache.before == before
@@ -303,8 +303,8 @@ class Witness:
             assert r.draft_cache is None
 
     @torch.inference_mode()
-    def check_laws(self, r):
-        """Both models' laws are those of forwards without a cache over all that came before."""
+    def check_dists(self, r):
+        """Both models' distributions are those of forwards without a cache over all that came before."""
         for row, text in enumerate(self.committed):
             n = r.drafted(row)
             whole = torch.tensor([[*text, *r.draft.tokens[row, :n].tolist()]])

@@ -1,4 +1,4 @@
-"""Chance within a round: places in the text, rows that are closed, and noise that a seed and a place fix."""
+"""Random numbers within a round: positions in the text, ends of budgets, and noise that is fixed."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ class Asked:
         return torch.full((probs.shape[0],), probs.shape[1] - 1)
 
 
-def test_positions_become_places_in_the_text():
+def test_positions_become_positions_in_the_text():
     """A position within the block is added to each row's start, given as one number or as one a row."""
     inner = Asked()
     rng = BlockRng(inner, [5, 9], [3, 3], CPU)
@@ -40,8 +40,8 @@ def test_positions_become_places_in_the_text():
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3])
-def test_rows_are_closed_where_their_room_ends(position):
-    """A row with room for n decides at positions 0 … n−1; a row that is done (room 0) nowhere."""
+def test_nothing_is_decided_where_a_budget_ends(position):
+    """A row with a budget of n decides at positions 0 … n−1; a row that is done (budget 0) nowhere."""
     inner = Asked()
     rng = BlockRng(inner, [1, 1, 1], [0, 2, 3], CPU)
     rng.bernoulli(torch.full((3,), 0.5), positions=position)
@@ -50,7 +50,7 @@ def test_rows_are_closed_where_their_room_ends(position):
 
 
 def test_masks_of_callers_stay():
-    """A row is decided only where both the caller and the room say so, with positions and without."""
+    """A row is decided only where both the caller and the budget say so, with positions and without."""
     inner = Asked()
     rng = BlockRng(inner, [1, 1, 1], [0, 2, 3], CPU)
     rng.bernoulli(torch.full((3,), 0.5), positions=2, live=torch.tensor([True, True, True]))
@@ -63,8 +63,8 @@ def test_masks_of_callers_stay():
     ]
 
 
-def test_named_rows_keep_their_places():
-    """Asked for some rows by name, the door looks up those rows' starts and rooms."""
+def test_named_rows_keep_their_positions():
+    """Asked for some rows by name, it looks up those rows' starts and budgets."""
     inner = Asked()
     rng = BlockRng(inner, [5, 9, 20], [0, 2, 3], CPU)
     rng.bernoulli(torch.full((2,), 0.5), rows=torch.tensor([2, 0]), positions=0)
@@ -72,55 +72,55 @@ def test_named_rows_keep_their_places():
     assert inner.live[0].tolist() == [True, False]
 
 
-def test_keyed_noise_is_a_function_of_seed_row_and_place():
-    """The same question gets the same answer, in any company; another seed, row or place another."""
-    law = torch.full((6, 1000), 1e-3, dtype=torch.float64)
-    places = torch.arange(6)
-    picked = KeyedRng(3).categorical(law, positions=places)
-    assert torch.equal(picked, KeyedRng(3).categorical(law, positions=places))
-    back = KeyedRng(3).categorical(law[:2], rows=torch.tensor([4, 1]), positions=places[[4, 1]])
+def test_keyed_noise_is_a_function_of_seed_row_and_position():
+    """The same question gets the same answer, in any company; another seed, row or position another."""
+    dist = torch.full((6, 1000), 1e-3, dtype=torch.float64)
+    where = torch.arange(6)
+    picked = KeyedRng(3).categorical(dist, positions=where)
+    assert torch.equal(picked, KeyedRng(3).categorical(dist, positions=where))
+    back = KeyedRng(3).categorical(dist[:2], rows=torch.tensor([4, 1]), positions=where[[4, 1]])
     assert torch.equal(back, picked[[4, 1]])
-    assert not torch.equal(picked, KeyedRng(4).categorical(law, positions=places))
-    assert not torch.equal(picked, KeyedRng(3).categorical(law, positions=places + 1))
-    assert len(set(KeyedRng(3).categorical(law, positions=0).tolist())) > 1  # rows differ
+    assert not torch.equal(picked, KeyedRng(4).categorical(dist, positions=where))
+    assert not torch.equal(picked, KeyedRng(3).categorical(dist, positions=where + 1))
+    assert len(set(KeyedRng(3).categorical(dist, positions=0).tolist())) > 1  # rows differ
 
 
-def test_keyed_noise_has_the_law_that_was_asked_for():
-    """Over 100,000 places ids come up as their law says.
+def test_keyed_noise_has_the_distribution_that_was_asked_for():
+    """Over 100,000 positions ids come up as their distribution says.
 
     Pearson's test at a false-alarm rate of 1e-6; it sees a shift of 0.01 in any probability (80 expected
     standard errors squared). The noise is fixed by the seed: the verdict never changes.
     """
-    law = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05], dtype=torch.float64)
-    picked = KeyedRng(1).categorical(law.expand(100_000, 5), positions=torch.arange(100_000))
+    dist = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05], dtype=torch.float64)
+    picked = KeyedRng(1).categorical(dist.expand(100_000, 5), positions=torch.arange(100_000))
     counts = Counter(picked.tolist())
     assert counts[1] == 0
     seen = [counts[i] for i in (0, 2, 3, 4)]
-    assert stats.chisquare(seen, [1e5 * float(law[i]) for i in (0, 2, 3, 4)]).pvalue > 1e-6
+    assert stats.chisquare(seen, [1e5 * float(dist[i]) for i in (0, 2, 3, 4)]).pvalue > 1e-6
 
 
-def test_neighbouring_places_are_independent():
-    """Pairs of picks at places n and n+1, and in rows b and b+1, come up as if independent.
+def test_neighbouring_positions_are_independent():
+    """Pairs of draws at positions n and n+1, and in rows b and b+1, come up as if independent.
 
     Pearson's test on 3 × 3 cells, 50,000 pairs, false alarm 1e-6 each.
     """
-    law = torch.full((50_000, 3), 1 / 3, dtype=torch.float64)
+    dist = torch.full((50_000, 3), 1 / 3, dtype=torch.float64)
     zero = torch.zeros(50_000, dtype=torch.long)
     n = torch.arange(50_000)
     rng = KeyedRng(2)
     for one, two in (
         (
-            rng.categorical(law, rows=zero, positions=2 * n),
-            rng.categorical(law, rows=zero, positions=2 * n + 1),
+            rng.categorical(dist, rows=zero, positions=2 * n),
+            rng.categorical(dist, rows=zero, positions=2 * n + 1),
         ),
-        (rng.categorical(law, rows=2 * n, positions=0), rng.categorical(law, rows=2 * n + 1, positions=0)),
+        (rng.categorical(dist, rows=2 * n, positions=0), rng.categorical(dist, rows=2 * n + 1, positions=0)),
     ):
         counts = torch.bincount(3 * one + two, minlength=9).tolist()
         assert stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_keyed_noise_has_no_coin():
-    """An open coin is refused in one clear line; what is certain or masked is answered."""
+def test_keyed_noise_decides_no_yes_or_no():
+    """An open yes-or-no is refused in one clear line; what is certain or masked is answered."""
     rng = KeyedRng(0)
     assert rng.bernoulli(torch.tensor([0.0, 1.0])).tolist() == [False, True]
     assert rng.bernoulli(torch.tensor([0.5, 1.0]), live=torch.tensor([False, True])).tolist() == [False, True]
@@ -140,7 +140,7 @@ def test_scramble_is_splitmix():
 
 
 def test_uniforms_stay_inside_the_unit_interval():
-    """No key gives a probability-0 id or a NaN: the law (1, 0) always gives the first id."""
-    law = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(10_000, 2)
-    assert not KeyedRng(9).categorical(law, positions=torch.arange(10_000)).any()
-    assert math.isfinite(float(KeyedRng(9).categorical(law[:1], positions=0)))
+    """No key gives a probability-0 id or a NaN: the distribution (1, 0) always gives the first id."""
+    dist = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(10_000, 2)
+    assert not KeyedRng(9).categorical(dist, positions=torch.arange(10_000)).any()
+    assert math.isfinite(float(KeyedRng(9).categorical(dist[:1], positions=0)))

@@ -53,13 +53,13 @@ def test_truncate_touches_no_tensor(cache):
     """Truncation runs not one tensor operation: nothing is copied, moved, allocated or cleared."""
     with CountOps() as before:
         cache.lengths  # noqa: B018 (the counter does count)
-    places = cache._keys.data_ptr(), cache._values.data_ptr()
+    addresses = cache._keys.data_ptr(), cache._values.data_ptr()
     keys, values = cache._keys.clone(), cache._values.clone()
     with CountOps() as ops:
         cache.truncate([7, 0, 3])
     assert before.count > 0
     assert ops.count == 0
-    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == places
+    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == addresses
     assert torch.equal(cache._keys, keys) and torch.equal(cache._values, values)
 
 
@@ -88,16 +88,16 @@ def test_lengths_that_cannot_be_are_refused(cache, lengths, message):
 def test_memory_is_taken_once(model, cache):
     """Bytes are 2 · layers · B · kv_heads · capacity · head_dim · 8, whatever is read and forgotten."""
     assert cache.bytes == 2 * 2 * 3 * 2 * CAPACITY * 4 * 8
-    places = cache._keys.data_ptr(), cache._values.data_ptr()
+    addresses = cache._keys.data_ptr(), cache._values.data_ptr()
     with torch.inference_mode():
         for _ in range(3):
             model(torch.zeros(3, 5, dtype=torch.long), cache)
             cache.truncate([7, 2, 5])
     assert cache.bytes == 2 * 2 * 3 * 2 * CAPACITY * 4 * 8
-    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == places
+    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == addresses
 
 
-def test_a_cache_of_another_type_takes_other_room():
+def test_a_cache_of_another_type_takes_other_memory():
     """Storage follows the type that was asked for."""
     assert KVCache(1, 2, 3, 4, 5, torch.bfloat16).bytes * 2 == KVCache(1, 2, 3, 4, 5).bytes
 
@@ -124,7 +124,7 @@ def test_a_nearly_full_row_may_be_padded_past_its_end(model):
 
 @torch.inference_mode()
 def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model):
-    """If even the shortest row has no room, the error says so and the cache can be used as before."""
+    """If even the shortest row has no space, the error says so and the cache can be used as before."""
     cache = model.new_cache(2)
     first = torch.arange(24).view(2, 12) % 11
     model(first, cache)

@@ -86,7 +86,7 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     @torch.inference_mode()
     def the_next_token_sees_exactly_the_texts(self):
-        """Every row that has room reads one more token, which is forgotten again."""
+        """Every row that has space reads one more token, which is forgotten again."""
         lengths = [len(row) for row in self.rows]
         if min(lengths) == CAPACITY:
             return

@@ -1,4 +1,4 @@
-"""Drafting: the reported law is the sampled one, and the drafter's cache never has a hole."""
+"""Drafting: the reported distribution is the sampled one, and the drafter's cache never has a hole."""
 
 import pytest
 import tiny
@@ -22,10 +22,10 @@ def test_a_draft_model_that_is_the_target_is_always_accepted(k, name, warp):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_after_full_acceptance_the_drafter_reads_the_token_that_it_lacks(name):
-    """Where one row accepts all and another does not, both caches are whole, and the next laws are true.
+    """Where one row accepts all and another does not, both caches are whole, and the next round is true.
 
-    `watched` compares laws and caches; here it is seen that such rounds occur, that drafting alone fell one
-    token short, and that rows that are not full are cut back.
+    `watched` compares distributions and caches; here it is seen that such rounds occur, that drafting alone
+    fell one token short, and that rows that are not full are cut back.
     """
     target, draft = PAIRS[name]
     rounds = list(watched(target, ModelDrafter(draft), PROMPTS, rng=SeededRng(2)))
@@ -40,7 +40,7 @@ def test_after_full_acceptance_the_drafter_reads_the_token_that_it_lacks(name):
 
 @torch.inference_mode()
 def test_after_full_acceptance_the_next_logits_are_those_without_a_cache():
-    """The drafter's own forward behind a fully accepted draft equals one over the whole text."""
+    """The drafter's own forward after a fully accepted draft equals one over the whole text."""
     target, draft = tiny.gpt_pair()
     drafter = ModelDrafter(target)
     r = next(watched(target, drafter, [[1, 2]], k=4, warp=Warp(0)))
@@ -54,13 +54,13 @@ def test_a_drafter_may_warp_as_it_likes(own):
     """A warp of its own shapes what the drafter samples from and reports; rounds stay sound."""
     target, draft = PAIRS["table"]
     rounds = list(watched(target, ModelDrafter(draft, own), PROMPTS, warp=Warp(0.8)))
-    laws = torch.cat([r.draft.probs[row, : r.drafted(row)] for r in rounds for row in range(3)])
-    assert int((laws > 0).sum(-1).max()) == {0: 1, 0.5: 2, 3.0: 5}[own.temperature]
+    dists = torch.cat([r.draft.probs[row, : r.drafted(row)] for r in rounds for row in range(3)])
+    assert int((dists > 0).sum(-1).max()) == {0: 1, 0.5: 2, 3.0: 5}[own.temperature]
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_tokens_are_drawn_from_the_reported_laws(name):
-    """Given the laws and the same chance, the drafted tokens follow: each is the draw from its law."""
+def test_tokens_are_drawn_from_the_reported_distributions(name):
+    """Given the distributions and the same seed, the drafted tokens follow: each is drawn from its own."""
     target, draft = PAIRS[name]
     drafter, log = ModelDrafter(draft), []
 
@@ -72,13 +72,13 @@ def test_tokens_are_drawn_from_the_reported_laws(name):
     drafter.start(PROMPTS)
     with torch.inference_mode():
         proposed = drafter.propose(torch.tensor([row[-1] for row in PROMPTS]), 4, Warp(1.1), Log(0))
-    assert torch.equal(proposed.probs, torch.stack([law for law, _ in log], 1))
+    assert torch.equal(proposed.probs, torch.stack([dist for dist, _ in log], 1))
     assert torch.equal(proposed.tokens, torch.stack([token for _, token in log], 1))
     assert proposed.lengths.tolist() == [4, 4, 4]
 
 
 def test_a_drafter_can_be_used_again():
-    """A run that was broken off leaves nothing behind for the next."""
+    """A run that was broken off leaves nothing for the next."""
     target, draft = PAIRS["table"]
     used, settings = ModelDrafter(draft), {"k": 3, "verifier": verify_rejection, "warp": Warp()}
     next(speculate(target, used, PROMPTS[::-1], max_new_tokens=12, rng=SeededRng(9), **settings))

@@ -41,7 +41,7 @@ def parroted(text, rule=verify_rejection, k=4, **settings):
     ],
 )
 def test_end_of_sequence_ends_the_row_where_it_stands(text, eos, accepted, emitted, kind, rule):
-    """Inside the draft, as a correction, as a bonus: the row ends there and nothing behind it is emitted."""
+    """Inside the draft, as a correction, as a bonus: the row ends there and nothing after it is emitted."""
     (r,) = parroted(text, rule, eos=eos)
     assert (r.accepted(0), r.emitted[0], r.kind(0), r.finish[0]) == (accepted, emitted, kind, "eos")
 
@@ -97,7 +97,7 @@ def test_the_cap_falls_in_the_middle_of_a_block():
     first, second, *rest = rounds
     assert first.emitted == ((1, 2, 3, 4, 5), (8,))
     assert second.draft.lengths.tolist() == [0, 4]
-    assert second.emitted == ((6,), (9, 10))  # the parrot's 9 is right by chance
+    assert second.emitted == ((6,), (9, 10))  # the parrot's 9 is right by accident
     assert second.finish == ("cap", None)
     assert rest and all(r.emitted[0] == () and not r.live[0] for r in rest)
     assert outcome(rounds, 2) == ([[1, 2, 3, 4, 5, 6], [8, 9, 10, 11, 12, 13]], ["cap", "cap"])
@@ -106,7 +106,7 @@ def test_the_cap_falls_in_the_middle_of_a_block():
 # The context.
 
 
-def test_a_round_drafts_no_more_than_the_largest_live_row_has_room_for():
+def test_a_round_drafts_no_more_than_the_largest_budget_of_a_live_row():
     """Rooms of 2 and 8 in one context: seven tokens are drafted, of which the short row uses one."""
     target, draft = tiny.table_pair(max_length=12)
     rounds = list(watched(target, ModelDrafter(draft), [[0] * 10, [1] * 4], k=16))
@@ -146,7 +146,7 @@ def recorded(target, prompt, cap):
 
 
 @NO_ROOM
-def test_a_row_without_room_makes_no_round(prompt, cap, why):
+def test_a_row_without_budget_makes_no_round(prompt, cap, why):
     """A prompt that fills the context, or a cap of 0: no round, no forward, no token."""
     spied = Spied(tiny.table(max_length=8))
     settings = {"max_new_tokens": cap, "warp": Warp(), "rng": SeededRng(0)}
@@ -158,7 +158,7 @@ def test_a_row_without_room_makes_no_round(prompt, cap, why):
 
 @NO_ROOM
 def test_a_trace_without_rounds_says_why_it_ended(prompt, cap, why):
-    """A trace knows the finish of a row that had no room from the start."""
+    """A trace knows the finish of a row that had no budget from the start."""
     assert recorded(tiny.table(max_length=8), prompt, cap).finish() == why
 
 
@@ -183,7 +183,7 @@ def test_a_full_row_waits_beside_one_that_goes_on(length):
 
 @pytest.mark.parametrize(("name", "seed"), [("table", 2), ("table", 5), ("gpt", 6), ("gpt", 7)])
 def test_rows_that_are_done_stay_frozen_and_draw_nothing(name, seed):
-    """After its end a row emits nothing, its caches keep their lengths, and chance is not asked about it."""
+    """After its end a row emits nothing, its caches keep their lengths, and nothing is drawn for it."""
     target, draft = PAIRS[name]
     rng = tiny.CountingRng(seed, 3)
     waited, done, draws, lengths = 0, [False] * 3, [0] * 3, [0] * 3
@@ -200,7 +200,7 @@ def test_rows_that_are_done_stay_frozen_and_draw_nothing(name, seed):
 
 
 def test_the_oracle_draws_nothing_for_rows_that_are_done():
-    """`generate` asks chance once per token that it yields."""
+    """`generate` asks for a random number once per token that it yields."""
     rng = tiny.CountingRng(5, 3)
     settings = {"max_new_tokens": 24, "warp": Warp(), "rng": rng, "eos": [0, 1]}
     steps = list(generate(PAIRS["table"][0], PROMPTS, **settings))

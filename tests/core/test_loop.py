@@ -1,4 +1,4 @@
-"""The loop: what comes out is the target's, token for token at temperature 0 and in law above it.
+"""The loop: what comes out is the target's, token for token at temperature 0 and in distribution above it.
 
 Runs go through `watched`: after each round it is recomputed, from the emitted tokens alone, what the round
 and both caches should hold.
@@ -61,11 +61,11 @@ def test_the_pairs_agree_sometimes_and_not_always(name):
 @st.composite
 def cases(draw):
     """A pair, prompts of one to three rows, and settings of all kinds; contexts are short, to be reached."""
-    room = draw(st.integers(6, 20))
+    context = draw(st.integers(6, 20))
     distance = draw(st.sampled_from([0.0, 0.4, 1.0]))
-    target, draft = tiny.table_pair(5, draw(st.integers(0, 30)), distance, room)
-    draft.max_length = room + draw(st.sampled_from([0, 0, 3, -2]))
-    prompt = st.lists(st.integers(0, 4), min_size=1, max_size=min(room, draft.max_length))
+    target, draft = tiny.table_pair(5, draw(st.integers(0, 30)), distance, context)
+    draft.max_length = context + draw(st.sampled_from([0, 0, 3, -2]))
+    prompt = st.lists(st.integers(0, 4), min_size=1, max_size=min(context, draft.max_length))
     settings = {
         "prompts": draw(st.lists(prompt, min_size=1, max_size=3)),
         "max_new_tokens": draw(st.integers(0, 20)),
@@ -154,22 +154,22 @@ def test_k_zero_leaves_the_drafter_alone(make):
     assert all(r.draft.k == 0 and r.draft_cache is None for r in rounds)
 
 
-# The law, above temperature 0.
+# The distribution, above temperature 0.
 
 
-def law_of_three(target, prompt, warp):
+def dist_of_three(target, prompt, warp):
     """Returns {three tokens: probability} of the target alone, from forwards without a cache."""
-    law = {}
+    dist = {}
     for text in product(range(target.vocab_size), repeat=3):
         probs = warp(target(torch.tensor([[*prompt, *text]])))[0, len(prompt) - 1 :]
-        law[text] = float(probs[0, text[0]] * probs[1, text[1]] * probs[2, text[2]])
-    return law
+        dist[text] = float(probs[0, text[0]] * probs[1, text[1]] * probs[2, text[2]])
+    return dist
 
 
 @pytest.mark.parametrize("own", [None, Warp(0), Warp(2.0, top_k=2)])
 @pytest.mark.parametrize("warp", [Warp(), Warp(0.7, top_k=2)])
-def test_the_joint_law_of_three_tokens_is_the_targets(warp, own):
-    """Every branch of chance, with K = 2: the law of three tokens is the target's to 1e-10."""
+def test_the_joint_distribution_of_three_tokens_is_the_targets(warp, own):
+    """Every outcome of every draw, with K = 2: the distribution of three tokens is the target's to 1e-10."""
     target, draft = tiny.table_pair(3, seed=4)
 
     def run(rng):
@@ -177,21 +177,21 @@ def test_the_joint_law_of_three_tokens_is_the_targets(warp, own):
         ((text,), _) = outcome(speculate(target, ModelDrafter(draft, own), [[1]], **settings))
         return tuple(text)
 
-    law = dict.fromkeys(product(range(3), repeat=3), 0.0)
-    for text, chance in tiny.branches(run):
-        law[text] += chance
-    assert law == pytest.approx(law_of_three(target, [1], warp), abs=1e-10)
-    assert sum(chance > 0.01 for chance in law.values()) > 4
+    dist = dict.fromkeys(product(range(3), repeat=3), 0.0)
+    for text, prob in tiny.branches(run):
+        dist[text] += prob
+    assert dist == pytest.approx(dist_of_three(target, [1], warp), abs=1e-10)
+    assert sum(prob > 0.01 for prob in dist.values()) > 4
 
 
-def test_the_oracles_law_is_the_targets():
-    """Every branch of chance of `generate`: the law of three tokens is the target's to 1e-10."""
+def test_the_oracles_distribution_is_the_targets():
+    """Every outcome of every draw of `generate`: the distribution is the target's to 1e-10."""
     target = tiny.table(3)
 
     def run(rng):
         return tuple(step[0] for step in generate(target, [[1]], max_new_tokens=3, warp=Warp(), rng=rng))
 
-    assert dict(tiny.branches(run)) == pytest.approx(law_of_three(target, [1], Warp()), abs=1e-10)
+    assert dict(tiny.branches(run)) == pytest.approx(dist_of_three(target, [1], Warp()), abs=1e-10)
 
 
 # Prefill and rollback.

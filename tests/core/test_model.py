@@ -80,7 +80,7 @@ def test_rolling_back_and_reading_other_tokens_leaves_no_trace(model):
 
 
 def test_a_later_token_does_not_change_earlier_logits(model):
-    """Attention is causal: changing token i leaves logits before it as they were, and moves some behind."""
+    """Attention is causal: changing token i leaves logits before it as they were, and moves some after."""
     block = tokens(model, 2, 12)
     changed = block.clone()
     changed[:, 8] = (changed[:, 8] + 1) % model.vocab_size
@@ -103,7 +103,7 @@ def test_a_text_beyond_the_context_is_a_clear_error(model):
     assert cache.row_lengths == (24,)
 
 
-def test_a_cache_has_room_for_the_whole_context(model):
+def test_a_cache_holds_the_whole_context(model):
     """new_cache(rows) is empty, and as long as the model's context."""
     cache = model.new_cache(3)
     assert (cache.rows, cache.capacity, cache.row_lengths) == (3, model.max_length, (0, 0, 0))

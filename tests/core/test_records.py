@@ -40,7 +40,7 @@ def test_lengths_are_k_by_default():
 
 
 def test_an_empty_draft():
-    """No tokens, no laws, lengths 0."""
+    """No tokens, no distributions, lengths 0."""
     draft = Draft.empty(2, 5)
     assert (draft.k, draft.lengths.tolist(), tuple(draft.probs.shape)) == (0, [0, 0], (2, 0, 5))
 
@@ -56,7 +56,7 @@ def test_an_empty_draft():
     ],
 )
 def test_a_draft_of_wrong_shapes_is_refused(tokens, probs, lengths, message):
-    """Tokens, laws and lengths must fit together."""
+    """Tokens, distributions and lengths must fit together."""
     with pytest.raises(ValueError, match=message):
         Draft(
             torch.zeros(tokens, dtype=torch.long),

@@ -1,4 +1,4 @@
-"""Chance: a seed says everything, what is certain draws nothing, and the laws are right."""
+"""Random numbers: a seed says everything, what is certain draws nothing, and the distributions are right."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from tiny import CountingRng, ScriptedRng, branches
 
 from minispec import SeededRng
 
-ALARM = 1e-6  # chance that a right generator fails one of the tests below, over all seeds; the seed is fixed
+ALARM = 1e-6  # of all seeds, so many fail one of the tests below with a right generator; the seed is fixed
 
 
 def probs(*values):
@@ -45,14 +45,14 @@ def test_what_has_probability_zero_never_happens_and_what_is_certain_always():
     rng = SeededRng(0)
     assert not rng.bernoulli(torch.zeros(100_000)).any()
     assert rng.bernoulli(torch.ones(100_000)).all()
-    law = probs(0, 0.5, 0, 0.5, 0).expand(100_000, 5)
-    assert set(rng.categorical(law).tolist()) == {1, 3}
+    dist = probs(0, 0.5, 0, 0.5, 0).expand(100_000, 5)
+    assert set(rng.categorical(dist).tolist()) == {1, 3}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rest", [1e-9, 1e-17, 1e-25])
 def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest, dtype):
-    """At a low temperature the others keep a probability that rounds away beside 1, also before it."""
+    """At a low temperature the others keep a probability that rounds away next to 1, also before it."""
     dists = torch.tensor([[rest, 1.0, rest], [rest, rest, 1.0]], dtype=dtype)
     for seed in range(50):
         assert SeededRng(seed).categorical(dists).tolist() == [1, 2]
@@ -81,13 +81,13 @@ class EdgeRng(SeededRng):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
-def test_the_ends_of_the_uniform_law_are_safe(uniform, dtype):
+def test_the_ends_of_the_uniform_distribution_are_safe(uniform, dtype):
     """At both ends of [0, 1) no id and no answer of probability 0 comes up."""
     rng = EdgeRng(uniform)
-    laws = torch.rand(200, 7, generator=torch.Generator().manual_seed(0)).to(dtype)
-    laws[:, [0, 3, 6]] = 0
-    laws = laws / laws.sum(-1, keepdim=True)
-    assert set(rng.categorical(laws).tolist()) == {5 if uniform else 1}
+    dists = torch.rand(200, 7, generator=torch.Generator().manual_seed(0)).to(dtype)
+    dists[:, [0, 3, 6]] = 0
+    dists = dists / dists.sum(-1, keepdim=True)
+    assert set(rng.categorical(dists).tolist()) == {5 if uniform else 1}
     assert rng.bernoulli(torch.tensor([0.0, 1.0], dtype=dtype)).tolist() == [False, True]
     assert rng.bernoulli(torch.tensor([1e-30], dtype=dtype)).tolist() == [uniform == 0]
 
@@ -106,13 +106,13 @@ def test_what_is_masked_or_certain_draws_nothing():
 
 def test_open_rows_get_the_draws_that_they_would_get_without_the_others():
     """Masked rows between live ones do not take numbers away."""
-    law = probs([0.3, 0.3, 0.4], [0.1, 0.2, 0.7])
+    dist = probs([0.3, 0.3, 0.4], [0.1, 0.2, 0.7])
     alone = SeededRng(5)
     wide = SeededRng(5)
     live = torch.tensor([False, True, False, True])
     for _ in range(20):
-        expected = alone.categorical(law).tolist()
-        assert wide.categorical(law[[0, 0, 1, 1]], live=live).tolist() == [0, expected[0], 0, expected[1]]
+        expected = alone.categorical(dist).tolist()
+        assert wide.categorical(dist[[0, 0, 1, 1]], live=live).tolist() == [0, expected[0], 0, expected[1]]
         expected = alone.bernoulli(probs(0.5, 0.6)).tolist()
         got = wide.bernoulli(probs(0.5, 0.5, 1.0, 0.6), live=live).tolist()
         assert got == [False, expected[0], False, expected[1]]
@@ -121,7 +121,7 @@ def test_open_rows_get_the_draws_that_they_would_get_without_the_others():
 def smallest_shift(n, cells):
     """The total variation that a chi-square test with this false-alarm rate misses once in a million.
 
-    A law p + d has noncentrality n · Σ d²/p ≥ 4 · n · TV², by the inequality of Cauchy and Schwarz.
+    A distribution p + d has noncentrality n · Σ d²/p ≥ 4 · n · TV², by the inequality of Cauchy and Schwarz.
     """
     critical = stats.chi2.isf(ALARM, cells - 1)
     low, high = 0.0, 1e4
@@ -132,18 +132,18 @@ def smallest_shift(n, cells):
     return (high / (4 * n)) ** 0.5
 
 
-def test_ids_come_up_as_often_as_their_law_says():
-    """Pearson's chi-square on 400,000 draws from one law: one false alarm in 10^6 seeds.
+def test_ids_come_up_as_often_as_their_distribution_says():
+    """Pearson's chi-square on 400,000 draws from one distribution: one false alarm in 10^6 seeds.
 
-    It misses a law that is 0.011 away in total variation at most once in 10^6.
+    It misses a distribution that is 0.011 away in total variation at most once in 10^6.
     """
-    law, n = probs(0.4, 0.3, 0.2, 0.09, 0.01, 0), 400_000
+    dist, n = probs(0.4, 0.3, 0.2, 0.09, 0.01, 0), 400_000
     assert smallest_shift(n, 5) < 0.011
     rng = SeededRng(0)
     counts = torch.zeros(6)
     for _ in range(4):  # a batch at a time, and the ends of batches as often as the rest
-        counts += torch.bincount(rng.categorical(law.expand(n // 4, 6)), minlength=6)
-    expected = (law * n)[:5]
+        counts += torch.bincount(rng.categorical(dist.expand(n // 4, 6)), minlength=6)
+    expected = (dist * n)[:5]
     assert counts[5] == 0
     statistic = float(((counts[:5] - expected) ** 2 / expected).sum())
     assert stats.chi2.sf(statistic, 4) > ALARM
@@ -152,31 +152,31 @@ def test_ids_come_up_as_often_as_their_law_says():
 def test_draws_that_follow_each_other_are_independent():
     """Chi-square on 200,000 pairs of draws of one row: one false alarm in 10^6 seeds.
 
-    It misses a joint law that is 0.019 away from the product in total variation at most once in 10^6.
+    It misses a joint distribution that is 0.019 away in total variation at most once in 10^6.
     """
-    law, n = probs(0.5, 0.3, 0.2), 200_000
+    dist, n = probs(0.5, 0.3, 0.2), 200_000
     assert smallest_shift(n, 9) < 0.019
     rng = SeededRng(1)
-    first = rng.categorical(law.expand(n, 3))
-    second = rng.categorical(law.expand(n, 3))
-    expected = (law[:, None] * law * n).flatten()
+    first = rng.categorical(dist.expand(n, 3))
+    second = rng.categorical(dist.expand(n, 3))
+    expected = (dist[:, None] * dist * n).flatten()
     counts = torch.bincount(first * 3 + second, minlength=9)
     statistic = float(((counts - expected) ** 2 / expected).sum())
     assert stats.chi2.sf(statistic, 8) > ALARM
 
 
-@pytest.mark.parametrize("chance", [0.5, 0.01, 0.999])
-def test_yes_comes_up_as_often_as_its_chance_says(chance):
+@pytest.mark.parametrize("prob", [0.5, 0.01, 0.999])
+def test_yes_comes_up_as_often_as_its_probability_says(prob):
     """An exact binomial test on 200,000 draws: one false alarm in 10^6 seeds.
 
-    Five standard deviations are at most 0.0056: a chance that is 0.012 away is missed at most once in 10^6.
+    Five standard deviations are at most 0.0056: one that is 0.012 away is missed at most once in 10^6.
     """
     n = 200_000
-    yes = int(SeededRng(2).bernoulli(torch.full((n,), chance)).sum())
-    assert stats.binomtest(yes, n, float(torch.tensor(chance))).pvalue > ALARM
+    yes = int(SeededRng(2).bernoulli(torch.full((n,), prob)).sum())
+    assert stats.binomtest(yes, n, float(torch.tensor(prob))).pvalue > ALARM
 
 
-# The test's own sources of chance keep the same promises.
+# The tests' own generators keep the same promises.
 
 
 def test_branches_are_all_there_and_sum_to_one():
@@ -208,8 +208,8 @@ def test_a_script_without_choices_has_one_branch():
 def test_a_counting_rng_draws_what_a_seeded_one_draws():
     """Counting changes no draw, and counts open decisions alone."""
     rng = CountingRng(4, 3)
-    law = probs([0.5, 0.5], [0, 1], [0.5, 0.5])
+    dist = probs([0.5, 0.5], [0, 1], [0.5, 0.5])
     live = torch.tensor([True, True, False])
-    assert torch.equal(rng.categorical(law, live=live), SeededRng(4).categorical(law, live=live))
+    assert torch.equal(rng.categorical(dist, live=live), SeededRng(4).categorical(dist, live=live))
     rng.bernoulli(probs(1, 0.5, 0.5), live=live)
     assert (rng.draws, rng.calls) == ([1, 1, 0], 2)

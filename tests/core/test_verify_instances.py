@@ -1,6 +1,6 @@
 """The rejection rule on instances that Hypothesis draws: every draft, every branch, exactly.
 
-Hypothesis draws the instances, never the chance of a verdict. So a failure is a fact, and shrinks to the
+Hypothesis draws the instances, never the numbers of a verdict. So a failure is a fact, and shrinks to the
 smallest p and q that show it.
 """
 
@@ -16,26 +16,26 @@ from minispec.evidence.instances import Instance
 from minispec.evidence.trial import walk_through
 
 EXACT = 1e-10
-RARE = 10**9  # a weight beside which 1 is nearly nothing
+RARE = 10**9  # a weight next to which 1 is nearly nothing
 
 
 @st.composite
-def laws(draw, size):
-    """A law over `size` ids, of small weights: zeros and ties are common, and so is near certainty."""
+def dists(draw, size):
+    """A distribution over `size` ids, of small weights: zeros, ties and near certainty are common."""
     weights = draw(st.lists(st.sampled_from([1, 0, 2, 3, RARE]), min_size=size, max_size=size).filter(any))
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
 
 
 @st.composite
-def draft_laws(draw, p):
-    """A law beside p: anything, p itself, p but for rounding, or one of disjoint support."""
+def draft_dists(draw, p):
+    """A distribution to go with p: anything, p itself, p but for rounding, or one of disjoint support."""
     relation = draw(st.sampled_from(["free", "same", "rounded", "disjoint"]))
-    free = draw(laws(len(p)))
+    free = draw(dists(len(p)))
     elsewhere = sum(b for a, b in zip(p, free, strict=True) if not a)
     if relation == "same":
         return p
     if relation == "rounded":
-        return tuple(float(chance) * (1 + 2**-52) for chance in p)
+        return tuple(float(prob) * (1 + 2**-52) for prob in p)
     if relation == "disjoint" and elsewhere:
         return tuple(Fraction(0) if a else b / elsewhere for a, b in zip(p, free, strict=True))
     return free
@@ -43,34 +43,34 @@ def draft_laws(draw, p):
 
 @st.composite
 def instances(draw, most_k=3, most_ids=3):
-    """An instance whose laws are the same, or not, after every prefix, and rows of one or several lengths."""
+    """An instance: distributions that are the same after every prefix or not; rows of one or more lengths."""
     k = draw(st.integers(0, most_k))
     size = draw(st.integers(2, most_ids))
     in_context = draw(st.booleans())
     counts = [size**i if in_context else 1 for i in range(k + 1)]
-    p = tuple(tuple(draw(laws(size)) for _ in range(count)) for count in counts)
-    q = tuple(tuple(draw(draft_laws(law)) for law in table) for table in p[:k])
+    p = tuple(tuple(draw(dists(size)) for _ in range(count)) for count in counts)
+    q = tuple(tuple(draw(draft_dists(dist)) for dist in table) for table in p[:k])
     lengths = draw(st.lists(st.integers(0, k), unique=True, max_size=k + 1))
     return Instance(p, q, tuple(lengths))
 
 
 @pytest.mark.parametrize("rule", [verify_rejection, verify_coupled])
 @given(instance=instances(), most_rows=st.sampled_from([1, 2, 3, 7, 512]))
-def test_the_law_is_exactly_the_targets(rule, instance, most_rows):
+def test_the_distribution_is_exactly_the_targets(rule, instance, most_rows):
     """Whatever p, q, K, the lengths of rows, and how many rows share a batch."""
     finding = walk_through(rule, instance, most_rows, EXACT)
     assert finding.reason is None and finding.error <= EXACT, finding.reason
 
 
 @given(instance=instances(most_k=1, most_ids=6))
-def test_the_law_is_exact_over_more_ids(instance):
+def test_the_distribution_is_exact_over_more_ids(instance):
     """The same over up to six ids."""
     assert walk_through(verify_rejection, instance, 512, EXACT).reason is None
 
 
 @given(instance=instances())
 def test_something_is_played(instance):
-    """The chances of all drafts sum to 1, and the law that is compared with does."""
+    """The probabilities of all drafts sum to 1, and the distribution that is compared with does."""
     assert float(instance.rows().chances.sum()) == pytest.approx(1, abs=1e-12)
     assert float(instance.law().sum()) == pytest.approx(1, abs=1e-12)
 
@@ -109,9 +109,9 @@ def test_a_failure_shrinks_to_the_smallest_p_and_q():
     assert len(instance.p[1]) == 1
 
 
-def test_a_wrong_bonus_shrinks_to_two_different_laws():
-    """A bonus from the wrong row: K = 1, two ids, and a second law that is not the first."""
+def test_a_wrong_bonus_shrinks_to_two_different_distributions():
+    """A bonus from the wrong row: K = 1, two ids, and a second distribution that is not the first."""
     instance = smallest(planted_bonus)
     assert (instance.k, instance.vocab_size, instance.lengths) == (1, 2, (1,))
     assert instance.p[0] != instance.p[1]
-    assert max(chance.denominator for table in instance.p for law in table for chance in law) <= 2
+    assert max(prob.denominator for table in instance.p for dist in table for prob in dist) <= 2

@@ -18,7 +18,7 @@ def tensor(logits, dtype=torch.float64):
 
 
 def reference(logits, temperature, top_k, top_p):
-    """Returns the law of one row, and how close the cut by top-p was to falling elsewhere."""
+    """Returns the distribution of one row, and how close the cut by top-p was to falling elsewhere."""
     best = max(logits)
     if temperature == 0:
         return [float(i == logits.index(best)) for i in range(len(logits))], INF
@@ -48,8 +48,8 @@ TEMPERATURES = st.one_of(st.just(0.0), st.just(1.0), st.floats(0.05, 20))
 
 
 @given(LOGITS, TEMPERATURES, st.none() | st.integers(1, 9), st.none() | st.floats(0.01, 1))
-def test_the_law_is_the_references(logits, temperature, top_k, top_p):
-    """Any settings at once, ties included, give the law that sorted lists in plain Python give."""
+def test_the_distribution_is_the_references(logits, temperature, top_k, top_p):
+    """Any settings at once, ties included, give the distribution that sorted lists in plain Python give."""
     expected, margin = reference(logits, temperature, top_k, top_p)
     assume(margin > 1e-8)  # within rounding of the edge of the set either answer will do
     got = Warp(temperature, top_k, top_p)(tensor(logits))
@@ -58,14 +58,14 @@ def test_the_law_is_the_references(logits, temperature, top_k, top_p):
 
 @given(st.lists(LOGITS, min_size=1, max_size=3), TEMPERATURES, st.none() | st.integers(1, 9))
 def test_rows_do_not_see_each_other(rows, temperature, top_k):
-    """A row of a batch has the law that it has alone, whatever the leading dimensions."""
+    """A row of a batch has the distribution that it has alone, whatever the leading dimensions."""
     width = max(map(len, rows))
     rows = [row + [-INF] * (width - len(row)) for row in rows]
     warp = Warp(temperature, top_k, 0.83)
     batch = warp(tensor(rows)[:, None])
     assert batch.shape == (len(rows), 1, width)
-    for row, law in zip(rows, batch, strict=True):
-        torch.testing.assert_close(law[0], warp(tensor(row)), rtol=0, atol=1e-15)
+    for row, dist in zip(rows, batch, strict=True):
+        torch.testing.assert_close(dist[0], warp(tensor(row)), rtol=0, atol=1e-15)
 
 
 def test_top_p_counts_what_top_k_has_left():
@@ -87,7 +87,7 @@ def test_temperature_comes_before_top_p():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ties_go_to_the_lowest_ids(dtype):
-    """Where equally probable tokens compete for the last place, the lowest ids stay."""
+    """Where equally probable tokens compete to be the last, the lowest ids stay."""
     level = torch.zeros(8, dtype=dtype)
     for size in range(1, 9):
         kept = list(range(size))
@@ -106,7 +106,7 @@ def test_a_set_that_reaches_top_p_exactly_is_not_enlarged(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_top_p_one_and_a_large_top_k_change_nothing(dtype):
-    """Settings that exclude nothing give the plain law, the rarest tokens included."""
+    """Settings that exclude nothing give the plain distribution, the rarest tokens included."""
     logits = 4 * torch.randn(500, generator=torch.Generator().manual_seed(0), dtype=dtype)
     plain = Warp()(logits)
     torch.testing.assert_close(Warp(top_k=500)(logits), plain)

@@ -69,10 +69,10 @@ def test_widths_follow_from_past_rounds_alone(pace):
     known, lengths, widths = RunningAcceptance(16), [1, 4], set()
     for r in trace.rounds:
         rows = sum(r.live) if r.index else len(lengths)
-        room = max(n + 30 - have for n, have, on in zip((1, 4), lengths, r.live, strict=True) if on)
+        budget = max(n + 30 - have for n, have, on in zip((1, 4), lengths, r.live, strict=True) if on)
         if r.index % pace == 0 or r.index in (1, 2, 4, 8, 16):
             wanted = best_width(CHEAP, known.probabilities(), rows)
-        assert r.draft.k == min(wanted, room - 1)
+        assert r.draft.k == min(wanted, budget - 1)
         widths.add(wanted)
         live = [row for row, on in enumerate(r.live) if on]
         known.see([r.accepted(row) for row in live], [r.tested(row) for row in live])
@@ -150,7 +150,7 @@ def test_a_useless_draft_is_given_up_and_tried_again():
 
 
 def test_a_draft_that_is_always_right_is_asked_for_all():
-    """With the target as its own draft the width rises to the most that there is room for."""
+    """With the target as its own draft the width rises to the most that budgets allow."""
     model = table(max_length=400)
     drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
     trace = record(

@@ -1,4 +1,4 @@
-"""The stop rule: a draft ends behind the token that made it doubtful, and that token stays."""
+"""The stop rule: a draft ends after the token that made it doubtful, and that token stays."""
 
 from dataclasses import replace
 
@@ -40,21 +40,21 @@ def run(target, drafter, prompts, **changes):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_each_row_stops_behind_its_doubtful_token(name):
-    """Before the last token all so far was likely enough; with it, it is not, or there was no more room."""
+def test_each_row_stops_after_its_doubtful_token(name):
+    """Before the last token all so far was likely enough; with it, it is not, or the budget was used up."""
     target, draft = PAIRS[name]
     trace = run(target, StoppingDrafter(draft, FixedStop(0.5)), PROMPTS)
     lengths, apart, early = [len(p) for p in PROMPTS], 0, 0
     for r in trace.rounds:
         for row, n in enumerate(lengths):
-            room = len(PROMPTS[row]) + 20 - n
+            budget = len(PROMPTS[row]) + 20 - n
             drafted = r.drafted(row)
             if not r.live[row]:
                 assert drafted == 0
                 continue
             sure = r.draft.probs[row].gather(1, r.draft.tokens[row][:, None])[:drafted, 0].cumprod(0)
-            assert drafted >= min(1, room - 1) and bool((sure[:-1] >= 0.5).all())
-            if drafted < min(4, room - 1):
+            assert drafted >= min(1, budget - 1) and bool((sure[:-1] >= 0.5).all())
+            if drafted < min(4, budget - 1):
                 assert sure[-1] < 0.5
                 early += 1
         live = {r.drafted(row) for row, on in enumerate(r.live) if on}
@@ -95,7 +95,7 @@ def test_rows_that_are_done_draft_nothing():
 
 
 def test_never_stopping_is_the_plain_drafter():
-    """A threshold of 0 drafts K wherever there is room, and with one seed gives the same text."""
+    """A threshold of 0 drafts K wherever the budget allows it, and with one seed gives the same text."""
     target, draft = table_pair()
     one = run(target, StoppingDrafter(draft, FixedStop(0)), PROMPTS)
     other = run(target, ModelDrafter(draft), PROMPTS)
@@ -122,7 +122,7 @@ def test_greedy_texts_are_target_only(name):
     steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=Warp(0), rng=SeededRng(0)))
     texts, _ = outcome(rounds, 3)
     assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(3)]
-    # All rows have room for 5 in the first two rounds: who drafts fewer has stopped.
+    # All rows have a budget of 5 in the first two rounds: who drafts fewer has stopped.
     assert any(r.drafted(row) < 5 for r in rounds[:2] for row in range(3))
 
 

@@ -87,7 +87,7 @@ def test_the_pieces_of_any_bytes_join_to_their_decoding(data):
 
 @TOKENIZERS
 def test_an_end_of_text_token_brings_no_text(tokenizer):
-    """The end-of-text token is not printed, alone or behind an incomplete character."""
+    """The end-of-text token is not printed, alone or after an incomplete character."""
     tokens = [*tokenizer.encode("ab"), tokenizer.end_of_text]
     got, rest = pieces(tokenizer, tokens)
     assert "".join(got) + rest == "ab"

@@ -71,7 +71,7 @@ def test_half_a_character_decodes_to_the_replacement(tokenizer):
 
 
 def test_offsets_say_which_characters_a_token_covers(tokenizer):
-    """Offsets count characters of the text, also behind letters of several bytes."""
+    """Offsets count characters of the text, also after letters of several bytes."""
     text = "Zoë saw a cat."
     ids, offsets = tokenizer.encode_with_offsets(text)
     assert ids == tokenizer.encode(text)
@@ -135,7 +135,7 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_unusable_settings_are_refused():
-    """An unknown kind, and a vocabulary with no room for all bytes and end-of-text."""
+    """An unknown kind, and a vocabulary too small for all bytes and end-of-text."""
     with pytest.raises(ValueError, match="'words' is unknown; choose bpe or characters"):
         train_tokenizer(["a"], "words")
     with pytest.raises(ValueError, match="at least 257, not 256"):

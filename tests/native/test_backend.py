@@ -227,8 +227,8 @@ def test_the_shipped_pair_gives_the_same_tokens(rows, shipped):
     prompts = [prompt[: 32 - 3 * row] for row, prompt in enumerate(pair.info["prompts"][:rows])]
     end = pair.tokenizer.end_of_text
     assert_same(sides, prompts, rule="greedy", temperature=0.0, seed=0, eos=end, k=5)
-    for seed, temperature in enumerate(TEMPERATURES):
-        assert_same(sides, prompts, temperature=temperature, seed=10 * rows + seed, eos=end, k=5)
+    temperature = TEMPERATURES[rows % len(TEMPERATURES)]
+    assert_same(sides, prompts, temperature=temperature, seed=rows, eos=end, k=5)
 
 
 @needs_compiler

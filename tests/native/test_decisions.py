@@ -77,7 +77,7 @@ def test_the_native_generator_makes_the_same_draws(rows, size, seed, masked):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rest", [1e-9, 1e-17, 1e-25])
 def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest, dtype):
-    """At a low temperature the others keep a probability that rounds away beside 1, also before it."""
+    """At a low temperature the others keep a probability that rounds away next to 1, also before it."""
     dists = torch.tensor([[rest, 1.0, rest], [rest, rest, 1.0]], dtype=dtype)
     for seed in range(50):
         assert NativeRng(seed).categorical(dists).tolist() == [1, 2]

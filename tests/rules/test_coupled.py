@@ -82,17 +82,17 @@ def test_a_perfect_draft_is_always_accepted():
 
 
 def test_acceptance_is_at_least_what_the_theorem_says():
-    """Daliri, Musco, Suresh 2024: the same pick with chance at least (1 − TV)/(1 + TV), at most 1 − TV.
+    """Daliri, Musco, Suresh 2024: the same draw with probability at least (1 − TV)/(1 + TV), at most 1 − TV.
 
-    200,000 places. Hoeffding: an error above 0.006 has chance below 1e-6 (2·exp(−2·N·0.006²) = 1.1e-6).
+    200,000 positions. By Hoeffding an error above 0.006 has a probability of 1e-6: 2·exp(−2·N·0.006²).
     """
     p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     q = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
     rows = 200_000
-    place = torch.arange(rows)
+    position = torch.arange(rows)
     rng = KeyedRng(0)
-    same = rng.categorical(p.expand(rows, 3), positions=place) == rng.categorical(
-        q.expand(rows, 3), positions=place
+    same = rng.categorical(p.expand(rows, 3), positions=position) == rng.categorical(
+        q.expand(rows, 3), positions=position
     )
     tv = float((p - q).abs().sum() / 2)
     assert (1 - tv) / (1 + tv) - 0.006 <= same.double().mean() <= 1 - tv + 0.006

@@ -19,9 +19,10 @@ from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.evidence.check import Report, check_verifier
 from minispec.evidence.enumeration import EnumeratingRng
 from minispec.io.checkpoint import Pair, load_model, load_pair
+from minispec.io.observe import observe, record
 from minispec.io.stream import stream
 from minispec.io.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
-from minispec.io.trace import CacheLengths, Statistics, Trace, observe, record
+from minispec.io.trace import CacheLengths, Statistics, Trace
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 

@@ -17,8 +17,9 @@ from minispec.drafters.adaptive import best_width
 from minispec.drafters.costs import Costs
 from minispec.evidence.walkthrough import K
 from minispec.io.checkpoint import load_pair
+from minispec.io.observe import record
 from minispec.io.recording import Recording
-from minispec.io.trace import CacheLengths, Trace, record
+from minispec.io.trace import CacheLengths, Trace
 from minispec.show.plots.board import quoted
 
 

@@ -24,7 +24,8 @@ from minispec.evidence.bench import VERIFIERS
 from minispec.evidence.walkthrough import record_pair
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
-from minispec.io.trace import ObservedRound, Trace, observe
+from minispec.io.observe import observe
+from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import Backend, Models, on_backend
 from minispec.show.step_page import page
 from minispec.show.text import (

@@ -22,8 +22,9 @@ from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.drafters.costs import Costs
 from minispec.evidence.measure_costs import FEW, measure_costs
 from minispec.io.checkpoint import Pair
+from minispec.io.observe import observe
 from minispec.io.stop import StopText, until
-from minispec.io.trace import ObservedRound, Trace, observe
+from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import TORCH, Backend, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost

@@ -15,7 +15,8 @@ from minispec.core.warp import Warp
 from minispec.evidence.machine import describe_machine, processor
 from minispec.evidence.turns import Setting, Turn, Way, quartiles
 from minispec.io.checkpoint import Pair
-from minispec.io.trace import Trace, record
+from minispec.io.observe import record
+from minispec.io.trace import Trace
 
 __all__ = [
     "Setting",

@@ -18,7 +18,8 @@ from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.evidence.machine import using_threads
-from minispec.io.trace import Statistics, record
+from minispec.io.observe import record
+from minispec.io.trace import Statistics
 from minispec.native.backend import TORCH, Backend
 
 RULES: dict[str, Verifier] = {"greedy": verify_greedy, "rejection": verify_rejection}

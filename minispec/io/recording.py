@@ -14,7 +14,8 @@ from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Rng
 from minispec.io.draws import Draw, LoggingRng
-from minispec.io.trace import ObservedRound, Trace, observe, run_config
+from minispec.io.observe import observe, run_config
+from minispec.io.trace import ObservedRound, Trace
 
 
 @dataclass(frozen=True)

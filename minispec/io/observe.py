@@ -1,0 +1,233 @@
+"""Observing: a whole run of `speculate`, watched from outside.
+
+`observe` wraps the target, the drafter and the verifier that it hands to `speculate`, and looks at caches and
+the clock when they are called. `record` keeps what it saw as a `Trace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import wraps
+from time import perf_counter
+from typing import Any
+
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.draft import Drafter
+from minispec.core.loop import speculate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import Prompts, device_of
+from minispec.core.records import Draft, Round, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier
+from minispec.core.warp import Warp
+from minispec.io.trace import CacheLengths, ObservedRound, Trace
+
+
+def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
+    """Runs `speculate` to its end and returns the whole trace.
+
+    Args:
+        target: as in `speculate`.
+        drafter: as in `speculate`.
+        prompts: as in `speculate`.
+        **settings: the keyword arguments of `speculate`.
+    """
+    rounds = tuple(observe(target, drafter, prompts, **settings))
+    config = run_config(target, drafter, settings)
+    return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
+
+
+def observe(
+    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, *, verifier: Verifier, **settings: Any
+) -> Iterator[ObservedRound]:
+    """Runs `speculate` and adds to each round what can be seen of it from outside.
+
+    Args:
+        target: as in `speculate`.
+        drafter: as in `speculate`.
+        prompts: as in `speculate`.
+        verifier: as in `speculate`.
+        **settings: the other keyword arguments of `speculate`.
+
+    Yields:
+        The rounds of `speculate`, each an `ObservedRound`.
+    """
+    clock = Clock()
+    watched = WatchedTarget(target, clock)
+    drafts = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
+    rule = watched_rule(verifier, clock)
+    for r in speculate(watched, drafts, prompts, verifier=rule, **settings):
+        clock.lap("other")
+        lengths = drafts.lengths() if drafts is not None else None
+        yield ObservedRound(
+            **vars(r), target_cache=watched.lengths(), draft_cache=lengths, seconds=clock.take()
+        )
+        clock.start()
+
+
+def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a trace says of the settings that `speculate` was called with."""
+    warp: Warp = settings["warp"]
+    own = getattr(drafter, "max_length", target.max_length) if settings["k"] > 0 else target.max_length
+    return {
+        "k": settings["k"],
+        "verifier": getattr(settings["verifier"], "__name__", str(settings["verifier"])),
+        "max_new_tokens": settings["max_new_tokens"],
+        "temperature": warp.temperature,
+        "top_k": warp.top_k,
+        "top_p": warp.top_p,
+        "context": min(own, target.max_length),
+    }
+
+
+class Clock:
+    """Adds up seconds by phase; all before the first round is `prefill`."""
+
+    def __init__(self) -> None:
+        self.in_prefill = True
+        self._seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def start(self) -> None:
+        """Forgets the time since the last lap: it was the reader's."""
+        self._last = perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Counts the time since the last lap for a phase."""
+        now = perf_counter()
+        phase = "prefill" if self.in_prefill else phase
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    def round_begins(self) -> None:
+        """Ends the prefill, if it has not ended yet."""
+        self.lap("other")
+        self.in_prefill = False
+
+    def take(self) -> dict[str, float]:
+        """Returns the sums and starts afresh."""
+        taken, self._seconds = self._seconds, {}
+        return {
+            phase: taken.get(phase, 0.0)
+            for phase in ("prefill", *PHASES)
+            if phase in taken or phase in PHASES
+        }
+
+
+PHASES = ("draft", "verify", "rollback", "other")
+
+
+class WatchedTarget:
+    """A target that notes how long its cache is before and after it reads a block."""
+
+    def __init__(self, model: LanguageModel, clock: Clock) -> None:
+        self.vocab_size, self.max_length, self.device = model.vocab_size, model.max_length, device_of(model)
+        self.head = model.head
+        self._model, self._clock = model, clock
+        self._cache: KVCache | None = None
+        self._before: tuple[int, ...] = ()
+        self._verified: tuple[int, ...] = ()
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns the model's own cache; the time of its rollbacks is counted."""
+        self._cache = cache = self._model.new_cache(rows)
+        truncate = cache.truncate
+
+        def timed(lengths: Sequence[int] | Tensor) -> None:
+            self._clock.lap("other")
+            truncate(lengths)
+            self._clock.lap("rollback")
+
+        cache.truncate = timed  # type: ignore[method-assign]
+        return cache
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] as the model does: [B, n, D]."""
+        if not self._clock.in_prefill:
+            self._begin()
+        hidden = self._model.hidden(tokens, cache)
+        self._end()
+        return hidden
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] as the model does: logits [B, n, V]."""
+        if self._clock.in_prefill:
+            self._clock.round_begins()
+        self._begin()
+        logits = self._model(tokens, cache)
+        self._end()
+        return logits
+
+    def lengths(self) -> CacheLengths:
+        """How long the cache was in the round that has just ended."""
+        assert self._cache is not None
+        return CacheLengths(self._before, self._verified, self._cache.row_lengths)
+
+    def _begin(self) -> None:
+        assert self._cache is not None
+        self._before = self._cache.row_lengths
+        self._clock.lap("other")
+
+    def _end(self) -> None:
+        assert self._cache is not None
+        self._verified = self._cache.row_lengths
+
+
+class WatchedDrafter:
+    """A drafter that notes how long its cache is before and after it drafts."""
+
+    def __init__(self, drafter: Drafter, clock: Clock) -> None:
+        for name in ("vocab_size", "max_length", "wants_hidden"):
+            if hasattr(drafter, name):
+                setattr(self, name, getattr(drafter, name))
+        self._drafter, self._clock = drafter, clock
+        self._before: tuple[int, ...] | None = None
+        self._verified: tuple[int, ...] | None = None
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """Those of the drafter."""
+        return self._drafter.cache_lengths
+
+    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None) -> None:
+        """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
+        self._drafter.start(prompts, *hidden)
+        self._before = self._verified = self._drafter.cache_lengths
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Proposes what the drafter does after the pending tokens [B]."""
+        if self._clock.in_prefill:
+            self._clock.round_begins()
+        self._clock.lap("other")
+        draft = self._drafter.propose(pending, k, warp, rng)
+        self._verified = self._drafter.cache_lengths
+        self._clock.lap("draft")
+        return draft
+
+    def commit(self, round: Round) -> None:
+        """Lets the drafter learn, catch up and roll back: part of drafting."""
+        self._clock.lap("other")
+        self._drafter.commit(round)
+        self._clock.lap("draft")
+
+    def lengths(self) -> CacheLengths | None:
+        """How long the cache was in the round that has just ended; None if there is none."""
+        before, verified, after = self._before, self._verified, self._drafter.cache_lengths
+        self._before = self._verified = after
+        if before is None or verified is None or after is None:
+            return None
+        return CacheLengths(before, verified, after)
+
+
+def watched_rule(verifier: Verifier, clock: Clock) -> Verifier:
+    """Returns the same rule; the time from the target's forward to its verdict counts as `verify`: [B]."""
+
+    @wraps(verifier)
+    def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+        verdict = verifier(draft, target_probs, rng)
+        clock.lap("verify")
+        return verdict
+
+    return rule

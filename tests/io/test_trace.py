@@ -1,18 +1,9 @@
-"""Traces: what is seen of a run from outside, and what is counted: what was tested, not what was drafted."""
-
-import time
-from dataclasses import fields
+"""Traces: what is counted of a run: what was tested, not what was drafted."""
 
 import pytest
-import tiny
-import torch
 from records import block_trace, round_of
-from tiny import PAIRS, PROMPTS, Spied
 
-from minispec import ModelDrafter, SeededRng, Trace, Warp, observe, record, speculate, verify_rejection
-from minispec.core.records import Round
-
-SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 20, "warp": Warp(0.9, 4, 0.95)}
+from minispec import Trace
 
 
 @pytest.fixture
@@ -63,113 +54,3 @@ def test_a_trace_is_frozen(trace):
     """Nobody changes what happened."""
     with pytest.raises(AttributeError):
         trace.rounds = None
-
-
-def test_a_trace_counts_the_targets_forwards():
-    """Target calls are the forwards but prefill; seconds are there for each phase; the header is whole."""
-    target, draft = Spied(PAIRS["table"][0]), PAIRS["table"][1]
-    trace = record(target, ModelDrafter(draft), PROMPTS, rng=SeededRng(0), **SETTINGS)
-    statistics = trace.statistics()
-    assert statistics.target_calls == len(trace.rounds) == target.calls - 1
-    assert statistics.emitted == 60
-    assert statistics.tokens_per_target_call == 60 / sum(sum(r.live) for r in trace.rounds)
-    assert trace.prefill_lengths == (0, 3, 8)
-    assert trace.prefill_seconds > 0
-    assert set(statistics.seconds) == {"prefill", "draft", "verify", "rollback", "other"}
-    assert all("prefill" not in r.seconds and min(r.seconds.values()) >= 0 for r in trace.rounds[1:])
-    assert trace.prompts == tuple(map(tuple, PROMPTS))
-    wanted = {"k": 3, "verifier": "verify_rejection", "temperature": 0.9, "top_k": 4, "top_p": 0.95}
-    assert wanted.items() <= trace.config.items()
-    assert [len(trace.tokens(row)) for row in range(3)] == [20] * 3
-
-
-@pytest.mark.parametrize("k", [0, 1, 4])
-@pytest.mark.parametrize("name", PAIRS)
-def test_observing_changes_nothing(name, k):
-    """Every field of every round is what `speculate` yields, and the drafter's cache is where it would be."""
-    target, draft = PAIRS[name]
-    drafters = ModelDrafter(draft), ModelDrafter(draft)
-    plain, seen = (
-        list(run(target, drafter, PROMPTS, rng=SeededRng(2), **SETTINGS | {"k": k}))
-        for run, drafter in zip((speculate, observe), drafters, strict=True)
-    )
-    assert len(plain) == len(seen) > 2
-    for one, other in zip(plain, seen, strict=True):
-        for name in (field.name for field in fields(Round)):
-            assert_same(getattr(one, name), getattr(other, name))
-    if k:
-        assert drafters[0].cache_lengths == drafters[1].cache_lengths == plain[-1].lengths
-
-
-def assert_same(one, other):
-    """Asserts that two fields of a round are equal, tensors and records of tensors included."""
-    if hasattr(one, "__dataclass_fields__"):
-        for field in fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name))
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    else:
-        assert one == other
-
-
-class Slow:
-    """What waits before it does what another object does, in the methods that are named.
-
-    Attributes:
-        inner: the other object.
-        waits: seconds by method.
-    """
-
-    def __init__(self, inner, **waits):
-        self.inner, self.waits = inner, waits
-
-    def __getattr__(self, name):
-        found = getattr(self.inner, name)
-        if name not in self.waits:
-            return found
-
-        def slowly(*arguments):
-            time.sleep(self.waits[name])
-            return found(*arguments)
-
-        return slowly
-
-    def __call__(self, *arguments):
-        return self.__getattr__("__call__")(*arguments)
-
-
-def test_seconds_go_to_the_phase_that_takes_them():
-    """Each phase is slowed in its turn and has at least that; all together have no more than there was."""
-    target, draft = tiny.table_pair()
-
-    def slow_rule(*arguments):
-        time.sleep(0.03)
-        return verify_rejection(*arguments)
-
-    slow = {
-        "draft": (target, Slow(ModelDrafter(draft), propose=0.02, commit=0.01), verify_rejection),
-        "verify": (Slow(target, __call__=0.02), ModelDrafter(draft), slow_rule),
-        "prefill": (Slow(target, hidden=0.03), Slow(ModelDrafter(draft), start=0.02), verify_rejection),
-    }
-    for phase, (model, drafter, rule) in slow.items():
-        settings = SETTINGS | {"verifier": rule, "max_new_tokens": 8, "rng": SeededRng(0)}
-        began = time.perf_counter()
-        trace = record(model, drafter, [[1, 2, 3]], **settings)
-        took = time.perf_counter() - began
-        seconds = trace.statistics().seconds
-        count = 1 if phase == "prefill" else len(trace.rounds)
-        least = {"draft": 0.03, "verify": 0.05, "prefill": 0.05}[phase] * count
-        assert seconds[phase] >= least
-        assert sum(seconds.values()) <= took
-
-
-def test_what_the_reader_does_between_rounds_is_not_counted():
-    """The clock stands still while a round is in the reader's hands."""
-    target, draft = tiny.table_pair()
-    settings = SETTINGS | {"rng": SeededRng(0), "max_new_tokens": 6}
-    counted, slept, began = 0.0, 0.0, time.perf_counter()
-    for r in observe(target, ModelDrafter(draft), [[1]], **settings):
-        counted += sum(r.seconds.values())
-        time.sleep(0.05)
-        slept += 0.05
-    assert counted <= time.perf_counter() - began - slept

@@ -229,8 +229,8 @@ class Layers(nn.ModuleList):
 
     def forward(self, x: Tensor, view: View, first: int = 0, last: int | None = None) -> Tensor:
         """Runs blocks first … last − 1 (by default all) on the residual stream: [B, n, D] -> [B, n, D]."""
-        for layer in range(len(self))[first:last]:
-            x = self[layer](x, view, layer)
+        for layer, block in list(enumerate(self))[first:last]:
+            x = block(x, view, layer)
         return x
 
 

@@ -1,12 +1,11 @@
 """Random numbers come from one place.
 
-Nothing else draws random numbers while decoding. So a test can hand in a different `Rng` that tries every
-outcome, or give two runs the same noise.
-
-All keep two promises. What is masked, or certain, draws nothing. What has probability 0 never happens.
+Nothing else draws random numbers while decoding. So a test can hand in an `Rng` that tries every outcome. All
+keep two promises. What is masked, or certain, draws nothing. What has probability 0 never happens.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol, TypedDict, Unpack
 
 import torch
@@ -73,15 +72,16 @@ class BlockRng:
         """Draws for rows that have budget left: probs [B, V] -> [B] ids (see `Rng`)."""
         return self.rng.categorical(probs, **self._place(which))
 
+    @cached_property
+    def _own(self) -> list[Tensor]:  # starts and budgets, [B] each; made when they are asked for
+        return [torch.tensor(own, device=self._device) for own in (self.starts, self.budgets)]
+
     def _place(self, which: Which) -> Which:
         """Returns the prompts' names, positions in the text, and which rows have budget left there."""
         rows, offsets, live = which.get("rows"), which.get("positions"), which.get("live")
-        chosen = slice(None) if rows is None else rows
-        start, budget = (
-            torch.tensor(own, device=self._device)[chosen] for own in (self.starts, self.budgets)
-        )
+        start, budget = self._own if rows is None else (own[rows] for own in self._own)
         if self.names is not None:
-            rows = torch.tensor(self.names, device=self._device)[chosen]
+            rows = torch.tensor(self.names, device=self._device)[slice(None) if rows is None else rows]
         positions = None if offsets is None else start + offsets
         if not isinstance(offsets, int) or offsets >= min(self.budgets):  # else all have, and no GPU is asked
             inside = (0 if offsets is None else offsets) < budget

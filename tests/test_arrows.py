@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from imports import imported
 
 PACKAGE = Path(__file__).resolve().parents[1] / "minispec"
 # What each package may import besides itself.
@@ -53,18 +54,6 @@ def package_of(path):
     """Returns the package of a file, or None for the files at the front: they may import all."""
     parts = path.relative_to(PACKAGE).parts
     return parts[0] if len(parts) > 1 else None
-
-
-def imported(source):
-    """Returns the full names of all that a source imports, wherever in it: `from a import b` is a and a.b."""
-    names = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            stem = "." * node.level + (node.module or "")
-            names += [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
-    return names
 
 
 def import_faults(package, source):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from imports import imported
 
 CORE = Path(__file__).resolve().parents[2] / "minispec" / "core"
 MOST_FILES, MOST_CODE, MOST_LINES = 13, 800, 1_500
@@ -39,18 +40,6 @@ def size_faults(core):
         "lines": (sum(len(source.splitlines()) for source in core.values()), MOST_LINES),
     }
     return [f"{count} {name}, at most {most}" for name, (count, most) in counts.items() if count > most]
-
-
-def imported(source):
-    """Returns the modules that a source imports, wherever in it: `from a import b` is a and a.b."""
-    names = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            stem = "." * node.level + (node.module or "")
-            names += [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
-    return names
 
 
 def import_faults(source, allowed=("minispec.core", "torch")):

@@ -61,7 +61,7 @@ def measure_costs(
         cached: how many tokens the caches hold before a forward, as far as they fit.
         new_tokens: of each short run.
         repeats: how often each forward is measured.
-        backend: makes chance and the drafter.
+        backend: makes the random number generator and the drafter.
 
     Raises:
         ValueError: if there is nothing to measure, or as `speculate`.
@@ -105,7 +105,7 @@ class Loops:
         warp: as in `measure_costs`.
         verifier: as in `measure_costs`.
         new_tokens: of each run.
-        backend: makes chance and the drafter.
+        backend: makes the random number generator and the drafter.
     """
 
     target: LanguageModel
@@ -172,7 +172,7 @@ def measure_forwards(
         tokens: values of n for t(n), in order.
         cached: how many tokens the caches hold before a forward.
         repeats: how often each is measured.
-        backend: makes chance and the drafter.
+        backend: makes the random number generator and the drafter.
     """
     rows, width = len(prompts), max(tokens[-1] - 1, 1)
     seconds = in_turns(

@@ -74,7 +74,7 @@ class Way:
         verifier: `greedy` or `rejection`.
         temperature: 0 for greedy.
         threads: processor threads; None: as many as torch uses anyway.
-        backend: the warp, chance and rules that go with the models' path.
+        backend: makes the warp, the random number generator and the rules.
     """
 
     target: LanguageModel

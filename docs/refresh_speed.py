@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from book.results import fill, recorded_reports
+from book.results_tables import decoding, span, table
+
 from minispec.io.files import write_whole
-from minispec.show.results import fill, recorded_reports
-from minispec.show.results_tables import decoding, span, table
 
 Report = Mapping[str, Any]
 README = Path(__file__).resolve().parents[1] / "README.md"

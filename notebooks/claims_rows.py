@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from minispec.evidence.mutation import Mutant
+from minispec.evidence.zoo.mutation import Mutant
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ TABLES = {
 }
 
 PROPOSE = "minispec.core.draft:ModelDrafter.propose"
-THEORY = "minispec.evidence.theory"
+THEORY = "minispec.evidence.theory.formulas"
 BUGS = (
     Mutant(
         "draft-in-one-shot",

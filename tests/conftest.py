@@ -17,7 +17,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
 
-sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import `tiny`
+TESTS = Path(__file__).parent
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "docs")]  # so that tests can import `tiny`, and `book`
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("wide", deadline=None, max_examples=1000)

@@ -3,12 +3,12 @@
 from functools import cache
 
 import torch
+from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from tiny import gpt_pair, table_pair
 
 import minispec
 from minispec.core.records import Draft, Verdict
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
-from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from minispec.train.presets import WALKTHROUGHS
 
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]

@@ -131,7 +131,7 @@ def test_random_numbers_come_from_one_file():
         ("io", "from minispec.native.backend import TORCH"),
         ("native", "def f():\n    from minispec.train import corpus"),
         ("native", "from . import library"),
-        ("train", "from minispec.evidence.bench import run"),
+        ("train", "from minispec.evidence.bench.settings import run"),
         ("train", "def f():\n    from minispec.evidence import bench"),
         ("evidence", "from minispec.show.text import legend"),
         ("evidence", "from ..show import text"),
@@ -152,7 +152,7 @@ def test_a_planted_import_is_found(package, source):
         ("drafters", "from minispec.core.model import GPT\nfrom minispec.drafters import costs"),
         ("io", "from minispec.drafters.adaptive import AdaptiveDrafter\nfrom minispec.rules import coupled"),
         ("native", "from minispec.io.checkpoint import Pair"),
-        ("show", "from minispec.evidence.bench import run\nfrom minispec.train import corpus"),
+        ("show", "from minispec.evidence.bench.settings import run\nfrom minispec.train import corpus"),
         ("cli", "from minispec import __version__\nfrom minispec.show.text import legend"),
     ],
 )

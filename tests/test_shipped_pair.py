@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import minispec
-from minispec.evidence.bench import measure_acceptance
-from minispec.evidence.ties import flips
+from minispec.evidence.bench.settings import measure_acceptance
+from minispec.evidence.proof.ties import flips
 from minispec.io.checkpoint import SHIPPED, weights_hash
 from minispec.rules.fixed_width import FixedWidth
 from minispec.train.corpus import load_corpus

@@ -19,7 +19,7 @@ from minispec import (
     observe,
     verify_rejection,
 )
-from minispec.evidence.models import TableModel
+from minispec.evidence.proof.models import TableModel
 
 
 def table(vocab_size=5, seed=0, scale=1.5, max_length=40):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from book.bench_plots import bandwidth_shares, every_prediction, tokens_per_second, writers_of
+from book.record import measurements_of, recorded_report
 from docutils import nodes
 from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from minispec.evidence.record import measurements_of, recorded_report
-from minispec.show.plots.bench import bandwidth_shares, every_prediction, tokens_per_second, writers_of
 from minispec.show.plots.memory import memory_bars
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.speed import latency, speed_up_curves

@@ -15,9 +15,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
-from minispec.evidence.measurements import Measurement, SpeedPoint, recorded
-from minispec.evidence.mutants import MUTANTS
-from minispec.evidence.ties import FLOAT32_LIMIT, NARROW_CAP
+from minispec.evidence.bench.measurements import Measurement, SpeedPoint, recorded
+from minispec.evidence.proof.ties import FLOAT32_LIMIT, NARROW_CAP
+from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.io.checkpoint import load_pair
 
 

@@ -20,11 +20,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from minispec.evidence import mutants
-from minispec.evidence.checks import CHECKS
-from minispec.evidence.measurements import KillRow, Measurement, recorded
-from minispec.evidence.mutants import MUTANTS, mutant_named
-from minispec.evidence.mutation import Mutant, diff
+from minispec.evidence.bench.measurements import KillRow, Measurement, recorded
+from minispec.evidence.zoo import mutants
+from minispec.evidence.zoo.checks import CHECKS
+from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutation import Mutant, diff
 
 EFFECTS = {"biased": "another law", "slower": "slower", "breaks": "a broken promise"}
 GITHUB = "https://github.com/"
@@ -170,7 +170,7 @@ def line_of(cells: Sequence[Sequence[nodes.Node]]) -> nodes.row:
 
 
 class BugTable(SphinxDirective):
-    """One family of bugs: a group of `minispec.evidence.mutants`, or `ALL`."""
+    """One family of bugs: a group of `minispec.evidence.zoo.mutants`, or `ALL`."""
 
     required_arguments = 1
 

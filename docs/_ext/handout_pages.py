@@ -7,10 +7,11 @@ opens.
 import html
 from pathlib import Path
 
+from book import handouts
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from minispec.show.plots import handouts
+import minispec
 
 FOLDER = "_static/handouts"
 DOTS = 110  # per inch, on the screen
@@ -50,7 +51,7 @@ def draw(app, failed):
     if failed or app.builder.format != "html":
         return
     folder = Path(app.outdir) / FOLDER
-    package = Path(handouts.__file__).parents[2]
+    package = Path(minispec.__file__).parent
     changed = max(path.stat().st_mtime for path in package.rglob("*") if path.suffix in (".py", ".json"))
     if (folder / "handouts.pdf").is_file() and (folder / "handouts.pdf").stat().st_mtime > changed:
         return

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from book.gallery_numbers import P, Q, seven_billion
 from docutils import nodes
 from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from minispec.core.verify import verify_rejection
-from minispec.evidence.first_token import first_token
-from minispec.evidence.measurements import recorded
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import planted
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.proof.first_token import first_token
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.cache_grid import cache_grid
-from minispec.show.plots.gallery_numbers import P, Q, seven_billion
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.memory import memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.picture import Picture
-from minispec.show.plots.rule_law import rule_law
+from minispec.show.plots.rule_distribution import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 

@@ -15,11 +15,11 @@ from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.walkthrough import K
 from minispec.io.checkpoint import load_pair
 from minispec.io.observe import record
 from minispec.io.recording import Recording
 from minispec.io.trace import CacheLengths, Trace
+from minispec.io.walkthrough import K
 from minispec.show.plots.board import quoted
 
 

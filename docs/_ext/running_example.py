@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from minispec.core.records import Round
-from minispec.evidence.walkthrough import load_walkthrough
 from minispec.io.recording import Recording
+from minispec.io.walkthrough import load_walkthrough
 
 Facts = Mapping[str, str | int | float | Sequence[int]]
 

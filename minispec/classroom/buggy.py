@@ -10,8 +10,8 @@ from types import FunctionType
 from typing import Any, cast
 
 from minispec.core.verify import Verifier, next_distribution, residual, verify_rejection
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import compiled
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import compiled
 
 PARTS = (residual, next_distribution, verify_rejection)
 

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import bench_tables, options
 from minispec.drafters.adaptive import MOST
-from minispec.evidence.sections.everything import NAMES, choose
-from minispec.evidence.sections.plan import CORE, FULL, QUICK, Plan
-from minispec.evidence.sections.run import run_bench
+from minispec.evidence.bench.sections.plan import CORE, FULL, QUICK, Plan
+from minispec.evidence.bench.sections.registry import NAMES, choose
+from minispec.evidence.bench.sections.run import run_bench
 from minispec.io.files import check_writable
 from minispec.native.backend import AUTO
 

@@ -20,12 +20,12 @@ from minispec.cli.generate import read_prompt
 from minispec.cli.train import train_and_publish
 from minispec.core.loop import generate
 from minispec.core.prefill import check_prompts
-from minispec.evidence.bench import VERIFIERS
-from minispec.evidence.walkthrough import record_pair
+from minispec.evidence.bench.settings import VERIFIERS
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
+from minispec.io.walkthrough import record_pair
 from minispec.native.backend import Backend, Models, on_backend
 from minispec.show.step_page import page
 from minispec.show.text import (

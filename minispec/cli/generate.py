@@ -20,7 +20,7 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.drafters.costs import Costs
-from minispec.evidence.measure_costs import FEW, measure_costs
+from minispec.evidence.bench.costs import FEW, measure_costs
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.stop import StopText, until

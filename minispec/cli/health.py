@@ -20,7 +20,7 @@ from typing import Literal
 import torch
 
 from minispec import __version__
-from minispec.evidence.machine import processor
+from minispec.evidence.bench.machine import processor
 from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
 
 PROGRAM = '#include <cstdio>\nint main() { std::puts("two lines"); }\n'

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.cli import options
-from minispec.evidence.case_on_backend import experiment_on
-from minispec.evidence.coupling import Coupling, compare_acceptance
-from minispec.evidence.prove import Proof, all_cases, few_cases, prove
-from minispec.evidence.sampling import Experiment, few_sampled_tests, sampled_tests
+from minispec.evidence.proof.backends import experiment_on
+from minispec.evidence.proof.coupling import Coupling, compare_acceptance
+from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
+from minispec.evidence.proof.sampling import Experiment, few_sampled_tests, sampled_tests
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import Backend
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minispec.cli import options
-from minispec.evidence.bench import measure_acceptance
+from minispec.evidence.bench.settings import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES

@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from minispec.cli import options
-from minispec.evidence.kill_matrix import Cell, Specimen, Zoo
-from minispec.evidence.measurements import save_measurement
-from minispec.evidence.mutants import MUTANTS, mutant_named
-from minispec.evidence.mutation import Mutant, diff
-from minispec.evidence.sweeps import measure_zoo
-from minispec.evidence.zoo import zoo
+from minispec.evidence.bench.measurements import save_measurement
+from minispec.evidence.bench.sweeps import measure_zoo
+from minispec.evidence.zoo.kill_matrix import Cell, Specimen, Zoo
+from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutation import Mutant, diff
+from minispec.evidence.zoo.run import zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 

@@ -1,6 +1,6 @@
 """Costs: how long the parts of a round take on one machine.
 
-They have two readers: the prediction of a speed-up (`minispec.evidence.predict`), and the drafter that
+They have two readers: the prediction of a speed-up (`minispec.evidence.theory.predict`), and the drafter that
 chooses its own K while it decodes (`minispec.drafters.adaptive`). Both add the parts up in the same way.
 """
 

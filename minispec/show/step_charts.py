@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from minispec.io.draws import Draw
 from minispec.show.plots.style import DRAFTER, STATES, TARGET
-from minispec.show.step_laws import Bar
+from minispec.show.step_distributions import Bar
 from minispec.show.step_records import Step
 from minispec.show.step_words import number, readable
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from minispec.io.draws import Draw
-from minispec.show.step_laws import Bar
+from minispec.show.step_distributions import Bar
 
 TokenState = Literal["prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus"]
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]

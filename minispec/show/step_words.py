@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from minispec.io.recording import Recording
 from minispec.io.trace import ObservedRound
-from minispec.show.step_laws import is_one_hot
+from minispec.show.step_distributions import is_one_hot
 
 Words = tuple[str, str]
 ENDS = {

@@ -14,7 +14,7 @@ from minispec.io.draws import Draw
 from minispec.io.recording import Recording
 from minispec.io.trace import ObservedRound
 from minispec.show import step_words as say
-from minispec.show.step_laws import Bar, draft_bars, next_bars, test_bars
+from minispec.show.step_distributions import Bar, draft_bars, next_bars, test_bars
 from minispec.show.step_records import Phase, Place, Step, Token, TokenState
 
 

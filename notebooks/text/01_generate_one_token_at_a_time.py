@@ -16,7 +16,7 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -114,7 +114,7 @@ predict(
 # has to come from memory. Here are both times, for one new token in a forward, for 5 and for 100.
 
 # %% tags=["claim-B2"]
-from minispec.evidence.theory import Hardware, balanced_tokens, forward_cost
+from minispec.evidence.theory.formulas import Hardware, balanced_tokens, forward_cost
 from minispec.show.plots.memory import bytes_against_arithmetic
 
 chip = Hardware("a chip with 1 TB/s and 100 Tflop/s", bandwidth=1e12, arithmetic=100e12)
@@ -135,7 +135,7 @@ five_guess = predict("five-positions", guess=None)
 five_guess
 
 # %% tags=["claim-B2"]
-from minispec.evidence.measure import measure_latency
+from minispec.evidence.bench.measure import measure_latency
 from minispec.show.plots.speed import latency
 
 times = measure_latency(target, widths=(1, 2, 5, 9, 17), cached=64, repeats=20, name="target")

@@ -254,7 +254,7 @@ check("cache-bytes", cache_bytes)
 # %% tags=["nbval-check-output", "claim-C8"]
 from dataclasses import replace
 
-from minispec.evidence.theory import kv_cache_bytes
+from minispec.evidence.theory.formulas import kv_cache_bytes
 
 large = minispec.GPTConfig(
     vocab_size=32_000, layers=32, width=4096, heads=32, kv_heads=32, ffn=11_008, max_length=4096

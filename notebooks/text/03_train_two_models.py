@@ -16,7 +16,7 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -236,7 +236,7 @@ check("total-variation", total_variation)
 # that is what to compare.
 
 # %% tags=["claim-C9"]
-from minispec.evidence.theory import acceptance
+from minispec.evidence.theory.formulas import acceptance
 
 plain = minispec.load_pair("stories", draft="draft-plain").draft
 with torch.inference_mode():
@@ -256,7 +256,7 @@ assert abs(acceptance(p[0, 9], q[0, 9]) - common[0, 9]) < 1e-5  # the name of it
 # the draft's guesses mean nothing.
 
 # %% tags=["claim-E4", "nbval-check-output"]
-from minispec.evidence.models import table_model
+from minispec.evidence.proof.models import table_model
 
 foreign = minispec.ModelDrafter(table_model(vocab_size=3))
 settings = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=8)

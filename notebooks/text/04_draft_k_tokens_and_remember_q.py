@@ -176,7 +176,7 @@ predict(
 # follows the shipped verifier through every branch of chance and adds up what comes out.
 
 # %% tags=["claim-D1", "nbval-check-output"]
-from minispec.evidence.first_token import first_token, parts
+from minispec.evidence.proof.first_token import first_token, parts
 
 p, softmax, certain = [3 / 6, 2 / 6, 1 / 6], [1 / 6, 1 / 6, 4 / 6], [0, 0, 1]
 rule = minispec.verify_rejection
@@ -193,7 +193,7 @@ assert parts(wrong.law, 12) == "(6, 3, 3)/12"
 # kept, and the bars should end at the blue lines.
 
 # %% tags=["claim-D1"]
-from minispec.show.plots.rule_law import rule_law
+from minispec.show.plots.rule_distribution import rule_law
 
 assert wrong.acceptance > honest.acceptance
 rule_law(wrong, p, "abc")

@@ -18,7 +18,7 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -173,9 +173,9 @@ verification_strip(rounds[0], words)
 # `check_verifier` whether it does harm.
 
 # %% tags=["misleads-left-to-right", "nbval-check-output"]
-from minispec.evidence.families import greedy_instances
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import planted
+from minispec.evidence.checker.families import greedy_instances
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
 
 with planted(mutant_named("greedy-counts-all-matches")):
     report = minispec.check_verifier(minispec.verify_greedy, instances=greedy_instances())
@@ -315,7 +315,7 @@ assert len(late) > 1 and pair.tokenizer.end_of_text in late[:-1]
 # b, else the same. The text so far is a b.
 
 # %% tags=["misleads-offset", "nbval-check-output"]
-from minispec.evidence.models import TableModel
+from minispec.evidence.proof.models import TableModel
 
 
 def follow(*following):

@@ -47,8 +47,8 @@ top_match
 # the probabilities. Nothing is sampled, so the result is exact.
 
 # %% tags=["misleads-top-1-sampled"]
-from minispec.evidence.first_token import first_token
-from minispec.show.plots.rule_law import rule_law
+from minispec.evidence.proof.first_token import first_token
+from minispec.show.plots.rule_distribution import rule_law
 
 found = first_token(minispec.verify_greedy, p, q)
 assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([12.0, 0, 0]))
@@ -164,7 +164,7 @@ predict(
 
 # %% tags=["claim-D3"]
 from minispec.core.verify import residual as correction_law
-from minispec.evidence.theory import acceptance, total_variation
+from minispec.evidence.theory.formulas import acceptance, total_variation
 from minispec.show.plots.overlap import overlap
 
 laws = torch.rand(1000, 2, 5, generator=torch.Generator().manual_seed(0)).double().softmax(-1)
@@ -201,7 +201,7 @@ predict(
 # verifier be told: the softmax (1, 1, 4)/6, or the law that c was really drawn from, (0, 0, 1)?
 
 # %% tags=["claim-D1"]
-from minispec.evidence.first_token import parts
+from minispec.evidence.proof.first_token import parts
 
 always_c = [0.0, 0.0, 1.0]
 honest = first_token(minispec.verify_rejection, p, always_c)
@@ -227,7 +227,7 @@ rule_law(wrong_q, p, "abc")
 # tokens of both models.
 
 # %% tags=["claim-D1", "claim-A7"]
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.verification import verification_strip
 
 run = load_walkthrough("rejection")

@@ -19,7 +19,7 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -216,8 +216,8 @@ check("cache-lengths", cache_lengths)
 # shipped by a real project: after full acceptance, the draft never reads its last token.
 
 # %%
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import diff, planted
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import diff, planted
 
 print(diff(mutant_named("token-missing-in-the-drafts-cache")))
 

@@ -15,7 +15,7 @@ from textwrap import fill
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.walkthrough import load_walkthrough
+from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft, tokenizer = pair.target, pair.draft, pair.tokenizer
@@ -263,7 +263,7 @@ print("each row is what it is alone")
 # another word to each.
 
 # %% tags=["claim-C7", "claim-E4"]
-from minispec.evidence.models import table_pair
+from minispec.evidence.proof.models import table_pair
 from minispec.io.checkpoint import weights_hash
 
 print("weights:", weights_hash(target)[:16], "then", recording.info["sha256"]["target"][:16])

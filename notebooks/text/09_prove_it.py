@@ -115,9 +115,9 @@ for seed in (1, 2, 3):
 # probabilities. The loop behind it is the one that you have just run.
 
 # %% tags=["claim-D1", "nbval-check-output"]
-from minispec.evidence.branches import branches
-from minispec.evidence.law import Case
-from minispec.evidence.models import table_pair
+from minispec.evidence.proof.branches import branches
+from minispec.evidence.proof.distributions import Case
+from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
 ways = list(branches(small))
@@ -134,7 +134,7 @@ print(f"{sum(way.weight for way in ways):.4f}  all {len(ways)} branches together
 # first token times that of the second.
 
 # %% tags=["claim-D1", "nbval-check-output"]
-from minispec.evidence.law import exact_laws, largest_error, speculative_laws
+from minispec.evidence.proof.distributions import exact_laws, largest_error, speculative_laws
 
 (came,), (should,) = speculative_laws(small).laws, exact_laws(small)
 for text, end in sorted(should):
@@ -147,7 +147,7 @@ assert largest_error(came, should) < 1e-12
 # must have come up. This takes a few seconds.
 
 # %% tags=["claim-D1"]
-from minispec.evidence.prove import few_cases, prove
+from minispec.evidence.proof.prove import few_cases, prove
 
 proof = prove(few_cases(), sampled=list, tell=lambda name: None)
 print(f"{len(proof.cases)} settings, {proof.branches:,} branches")
@@ -180,7 +180,7 @@ how_many
 # to see.
 
 # %% tags=["nbval-check-output"]
-from minispec.evidence.statistics import detected_distance, samples_needed
+from minispec.evidence.theory.statistics import detected_distance, samples_needed
 
 coin = {"heads": 0.5, "tails": 0.5}
 for risk in (0.05, 1e-6):
@@ -200,14 +200,16 @@ if guess := how_many.value:
 # rejection.
 
 # %% tags=["claim-D1", "misconception-sample-again"]
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import planted
-from minispec.show.plots.gallery_numbers import P, first_tokens
-from minispec.show.plots.law_histogram import envelope, law_histogram
+from minispec import verify_rejection
+from minispec.evidence.proof.first_token import first_token_counts
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+from minispec.show.plots.histogram import envelope, law_histogram
 
-shipped = first_tokens(20_000, seed=0)
+P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
+shipped = first_token_counts(verify_rejection, P, Q, 20_000)
 with planted(mutant_named("correction-from-p")):
-    mutant = first_tokens(20_000, seed=0)
+    mutant = first_token_counts(verify_rejection, P, Q, 20_000)
 bounds = envelope(P, 20_000)  # between which shares of the right law stay
 for share, (low, high) in zip(shipped, bounds, strict=True):
     assert low <= share / 20_000 <= high
@@ -219,7 +221,7 @@ law_histogram(P, shipped, mutant, "abc")
 # loop, against the target's exact law.
 
 # %% tags=["claim-D1", "claim-A7"]
-from minispec.evidence.sampling import trained_experiments
+from minispec.evidence.proof.sampling import trained_experiments
 
 test = trained_experiments(2_000)[0].check(seed=0, false_alarm=1e-6)
 print(f"{test.samples:,} texts, {test.cells} outcomes told apart")
@@ -240,8 +242,8 @@ assert test.passed
 # accepted?
 
 # %% tags=["misconception-higher-acceptance"]
-from minispec.evidence.branches import figures
-from minispec.evidence.law import total_variation
+from minispec.evidence.proof.branches import figures
+from minispec.evidence.proof.distributions import total_variation
 
 case = Case("table", *table_pair(3), prompts=((0,), (1, 0)), k=2, max_new_tokens=3)
 right, acceptance = exact_laws(case), figures(case).acceptance
@@ -263,7 +265,7 @@ for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pendi
 # last three columns retell how other projects test.
 
 # %% tags=["claim-D1"]
-from minispec.evidence.measurements import recorded
+from minispec.evidence.bench.measurements import recorded
 from minispec.show.plots.kill_matrix import kill_matrix
 
 matrix = recorded("zoo")

@@ -16,7 +16,7 @@ from statistics import fmean
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.bench import bench_prompts, measure_acceptance
+from minispec.evidence.bench.settings import bench_prompts, measure_acceptance
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -35,7 +35,7 @@ print(pair.tokenizer.decode(prompts[0]))
 # and take the mean of Σ min(p, q).
 
 # %% tags=["claim-D3"]
-from minispec.evidence.theory import acceptance
+from minispec.evidence.theory.formulas import acceptance
 
 
 def chances(run):
@@ -61,8 +61,8 @@ assert abs(counts.acceptance - fmean(by_law)) < 5 * wobble
 # Real guesses are not all alike. The last column takes each place's own acceptance rate.
 
 # %% tags=["claim-A6", "claim-D3"]
-from minispec.evidence.measure import acceptance_by_position
-from minispec.evidence.theory import expected_tokens, expected_tokens_by_position
+from minispec.evidence.bench.measure import acceptance_by_position
+from minispec.evidence.theory.formulas import expected_tokens, expected_tokens_by_position
 
 print("  K  measured  one α for all  place by place   (tokens a target call)")
 for k in (1, 2, 4, 8, 16):
@@ -82,7 +82,7 @@ for k in (1, 2, 4, 8, 16):
 # one? Medians of 30, taken in turns, on your machine.
 
 # %%
-from minispec.evidence.measure import cost_ratio, measure_latency
+from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.show.plots.speed import latency
 
 times = measure_latency(target, [1, 2, 3, 5, 9, 17])
@@ -96,7 +96,7 @@ latency([*times, *draft_times], at=5)
 # K times c. Compare.
 
 # %% tags=["misleads-negligible-draft"]
-from minispec.evidence.theory import speed_up
+from minispec.evidence.theory.formulas import speed_up
 
 steps = {point.width: point.seconds / times[0].seconds for point in times}
 for k in (2, 4, 8, 16):
@@ -160,7 +160,7 @@ check("choose-k", best_k)
 # target alone over seconds per token with a draft, prefill included on both sides.
 
 # %% tags=["claim-C2", "claim-D4"]
-from minispec.evidence.sweeps import Conditions, measure_speed
+from minispec.evidence.bench.sweeps import Conditions, measure_speed
 
 points = measure_speed(pair, [1, 2, 4, 8, 16], Conditions(prompts=2, repeats=2, new_tokens=64))
 for p in points:
@@ -218,7 +218,7 @@ print("best of these:", max(rates, key=rates.get))
 # with K = 4 again, counted.
 
 # %% tags=["claim-E3"]
-from minispec.evidence.theory import arithmetic_growth
+from minispec.evidence.theory.formulas import arithmetic_growth
 
 wasted = counts.drafted - counts.accepted
 computed = counts.row_rounds + counts.drafted  # pending tokens and drafts
@@ -253,7 +253,7 @@ predict(
 # First K. Curves are theorem 3.8 for several α; the points were measured. The hatched part is loss.
 
 # %% tags=["claim-C5"]
-from minispec.evidence.measurements import recorded
+from minispec.evidence.bench.measurements import recorded
 from minispec.show.plots.speed import speed_up_curves
 
 speed = recorded("speed")
@@ -327,8 +327,8 @@ batch_sweep(batches.points)
 # Two models, two caches. This needs no clock, so it is counted here.
 
 # %% tags=["claim-B4"]
-from minispec.evidence.measure import measure_memory
-from minispec.evidence.theory import kv_cache_bytes
+from minispec.evidence.bench.measure import measure_memory
+from minispec.evidence.theory.formulas import kv_cache_bytes
 from minispec.show.plots.memory import memory_bars
 
 parts = measure_memory(pair)

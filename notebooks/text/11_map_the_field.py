@@ -38,7 +38,7 @@ print(pair.walkthrough, "…", pair.tokenizer.decode(alone))
 # Nothing else in the method notices: the cache only gets smaller.
 
 # %% tags=["claim-C8", "nbval-check-output"]
-from minispec.evidence.theory import kv_cache_bytes
+from minispec.evidence.theory.formulas import kv_cache_bytes
 
 sizes = dict(vocab_size=32_000, layers=32, width=4096, heads=32, ffn=11_008, max_length=4096)
 for kv_heads in (32, 8, 1):
@@ -97,7 +97,7 @@ def rounded(model, bits):
 
 
 # %% tags=["claim-E5"]
-from minispec.evidence.bench import bench_prompts, measure_acceptance
+from minispec.evidence.bench.settings import bench_prompts, measure_acceptance
 
 prompts, rates = bench_prompts(pair)[:4], {}
 for bits in (32, 8, 4, 3, 2):
@@ -133,7 +133,7 @@ predict(
 # least? A text alone brings 1 position, with a draft of 4 it brings 5.
 
 # %% tags=["misleads-batch", "claim-B4", "nbval-check-output"]
-from minispec.evidence.theory import Hardware, forward_cost
+from minispec.evidence.theory.formulas import Hardware, forward_cost
 
 chip = Hardware("1 TB/s, 100 TFLOP/s", bandwidth=1e12, arithmetic=100e12)
 ratios = {}

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from book.layout import cut_texts, drawn_texts, overlapping_texts
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.grading import chosen, grade, histogram_text, read_submissions, tally
@@ -19,7 +20,6 @@ from minispec.classroom.grading.remote import judged
 from minispec.classroom.grading.report import csv_text
 from minispec.classroom.grading.submission import Submission, read_source
 from minispec.show.plots.guesses import Given, guess_bars
-from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 BY_KEY = {exercise.key: exercise for exercise in EXERCISES}

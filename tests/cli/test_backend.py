@@ -246,7 +246,7 @@ def test_the_demos_document_names_the_backends(capsys, pair):
 def test_proofs_can_be_made_on_the_native_backend(capsys, monkeypatch):
     """Its cases say so, and are as exact as those of the torch backend."""
     import minispec.cli.prove as command
-    from minispec.evidence.prove import few_cases
+    from minispec.evidence.proof.prove import few_cases
 
     chosen = [case for case in few_cases() if case.name.startswith("GPT")][:1]
     assert chosen

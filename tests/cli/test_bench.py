@@ -6,7 +6,7 @@ import pytest
 from pairs import build_pair, call
 
 from minispec.cli import bench
-from minispec.evidence.sections.plan import Plan
+from minispec.evidence.bench.sections.plan import Plan
 
 TINY = Plan(
     "quick",
@@ -70,7 +70,9 @@ def test_what_cannot_be_measured(capsys, pair, arguments, words, monkeypatch, tm
     """One line on standard error, exit status 2, and nothing is measured or written before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("minispec.evidence.sections.run._one", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(
+        "minispec.evidence.bench.sections.run._one", lambda *_: pytest.fail("it was measured")
+    )
     before = sorted(tmp_path.iterdir())
     status, out, err = call(capsys, "bench", "--pair", pair, *arguments)
     assert (status, out) == (2, "") and words in err and err.count("\n") == 1

@@ -6,7 +6,7 @@ import pytest
 
 import minispec.cli.prove as command
 from minispec.cli.main import run
-from minispec.evidence.prove import few_cases
+from minispec.evidence.proof.prove import few_cases
 
 
 @pytest.fixture(autouse=True)

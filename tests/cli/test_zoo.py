@@ -7,10 +7,10 @@ import pytest
 
 import minispec.cli.zoo as command
 from minispec.cli.main import run
-from minispec.evidence.checks import CHECKS
-from minispec.evidence.ladder import ladder
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.zoo import zoo
+from minispec.evidence.proof.cases import ladder
+from minispec.evidence.zoo.checks import CHECKS
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.run import zoo
 
 FEW = [
     mutant_named(name) for name in ("correction-from-p", "token-missing-in-the-drafts-cache", "seed-reset")

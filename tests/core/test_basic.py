@@ -17,9 +17,9 @@ from minispec import (
 )
 from minispec.core import basic
 from minispec.core.basic import accept_greedy, accept_rejection, generate_basic, speculate_basic
-from minispec.evidence.enumeration import walk
-from minispec.evidence.law import Case, exact_laws
-from minispec.evidence.models import table_pair, tiny_gpt_pair
+from minispec.evidence.proof.distributions import Case, exact_laws
+from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 
 EXACT = 1e-10
 MOST_K = 6

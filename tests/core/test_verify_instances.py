@@ -12,8 +12,8 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from minispec import Verdict, verify_coupled, verify_rejection
-from minispec.evidence.instances import Instance
-from minispec.evidence.trial import walk_through
+from minispec.evidence.checker.instances import Instance
+from minispec.evidence.checker.trial import walk_through
 
 EXACT = 1e-10
 RARE = 10**9  # a weight next to which 1 is nearly nothing

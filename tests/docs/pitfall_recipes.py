@@ -21,10 +21,10 @@ from minispec import (
 )
 from minispec.core.verify import residual
 from minispec.core.warp import lowest_argmax
-from minispec.evidence.checks_state import EdgeRng
-from minispec.evidence.first_token import first_token
-from minispec.evidence.law import Case, exact_laws, speculative_laws, total_variation
-from minispec.evidence.models import table_pair
+from minispec.evidence.proof.distributions import Case, exact_laws, speculative_laws, total_variation
+from minispec.evidence.proof.first_token import first_token
+from minispec.evidence.proof.models import table_pair
+from minispec.evidence.zoo.check_state import EdgeRng
 from minispec.rules.coupled import KeyedRng
 
 PLAIN = Warp()

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
-from minispec.evidence.coupling import coupled_acceptance
-from minispec.evidence.first_token import FirstToken, first_token
-from minispec.evidence.measurements import recorded
-from minispec.evidence.mutants import mutant_named
-from minispec.evidence.mutation import planted
-from minispec.evidence.theory import expected_tokens
+from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.proof.coupling import coupled_acceptance
+from minispec.evidence.proof.first_token import FirstToken, first_token
+from minispec.evidence.theory.formulas import expected_tokens
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from docutils import nodes
 
-from minispec.evidence import mutants
-from minispec.evidence.measurements import recorded
-from minispec.evidence.mutants import MUTANTS, mutant_named
-from minispec.evidence.mutation import planted
+from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.zoo import mutants
+from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutation import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "docs" / "_ext")]

@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from book import handouts as handouts_module
+from book.forms import Line, empty_bars, form
+from book.handout_forms import rules, twelfths
+from book.handouts import handouts, main, sheet_of, write_handouts
+from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.questions import QUESTIONS
-from minispec.show.plots import handouts as handouts_module
-from minispec.show.plots.forms import Line, empty_bars, form
-from minispec.show.plots.handout_forms import rules, twelfths
-from minispec.show.plots.handouts import handouts, main, sheet_of, write_handouts
-from minispec.show.plots.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching"
 NOTEBOOKS = TEACHING.parents[1] / "notebooks"

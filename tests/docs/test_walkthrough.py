@@ -246,7 +246,7 @@ def test_what_is_said_of_the_run_is_known(text):
 
 def test_what_is_said_of_the_run_is_right():
     """The facts, against the recording itself."""
-    from minispec.evidence.walkthrough import load_walkthrough
+    from minispec.io.walkthrough import load_walkthrough
 
     tell = module("running_example").tell
     recording = load_walkthrough("greedy")

@@ -24,14 +24,14 @@ from minispec import (
 )
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.branches import OneScript, rounds_of
-from minispec.evidence.checks_state import check_invariant
-from minispec.evidence.enumeration import walk
-from minispec.evidence.law import Case, exact_laws, outcomes
-from minispec.evidence.models import table_pair as small_pair
-from minispec.evidence.models import tiny_gpt_pair
-from minispec.evidence.quick_learners import COSTS, automatic
-from minispec.evidence.theory import expected_tokens_by_position
+from minispec.evidence.proof.branches import OneScript, rounds_of
+from minispec.evidence.proof.distributions import Case, exact_laws, outcomes
+from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.models import table_pair as small_pair
+from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.evidence.proof.quick_drafters import COSTS, automatic
+from minispec.evidence.theory.formulas import expected_tokens_by_position
+from minispec.evidence.zoo.check_state import check_invariant
 
 CHEAP = Costs(t_draft=0.05, t_target={1: 1.0, 17: 1.5}, catch_up=0.05, round=0.1, place=0.01)
 DEAR = replace(CHEAP, t_draft=0.9)

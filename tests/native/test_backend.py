@@ -8,9 +8,15 @@ import torch
 from native_models import native, needs_compiler, small_pair
 
 from minispec import Warp, generate, load_pair, speculate
-from minispec.evidence.law import Case, exact_laws, largest_error, speculative_laws, target_only_laws
-from minispec.evidence.prove import LARGEST_ERROR, gpt_cases
-from minispec.evidence.sampling import Experiment
+from minispec.evidence.proof.distributions import (
+    Case,
+    exact_laws,
+    largest_error,
+    speculative_laws,
+    target_only_laws,
+)
+from minispec.evidence.proof.prove import LARGEST_ERROR, gpt_cases
+from minispec.evidence.proof.sampling import Experiment
 from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Backend, on_backend
 from minispec.native.rng import NativeRng

@@ -13,8 +13,8 @@ from claims_table import TABLE, cells_of, table
 from notebook_rules import code_cells, is_solution, read_text, tags, texts
 
 from minispec.classroom.questions import question_named
-from minispec.evidence.mutants import MUTANTS
-from minispec.evidence.mutation import planted
+from minispec.evidence.zoo.mutants import MUTANTS
+from minispec.evidence.zoo.mutation import planted
 
 NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
 BY_NAME = {mutant.name: mutant for mutant in (*MUTANTS, *BUGS)}

@@ -17,7 +17,7 @@ from minispec import (
     verify_coupled,
     verify_rejection,
 )
-from minispec.evidence.models import table_model, table_pair
+from minispec.evidence.proof.models import table_model, table_pair
 
 WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
 

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from minispec.evidence.walkthrough import load_walkthrough
 from minispec.io.recording import Recording
+from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.style import STATES
 from minispec.show.step_charts import wash
 from minispec.show.step_html import NAMES, paint

@@ -4,9 +4,9 @@ import pytest
 from tiny import gpt_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.evidence.walkthrough import load_walkthrough
 from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
+from minispec.io.walkthrough import load_walkthrough
 from minispec.show.step_words import equation, quoted
 from minispec.show.steps import steps
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import (
     caches,
+    distributions,
     drafting,
     greedy,
-    laws,
     look_up,
     mask,
     one_token,
@@ -23,7 +23,7 @@ EXERCISES: tuple[Exercise, ...] = (
     one_token.EXERCISE,
     caches.BYTES,
     caches.POSITIONS,
-    laws.EXERCISE,
+    distributions.EXERCISE,
     drafting.EXERCISE,
     greedy.EXERCISE,
     mask.EXERCISE,

@@ -21,8 +21,8 @@ from minispec.core.prefill import prefill
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.evidence.enumeration import EnumeratingRng, walk
-from minispec.evidence.models import table_model
+from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.models import table_model
 
 STUB = '''def draft_tokens(model, cache, pending, k, warp, rng):
     """Returns a Draft of k tokens a row, and the law that each was drawn from.

@@ -26,9 +26,9 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.enumeration import EnumeratingRng, walk
-from minispec.evidence.law import outcomes
-from minispec.evidence.models import table_model
+from minispec.evidence.proof.distributions import outcomes
+from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.models import table_model
 
 STUB = '''class LookUpDrafter:
     """Proposes what followed the last two tokens when they last stood in the text."""

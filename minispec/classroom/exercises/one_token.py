@@ -12,7 +12,7 @@ from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.evidence.models import table_model
+from minispec.evidence.proof.models import table_model
 
 STUB = '''def continue_greedily(model, prompt, n):
     """Returns the n token ids that the model finds most probable, one after another.

@@ -8,7 +8,7 @@ import torch
 
 from minispec.classroom.drawing import Drawing, line
 from minispec.classroom.exercise import Exercise, Wrong
-from minispec.classroom.exercises.laws import law, law_text
+from minispec.classroom.exercises.distributions import law, law_text
 from minispec.classroom.judging import Bench, Trial, nested, numbers
 from minispec.classroom.running import Malformed
 from minispec.core.verify import residual

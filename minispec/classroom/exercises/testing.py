@@ -15,7 +15,7 @@ from minispec.classroom.running import NOTHING, OutOfTime, time_limit, unwritten
 from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_rejection
-from minispec.evidence.mutants import mutant_named
+from minispec.evidence.zoo.mutants import mutant_named
 
 SECONDS = 60
 ENOUGH = 6

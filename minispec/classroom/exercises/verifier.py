@@ -15,10 +15,10 @@ from minispec.classroom.running import NOTHING, Malformed, OutOfTime, raised, ti
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
-from minispec.evidence.check import Report, check_verifier
-from minispec.evidence.families import fractions, standard_instances, steady
-from minispec.evidence.instances import Instance
-from minispec.evidence.play import Broken, NotScripted, TooMany, law_of, play
+from minispec.evidence.checker.check import Report, check_verifier
+from minispec.evidence.checker.families import fractions, standard_instances, steady
+from minispec.evidence.checker.instances import Instance
+from minispec.evidence.checker.play import Broken, NotScripted, TooMany, law_of, play
 
 SECONDS = 60
 

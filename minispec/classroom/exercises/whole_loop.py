@@ -12,7 +12,7 @@ from minispec.classroom.limited import Limited
 from minispec.classroom.parts import Parts
 from minispec.classroom.running import Malformed
 from minispec.core.model import LanguageModel
-from minispec.evidence.models import table_pair, tiny_gpt_pair
+from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 
 STUB = '''def my_loop(parts, prompt, k, n):
     """Returns the n token ids that follow the prompt, k of them drafted at a time.

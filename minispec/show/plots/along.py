@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minispec.evidence.theory import total_variation
+from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots.board import quoted, shown, widest
 from minispec.show.plots.picture import Picture

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minispec.evidence.measurements import KillRow
+from minispec.evidence.bench.measurements import KillRow
 from minispec.show.plots.board import board, text_width, widest, write
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import GUESS, STATES, State

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minispec.evidence.measurements import MemoryPart
-from minispec.evidence.theory import ForwardCost, Hardware
+from minispec.evidence.bench.measurements import MemoryPart
+from minispec.evidence.theory.formulas import ForwardCost, Hardware
 from minispec.show.plots import charts
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, sheet

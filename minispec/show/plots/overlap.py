@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from minispec.core.verify import residual
-from minispec.evidence.theory import acceptance
+from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots.board import chance, quoted, shown, widest
 from minispec.show.plots.picture import Picture
 from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, sheet

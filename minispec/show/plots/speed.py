@@ -7,8 +7,8 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from minispec.evidence.measurements import Latency, SpeedPoint
-from minispec.evidence.theory import best_k, speed_up
+from minispec.evidence.bench.measurements import Latency, SpeedPoint
+from minispec.evidence.theory.formulas import best_k, speed_up
 from minispec.show.plots import charts
 from minispec.show.plots.charts import CURVES, LOSS, MEASURED
 from minispec.show.plots.picture import Picture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from minispec.evidence.measurements import BatchPoint, DraftPoint
+from minispec.evidence.bench.measurements import BatchPoint, DraftPoint
 from minispec.show.plots import charts
 from minispec.show.plots.charts import LOSS
 from minispec.show.plots.picture import Picture

@@ -1,12 +1,12 @@
 """The kill matrix: each mark is where it belongs, and the counts are right."""
 
 import pytest
+from book.layout import drawn_texts, overlapping_texts
 
-from minispec.evidence.checks import CHECKS
-from minispec.evidence.measurements import KillRow
-from minispec.evidence.mutants import MUTANTS
+from minispec.evidence.bench.measurements import KillRow
+from minispec.evidence.zoo.checks import CHECKS
+from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.show.plots.kill_matrix import Line, kill_matrix, lines_of, panels
-from minispec.show.plots.layout import drawn_texts, overlapping_texts
 
 ROWS = [
     KillRow("one", "verify", "biased", "", "x.!"),

@@ -1,10 +1,10 @@
 """The figure of a live training: its data are what was measured, and it can be read."""
 
 import pytest
+from book.gallery_numbers import shipped_losses
 from figures import readable
 
 from minispec.io.checkpoint import SHIPPED
-from minispec.show.plots.gallery_numbers import shipped_losses
 from minispec.show.plots.learning import learning, loss_lines
 from minispec.train.publish import pair_info
 from minispec.train.training import Progress

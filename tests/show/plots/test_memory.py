@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from minispec.evidence.measurements import MemoryPart
-from minispec.evidence.theory import Hardware, forward_cost
+from minispec.evidence.bench.measurements import MemoryPart
+from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.style import GUESS
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from book.layout import overlapping_texts, small_texts
 from tiny import gpt_pair
 
 from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.show.plots.layout import overlapping_texts, small_texts
 from minispec.show.plots.recomputation import (
     Step,
     positions,

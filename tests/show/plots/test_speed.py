@@ -1,10 +1,10 @@
 """Figures of speed: what is drawn is what was given or what the formula says."""
 
 import pytest
+from book.gallery_numbers import EXAMPLES
 
-from minispec.evidence.measurements import Latency, SpeedPoint
-from minispec.evidence.theory import speed_up
-from minispec.show.plots.gallery_numbers import EXAMPLES
+from minispec.evidence.bench.measurements import Latency, SpeedPoint
+from minispec.evidence.theory.formulas import speed_up
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import GUESS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minispec.evidence.measurements import BatchPoint, DraftPoint
+from minispec.evidence.bench.measurements import BatchPoint, DraftPoint
 from minispec.show.plots.charts import LOSS
 from minispec.show.plots.style import GUESS
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep

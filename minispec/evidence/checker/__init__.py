@@ -1,0 +1,1 @@
+"""Any accept rule, from anybody: is it lossless?"""

@@ -1,0 +1,1 @@
+"""The shipped loop against the target alone: every branch, and samples."""

@@ -1,0 +1,107 @@
+"""The law of one token under a rule: how much of it was drafted and kept, and how much the rule says itself.
+
+On a world of a few tokens one can work that out by hand. Here every branch of the rule is walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import Verifier
+from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+
+
+@dataclass(frozen=True)
+class FirstToken:
+    """What comes out first when one token is drafted.
+
+    Attributes:
+        kept: [V], for each token the chance that it is drafted and accepted.
+        said: [V], the chance that a drafted token is rejected and the rule says this one.
+    """
+
+    kept: tuple[float, ...]
+    said: tuple[float, ...]
+
+    @property
+    def law(self) -> tuple[float, ...]:
+        """The chance that a token comes out, kept or said: [V]."""
+        return tuple(a + b for a, b in zip(self.kept, self.said, strict=True))
+
+    @property
+    def acceptance(self) -> float:
+        """The chance that what is drafted is kept."""
+        return sum(self.kept)
+
+
+def first_token(
+    rule: Verifier,
+    p: Tensor | Sequence[float],
+    q: Tensor | Sequence[float],
+    drawn_from: Tensor | Sequence[float] | None = None,
+) -> FirstToken:
+    """Walks every branch of a rule on every draft of one token, K = 1.
+
+    Args:
+        rule: an accept rule that draws from its `rng` alone.
+        p: [V], the target's law; that of the bonus too.
+        q: [V], the law that the draft reports.
+        drawn_from: [V], the law that the draft is really drawn from; by default q, as it must be.
+
+    Raises:
+        ValueError: if the laws differ in size.
+    """
+    target, reported = (torch.as_tensor(law, dtype=torch.float64) for law in (p, q))
+    real = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
+    if not target.shape == reported.shape == real.shape:
+        raise ValueError("all laws must be over the same tokens")
+    size = len(target)
+
+    def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[bool, int]]:
+        rows = len(drafted)
+        draft = Draft(torch.tensor(drafted)[:, None], reported.expand(rows, 1, size))
+        verdict = rule(draft, target.expand(rows, 2, size), rng)
+        pairs = zip(verdict.accepted.tolist(), verdict.token.tolist(), drafted, strict=True)
+        return [(bool(kept), own if kept else token) for kept, token, own in pairs]
+
+    kept, said = [0.0] * size, [0.0] * size
+    possible = [token for token in range(size) if real[token] > 0]
+    for drafted, (was_kept, token), chance in walk(run, possible):
+        (kept if was_kept else said)[token] += float(real[drafted]) * chance
+    return FirstToken(tuple(kept), tuple(said))
+
+
+def parts(law: Sequence[float], whole: int) -> str:
+    """Writes a law by its parts of a whole, such as (6, 4, 2)/12.
+
+    Args:
+        law: chances.
+        whole: the denominator.
+    """
+    return f"({', '.join(f'{chance * whole:.3g}' for chance in law)})/{whole}"
+
+
+def first_token_counts(
+    rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int, seed: int = 0
+) -> list[int]:
+    """Counts the first tokens of sampled texts, one drafted token each: V counts.
+
+    Args:
+        rule: the accept rule.
+        p: the target's distribution, of V tokens.
+        q: the draft's.
+        samples: how many texts.
+        seed: of the sampling.
+    """
+    rng, size = SeededRng(seed), len(p)
+    target, draft = torch.tensor(p).expand(samples, 2, size), torch.tensor(q).expand(samples, 1, size)
+    drafted = rng.categorical(draft[:, 0])
+    verdict = rule(Draft(drafted[:, None], draft), target, rng)
+    first = torch.where(verdict.accepted == 1, drafted, verdict.token)
+    return torch.bincount(first, minlength=size).tolist()

@@ -1,0 +1,245 @@
+"""The proof: every branch of the shipped loop on small models, and samples of the trained pair.
+
+The walk-through is exact, but models that can be walked through are small. The samples come from the pair
+that users run, but can only show that a difference is smaller than something. Each covers what the other
+cannot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from minispec.core.verify import verify_greedy
+from minispec.core.warp import Warp
+from minispec.evidence.proof.backends import case_on
+from minispec.evidence.proof.distributions import (
+    Case,
+    Law,
+    exact_laws,
+    largest_error,
+    speculative_laws,
+    target_only_laws,
+)
+from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
+from minispec.evidence.proof.quick_drafters import automatic, learning_to_stop, stopping
+from minispec.evidence.theory.statistics import Sampled
+from minispec.native.backend import TORCH, Backend
+from minispec.rules.coupled import verify_coupled
+
+LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
+WIDTHS = (1, 2, 3, 4)  # the values of K that are walked through
+PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are rows of ragged batches
+WARPS = (
+    Warp(temperature=0),
+    Warp(temperature=0.7),
+    Warp(temperature=1.5),
+    Warp(top_k=2),
+    Warp(top_p=0.8),
+    Warp(temperature=1.3, top_k=2, top_p=0.9),
+)
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What one case has shown.
+
+    Attributes:
+        name: of the case.
+        branches: how many ways of chance were walked.
+        error: the largest difference of any outcome's probability from the exact law, speculative.
+        target_only_error: the same for `generate`.
+    """
+
+    name: str
+    branches: int
+    error: float
+    target_only_error: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether both agree with the exact law up to rounding."""
+        return max(self.error, self.target_only_error) <= LARGEST_ERROR
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All that was shown.
+
+    Attributes:
+        cases: walked through completely.
+        coverage: for each thing that must have come up, in how many branches it did.
+        sampled: tests on samples.
+    """
+
+    cases: tuple[Proved, ...]
+    coverage: dict[str, int]
+    sampled: tuple[Sampled, ...]
+
+    @property
+    def branches(self) -> int:
+        """How many, all cases together."""
+        return sum(case.branches for case in self.cases)
+
+    @property
+    def largest_error(self) -> float:
+        """The largest of all."""
+        return max(max(case.error, case.target_only_error) for case in self.cases)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every law is right, everything came up, and every sampled test passed."""
+        laws = all(case.passed for case in self.cases)
+        return laws and all(self.coverage.values()) and all(test.passed for test in self.sampled)
+
+
+def prove(
+    cases: Iterator[Case],
+    sampled: Callable[[], list[Sampled]],
+    tell: Callable[[str], None],
+    backends: Sequence[Backend] = (TORCH,),
+) -> Proof:
+    """Enumerates cases, counts what came up, and runs sampled tests.
+
+    Args:
+        cases: see `few_cases` and `all_cases`.
+        sampled: runs the sampled tests.
+        tell: told what is being done.
+        backends: on which each case is enumerated.
+    """
+    coverage = Counter(dict.fromkeys(wanted(), 0))
+    proved = []
+    for case in cases:
+        exact = exact_laws(case)
+        for backend in backends:
+            moved = case_on(case, backend)
+            tell(moved.name)
+            proved.append(prove_case(moved, coverage, exact))
+    tell("samples")
+    return Proof(tuple(proved), dict(coverage), tuple(sampled()))
+
+
+def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Law] | None = None) -> Proved:
+    """Enumerates one case, and adds to the counts what came up; exact: by `exact_laws` if not given."""
+    walked, alone, exact = speculative_laws(case), target_only_laws(case), exact or exact_laws(case)
+    coverage.update({mark: n for mark, n in walked.coverage.items() if mark in coverage})
+    coverage.update({f"warp {describe(case.warp)}": walked.branches})
+    errors = [largest_error(one, law) for one, law in zip(walked.laws, exact, strict=True)]
+    errors_alone = [largest_error(one, law) for one, law in zip(alone, exact, strict=True)]
+    return Proved(case.name, walked.branches, max(errors), max(errors_alone))
+
+
+def wanted() -> list[str]:
+    """Lists what must come up in some branch, else the proof is not one."""
+    return [
+        *(f"K = {k}: accepted {n}" for k in WIDTHS for n in range(k + 1)),
+        "correction",
+        "bonus",
+        "EOS in an accepted draft",
+        "EOS as correction",
+        "EOS as bonus",
+        "a block shortened by the cap",
+        "the cap ends a row",
+        "the context ends a row",
+        "rows that finish at different rounds",
+        *(f"automatic: drafted {n}" for n in range(3)),
+        *(f"stopping: drafted {n}" for n in range(1, 4)),
+        *(f"learning_to_stop: drafted {n}" for n in range(4)),
+        "rows of a batch stop apart",
+        *(f"warp {describe(warp)}" for warp in (Warp(), *WARPS)),
+    ]
+
+
+def describe(warp: Warp) -> str:
+    """Names a warp by its settings."""
+    parts = [f"T {warp.temperature:g}"]
+    parts += [f"top-k {warp.top_k}"] if warp.top_k is not None else []
+    parts += [f"top-p {warp.top_p:g}"] if warp.top_p is not None else []
+    return ", ".join(parts)
+
+
+def few_cases() -> Iterator[Case]:
+    """Yields cases that bring up everything, with some ten thousand branches together."""
+    yield from table_cases(seed=0, longer=0)
+    yield from gpt_cases(seed=0, longer=0)
+    yield from length_cases(seed=0, longer=0)
+
+
+def all_cases() -> Iterator[Case]:
+    """Yields more models and longer texts: some hundred thousand branches together."""
+    for seed in (0, 1, 2):
+        yield from table_cases(seed, longer=1)
+        yield from length_cases(seed, longer=1)
+    for seed in (0, 1):
+        yield from gpt_cases(seed, longer=seed)
+
+
+def table_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of a table model.
+
+    Args:
+        seed: of the tables.
+        longer: how many more tokens than the least.
+    """
+    target, draft = table_pair(3, seed)
+    base = Case(f"table {seed}, K 2", target, draft, PROMPTS, 2, 3 + longer, eos=(2,))
+    yield base
+    for k in (1, 3):
+        yield replace(base, name=f"table {seed}, K {k}", k=k)
+    small, guess = table_pair(2, seed)
+    binary = Case(f"two tokens {seed}, K 4", small, guess, PROMPTS, 4, 5 + longer, eos=(1,))
+    yield binary
+    yield replace(binary, name=f"two tokens {seed}, no end, K 3", k=3, eos=())
+    for warp in WARPS:
+        yield replace(base, name=f"table {seed}, warp {describe(warp)}", warp=warp)
+    greedy = replace(base, warp=Warp(temperature=0), verifier=verify_greedy)
+    yield replace(greedy, name=f"table {seed}, greedy")
+    yield replace(greedy, name=f"table {seed}, greedy after sampled drafts", draft_warp=Warp())
+    yield replace(base, name=f"table {seed}, the draft hotter", draft_warp=Warp(temperature=2))
+    yield replace(base, name=f"table {seed}, a greedy draft", draft_warp=Warp(temperature=0))
+    yield replace(base, name=f"table {seed}, coupled", verifier=verify_coupled)
+    short = table_pair(3, seed, max_length=5 + longer)
+    yield replace(
+        base, name=f"table {seed}, short context", target=short[0], draft=short[1], max_new_tokens=9
+    )
+
+
+def gpt_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of a tiny GPT, with its real cache.
+
+    Args:
+        seed: of the weights.
+        longer: how many more tokens than the least.
+    """
+    target, draft = tiny_gpt_pair(seed)
+    base = Case(f"GPT {seed}, K 2", target, draft, PROMPTS, 2, 3 + longer, eos=(2,))
+    yield base
+    for k in (1, 3):
+        yield replace(base, name=f"GPT {seed}, K {k}", k=k)
+    yield replace(base, name=f"GPT {seed}, a warp", warp=Warp(temperature=1.3, top_k=2, top_p=0.9))
+    small, guess = tiny_gpt_pair(seed, vocab_size=2, max_length=7 + longer)
+    yield Case(f"GPT {seed}, short context, K 4", small, guess, PROMPTS, 4, 9, eos=(1,))
+
+
+def length_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of drafters that choose how many tokens they draft.
+
+    The first learns from all rows of a batch, so its branches are walked one by one.
+
+    Args:
+        seed: of the models.
+        longer: how many more tokens than the least.
+    """
+    target, draft = table_pair(2, seed)
+    base = Case(
+        f"two tokens {seed}, automatic K", target, draft, PROMPTS[:1], 3, 5, drafter=automatic, rows=1
+    )
+    yield base
+    yield replace(base, name=f"two tokens {seed}, learning to stop", drafter=learning_to_stop)
+    big, small = tiny_gpt_pair(seed, vocab_size=2)
+    yield replace(base, name=f"GPT {seed}, automatic K", target=big, draft=small, max_new_tokens=4)
+    stops = Case(f"two tokens {seed}, stop rule", target, draft, PROMPTS, 3, 5 + longer, drafter=stopping)
+    yield stops
+    yield replace(stops, name=f"two tokens {seed}, stop rule, EOS", eos=(1,), warp=Warp(temperature=0.7))
+    yield replace(stops, name=f"GPT {seed}, stop rule", target=big, draft=small)

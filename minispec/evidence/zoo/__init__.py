@@ -1,0 +1,1 @@
+"""Bugs planted in the shipped code, and the checks that find them."""

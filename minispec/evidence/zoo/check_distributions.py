@@ -1,0 +1,184 @@
+"""Checks of laws: what comes out, what is reported, and how often it is accepted. All are exact.
+
+Each looks at one case, and says what is wrong, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import fsum
+
+import torch
+from torch import Tensor
+
+from minispec.core.loop import generate
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.warp import Warp
+from minispec.evidence.proof.branches import Text, branches, rounds_of
+from minispec.evidence.proof.by_hand import (
+    greedy_by_hand,
+    laws_behind,
+    logits_behind,
+    overlap,
+    reachable,
+    rounded,
+    warp_by_hand,
+    why_it_ends,
+)
+from minispec.evidence.proof.distributions import (
+    Case,
+    exact_laws,
+    outcomes,
+    speculative_laws,
+    total_variation,
+)
+from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.rules.coupled import KeyedRng, verify_coupled
+
+EXACT = 1e-10  # float64 sums of some thousand products stay far below
+COPIES = 16  # how many rows of one prompt get keyed noise of their own
+
+
+def check_law(case: Case) -> str | None:
+    """The joint law of whole outputs, branch by branch, is the chain rule's."""
+    for prompt, got, want in zip(case.prompts, speculative_laws(case).laws, exact_laws(case), strict=True):
+        if not abs(fsum(got.values()) - 1) <= EXACT:
+            return (
+                f"after {list(prompt)} the branches' probabilities do not sum to 1: rows depend on each other"
+            )
+        distance = total_variation(got, want)
+        if not distance <= EXACT:
+            return f"after {list(prompt)} the law of the output is off by {distance:.2g} in total variation"
+    return None
+
+
+def check_law_gpt(case: Case) -> str | None:
+    """The same with a tiny GPT and its real cache in place of the case's models."""
+    target, draft = tiny_gpt_pair(0, case.target.vocab_size, max_length=case.target.max_length)
+    return check_law(replace(case, target=target, draft=draft))
+
+
+def check_greedy(case: Case) -> str | None:
+    """At temperature 0 both rules emit what a plain loop without a cache emits."""
+    for rule in (verify_greedy, verify_rejection):
+        cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=rule)
+        got = outcomes(list(rounds_of(cold, case.prompts, SeededRng(0))), len(case.prompts))
+        for prompt, (tokens, finish) in zip(case.prompts, got, strict=True):
+            want = greedy_by_hand(case, prompt)
+            if tokens != want:
+                return f"after {list(prompt)} {rule.__name__} says {list(tokens)}, the target {list(want)}"
+            if finish != why_it_ends(case, prompt, want):
+                return f"after {list(prompt)} {rule.__name__} ends for the wrong reason: {finish}"
+    return None
+
+
+def check_coupled(case: Case) -> str | None:
+    """With noise by seed and position, the text is target-only's, token for token."""
+    prompts = case.prompts * COPIES
+    rounds = rounds_of(replace(case, verifier=verify_coupled), prompts, KeyedRng(0))
+    got = outcomes(list(rounds), len(prompts))
+    settings = {"max_new_tokens": case.max_new_tokens, "warp": case.warp, "eos": case.eos}
+    steps = list(generate(case.target, prompts, rng=KeyedRng(0), **settings))  # type: ignore[arg-type]
+    for row, (tokens, _) in enumerate(got):
+        alone = tuple(token for step in steps if (token := step[row]) is not None)
+        if tokens != alone:
+            return f"after {list(prompts[row])} it says {list(tokens)}, the target alone {list(alone)}"
+    return None
+
+
+def check_warp(case: Case) -> str | None:
+    """Each law that the case can meet is that of lists sorted in plain Python."""
+    for warp, model in ((case.warp, case.target), (case.draft_warp or case.warp, case.draft)):
+        for _, texts in groupby(reachable(case), key=len):
+            logits = logits_behind(model, list(texts))
+            for got, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
+                if not same(got, want := warp_by_hand(scores, warp)):
+                    return f"logits {rounded(scores)} give {rounded(got)}, not {rounded(want)}"
+    return None
+
+
+def check_draft_law(case: Case) -> str | None:
+    """The law that the draft reports is its model's, warped, behind the true text."""
+    reported: dict[Text, list[Sequence[float]]] = {}
+    for branch in branches(case):
+        for step in branch.steps:
+            for i, q in enumerate(step.q):
+                reported.setdefault(step.text + step.drafted[:i], []).append(q)
+    true = laws_behind(case.draft, case.draft_warp or case.warp, list(reported))
+    for text, laws in reported.items():
+        for q in laws:
+            if not same(q, true[text]):
+                return f"behind {list(text)} it reports {rounded(q)}, not {rounded(true[text])}"
+    return None
+
+
+def check_acceptance(case: Case) -> str | None:
+    """All that has room is drafted, and it is accepted as often as the models' true laws overlap."""
+    seen: dict[tuple[int, int, Text], list[float]] = {}
+    for branch in branches(case):
+        for step in branch.steps:
+            room = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context) - len(step.text)
+            most = min(case.k, room - 1)
+            if len(step.drafted) > most or (case.drafts_all and len(step.drafted) < most):
+                return f"behind {list(step.text)} it drafts {len(step.drafted)}, with room for {room}"
+            tested = min(step.accepted + 1, len(step.drafted))
+            if step.tested != tested:
+                return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
+            for i in range(tested):
+                weights = seen.setdefault(
+                    (branch.prompt, len(step.text), step.text + step.drafted[:i]), [0, 0]
+                )
+                weights[0] += branch.weight
+                weights[1] += branch.weight * (i < step.accepted)
+    texts = list({text for _, _, text in seen})
+    p = laws_behind(case.target, case.warp, texts)
+    q = laws_behind(case.draft, case.draft_warp or case.warp, texts)
+    for (_, _, text), (tested_weight, kept_weight) in seen.items():
+        got, want = kept_weight / tested_weight, overlap(case, p[text], q[text])
+        if not abs(got - want) <= 1e-9:
+            return f"behind {list(text)} it accepts with chance {got:.4f}, not {want:.4f}"
+    return None
+
+
+def check_rounding(case: Case) -> str | None:
+    """Laws that differ by rounding alone give the target's law, in every branch, however rare."""
+    for p in laws_behind(case.target, case.warp, case.prompts).values():
+        law = torch.tensor(p, dtype=torch.float64)
+        for token in law.nonzero()[:, 0].tolist():
+            q = law.clone()
+            q[token] = torch.nextafter(q[token], q.new_tensor(2.0))
+            if not same(got := first_token_law(case, law, q), p):
+                return f"p and q alike but for the last bit give {rounded(got)}, not {rounded(p)}"
+    return None
+
+
+def first_token_law(case: Case, p: Tensor, q: Tensor) -> list[float]:
+    """Returns the law of the first token that the case's rule emits, by walking through it.
+
+    Args:
+        case: names the rule.
+        p: [V], the target's law.
+        q: [V], the law of one drafted token.
+    """
+
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[int]:
+        rows = len(keys)
+        drafted = rng.categorical(q.expand(rows, -1), positions=0)
+        draft = Draft(drafted[:, None], q.expand(rows, 1, -1))
+        verdict = case.verifier(draft, p.expand(rows, 2, -1), rng)
+        return torch.where(verdict.accepted > 0, drafted, verdict.token).tolist()
+
+    law = [0.0] * len(p)
+    for _, token, weight in walk(run, [0]):
+        law[token] += weight
+    return law
+
+
+def same(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Says whether two laws are the same up to float64's rounding; never where there is a NaN."""
+    return len(one) == len(other) and all(abs(a - b) <= EXACT for a, b in zip(one, other, strict=True))

@@ -1,0 +1,49 @@
+"""All checks of the zoo, by name: ours, and three retellings of how other projects test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minispec.evidence.proof.distributions import Case
+from minispec.evidence.zoo import check_distributions as laws
+from minispec.evidence.zoo import check_peers as peers
+from minispec.evidence.zoo import check_state as state
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question that may be asked about any case.
+
+    Attributes:
+        name: short.
+        ask: returns what is wrong, or None; its docstring says what it looks at.
+        ours: whether it is ours, and not a retelling of somebody else's.
+    """
+
+    name: str
+    ask: Callable[[Case], str | None]
+    ours: bool = True
+
+    @property
+    def promise(self) -> str:
+        """What it looks at, in a line."""
+        return (self.ask.__doc__ or "").split("\n", 1)[0]
+
+
+CHECKS = (
+    Check("law", laws.check_law),
+    Check("law-gpt", laws.check_law_gpt),
+    Check("greedy", laws.check_greedy),
+    Check("coupled", laws.check_coupled),
+    Check("warp", laws.check_warp),
+    Check("draft-law", laws.check_draft_law),
+    Check("acceptance", laws.check_acceptance),
+    Check("rounding", laws.check_rounding),
+    Check("invariant", state.check_invariant),
+    Check("ends", state.check_ends),
+    Check("chance", state.check_chance),
+    Check("transformers-like", peers.check_like_transformers, ours=False),
+    Check("vllm-like-rejection", peers.check_like_vllm_rejection, ours=False),
+    Check("vllm-like-greedy", peers.check_like_vllm_greedy, ours=False),
+)

@@ -1,0 +1,165 @@
+"""Measuring: every figure is there and finite, the arithmetic is right, and files survive the round trip."""
+
+import json
+import math
+from dataclasses import fields, replace
+
+import pytest
+from pairs import build_pair
+from tiny import table_pair
+
+from minispec import ModelDrafter, SeededRng, Warp, load_pair, record, verify_rejection
+from minispec.evidence.bench.measure import (
+    acceptance_by_position,
+    cost_ratio,
+    measure_latency,
+    measure_memory,
+)
+from minispec.evidence.bench.measurements import (
+    KINDS,
+    BatchPoint,
+    Latency,
+    load_measurement,
+    measured,
+    save_measurement,
+)
+from minispec.evidence.bench.sweeps import Conditions, measure_speed, measure_zoo
+from minispec.evidence.theory.formulas import expected_tokens_by_position, kv_cache_bytes, speed_up
+from minispec.evidence.zoo.checks import CHECKS
+from minispec.evidence.zoo.kill_matrix import Cell, Damage, Specimen, Zoo
+from minispec.evidence.zoo.mutants import mutant_named
+
+SHORT = Conditions(prompts=2, repeats=1, new_tokens=6)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny", max_length=100))
+
+
+def finite(points):
+    return all(math.isfinite(x) for point in points for x in vars(point).values() if not isinstance(x, str))
+
+
+def test_latency_has_a_point_per_width(pair):
+    """One median per width between its quartiles, and the cache is as it was."""
+    points = measure_latency(pair.target, [1, 3, 9], cached=20, repeats=4, name="big")
+    assert [(point.model, point.width) for point in points] == [("big", 1), ("big", 3), ("big", 9)]
+    assert all(0 < point.low <= point.seconds <= point.high for point in points)
+
+
+@pytest.mark.parametrize(("widths", "cached"), [([], 8), ([0], 8), ([1], -1), ([90], 20)])
+def test_latency_of_nothing(pair, widths, cached):
+    """What cannot be measured is refused."""
+    with pytest.raises(ValueError, match=r"at least 1|do not fit"):
+        measure_latency(pair.target, widths, cached)
+
+
+def test_cost_ratio_is_draft_over_target():
+    """A draft of 1 ms beside a target of 4 ms costs 0.25."""
+    target = [Latency("target", 5, 0.006, 0, 0), Latency("target", 1, 0.004, 0, 0)]
+    assert cost_ratio(target, [Latency("draft", 1, 0.001, 0, 0)]) == 0.25
+    with pytest.raises(ValueError, match="one token"):
+        cost_ratio(target[:1], target)
+
+
+def test_acceptance_by_position_predicts_tokens_per_call():
+    """With every block K wide, 1 + Σ Π α_j of the measured rates is the measured tokens per call, exactly."""
+    target, draft = table_pair(max_length=400)
+    trace = record(
+        target,
+        ModelDrafter(draft),
+        [[1, 2], [3, 4]],
+        k=3,
+        verifier=verify_rejection,
+        max_new_tokens=300,
+        warp=Warp(1.0),
+        rng=SeededRng(0),
+    )
+    whole = replace(
+        trace, rounds=tuple(r for r in trace.rounds if r.draft.lengths.tolist() == [3, 3] and all(r.live))
+    )
+    alphas = acceptance_by_position(whole)
+    assert len(alphas) == 3 and 0 < min(alphas) < max(alphas) < 1
+    assert expected_tokens_by_position(alphas) == pytest.approx(whole.statistics().tokens_per_target_call)
+
+
+def test_speed_is_predicted_from_what_was_measured(pair):
+    """Per K a finite point; the simple prediction is theorem 3.8 of its own α and c."""
+    points = measure_speed(pair, [1, 3], SHORT)
+    assert [point.k for point in points] == [1, 3] and finite(points)
+    for point in points:
+        assert point.low <= point.gain <= point.high and 0 < point.alpha <= 1
+        assert point.simple == pytest.approx(speed_up(point.alpha, point.k, point.c))
+
+
+def test_memory_counts_a_cache_per_row(pair):
+    """Weights once, caches per row, both models."""
+    one, four = measure_memory(pair), measure_memory(pair, rows=4)
+    assert [(part.model, part.what) for part in one] == [
+        (model, what) for model in ("target", "draft") for what in ("weights", "cache")
+    ]
+    assert [b.bytes // a.bytes for a, b in zip(one, four, strict=True)] == [1, 4, 1, 4]
+    assert one[1].bytes == kv_cache_bytes(pair.target.config, pair.target.max_length)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_survive_the_round_trip(tmp_path, kind):
+    """Every kind is written with machine and date, and read as it was; nothing else is left behind."""
+    values = {"int": 3, "float": 1.5, "str": "word"}
+    point = KINDS[kind](**{field.name: values[str(field.type)] for field in fields(KINDS[kind])})
+    path = tmp_path / f"{kind}.json"
+    save_measurement(measured(kind, [point], {"pair": "tiny"}), path)
+    read = load_measurement(path)
+    assert read.points == (point,) and read.conditions == {"pair": "tiny"} and read.kind == kind
+    assert read.date.startswith("20") and read.machine["cores"] >= 1 and read.date in read.where
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_zoo_becomes_rows(tmp_path):
+    """A mark per check: killed, killed by an exception, missed."""
+    marks = [Cell(True, "why"), Cell(True, "error", crashed=True)] + [Cell(False)] * (len(CHECKS) - 2)
+    cells = {check.name: cell for check, cell in zip(CHECKS, marks, strict=True)}
+    specimen = Specimen(mutant_named("ratio-inverted"), "a case", Damage(0.1, True, (1, 1), (1, 1)), cells)
+    save_measurement(measure_zoo(Zoo((specimen,), CHECKS, {}, 1.0)), tmp_path / "zoo.json")
+    read = load_measurement(tmp_path / "zoo.json")
+    (row,) = read.points
+    assert (row.name, row.module, row.effect) == ("ratio-inverted", "verify", "biased")
+    assert row.marks == "x!" + "." * (len(CHECKS) - 2)
+    assert read.conditions["checks"][0] == "law" and len(read.conditions["theirs"]) == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"kind": "weather"},
+        {"format": 2},
+        {"points": [{"rows": 1}]},
+        {
+            "points": [
+                {"rows": "1", "target_only": 1.0, "speculative": 1.0, "gain": 1.0, "low": 1.0, "high": 1.0}
+            ]
+        },
+        {"points": 3},
+        {"machine": None, "date": ...},
+    ],
+)
+def test_broken_files_are_refused(tmp_path, damage):
+    """A file of another kind or format, or with something missing, ends in one line."""
+    path = tmp_path / "batches.json"
+    save_measurement(measured("batches", [BatchPoint(1, 2.0, 3.0, 1.5, 1.4, 1.6)], {}), path)
+    document = json.loads(path.read_text()) | damage
+    path.write_text(json.dumps({name: x for name, x in document.items() if x is not ...}, default=str))
+    with pytest.raises(ValueError, match=r"batches\.json") as caught:
+        load_measurement(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_none(tmp_path):
+    """A missing file, and one that is not JSON, end in one line; so does a mixed-up measurement."""
+    (tmp_path / "text.json").write_text("hello")
+    for name, words in (("none.json", "no measurement"), ("text.json", "not JSON")):
+        with pytest.raises(ValueError, match=words):
+            load_measurement(tmp_path / name)
+    with pytest.raises(ValueError, match="cannot hold"):
+        measured("latency", [BatchPoint(1, 2.0, 3.0, 1.5, 1.4, 1.6)], {})

@@ -1,0 +1,679 @@
+"""Rules of other people: wrong ones are caught with the smallest instance, right ones pass.
+
+All rules here are written for the occasion, outside the package. Most wrong ones change one part of a
+rejection rule that is itself written differently from the shipped one.
+"""
+
+import math
+from fractions import Fraction
+from time import process_time
+
+import pytest
+import torch
+
+from minispec import Draft, SeededRng, Verdict, verify_coupled, verify_greedy, verify_rejection
+from minispec.evidence.checker.check import Instance, check_verifier
+from minispec.evidence.checker.families import fractions, greedy_instances, standard_instances, steady
+from minispec.evidence.checker.play import play
+from minispec.evidence.checker.trial import sample
+
+FAMILY = standard_instances()
+# Enough for the rules below, most of which are wrong at once, and cheap.
+FEW = [one for one in FAMILY if one.k <= 2 and one.vocab_size <= 3 or (one.k, one.vocab_size) == (3, 2)]
+
+
+def smaller(p, q):
+    """The chance to accept: min(1, p/q)."""
+    return (p / q).clamp(max=1)
+
+
+def shortfall(p, q):
+    """The law of the correction, not normalized: max(0, p − q); p where that is nothing."""
+    short = (p - q).clamp(min=0)
+    return torch.where(short.sum(-1, keepdim=True) > 0, short, p)
+
+
+def target_behind(p, q, lengths):
+    """The law of the bonus."""
+    return p[torch.arange(len(p)), lengths]
+
+
+def rule_of(chance=smaller, correction=shortfall, bonus=target_behind):
+    """Returns a rejection rule with one part exchanged."""
+
+    def rule(draft, target_probs, rng):
+        p, q = target_probs.double(), draft.probs.double()
+        each = torch.arange(len(p))
+        accepted = torch.zeros_like(draft.lengths)
+        going = draft.lengths > 0
+        for i in range(draft.k):
+            x = draft.tokens[:, i]
+            kept = rng.bernoulli(chance(p[each, i, x], q[each, i, x]), positions=i, live=going)
+            accepted = accepted + kept
+            going = going & kept & (i + 1 < draft.lengths)
+        law = bonus(p, q, draft.lengths)
+        if draft.k:
+            at = accepted.clamp(max=draft.k - 1)
+            rejected = (accepted < draft.lengths)[:, None]
+            law = torch.where(rejected, correction(p[each, at], q[each, at]), law)
+        return Verdict(accepted, rng.categorical(law, positions=accepted))
+
+    return rule
+
+
+def draft_behind(p, q, lengths):
+    """A bonus from the draft's last law."""
+    return q[torch.arange(len(p)), (lengths - 1).clamp(min=0)] if q.shape[1] else p[:, 0]
+
+
+def one_row_early(p, q, lengths):
+    """A bonus from the row of the last drafted token."""
+    return p[torch.arange(len(p)), (lengths - 1).clamp(min=0)]
+
+
+def likeliest_shortfall(p, q):
+    """A correction without chance: with two ids there is only one candidate anyway."""
+    return torch.nn.functional.one_hot(shortfall(p, q).argmax(-1), p.shape[-1]).double()
+
+
+def fresh_sample_or_shortfall(draft, target_probs, rng):
+    """Accepts while a fresh sample of the target equals the draft, and corrects from the residual."""
+    p, q = target_probs.double(), draft.probs.double()
+    each = torch.arange(len(p))
+    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    for i in range(draft.k):
+        going = going & (rng.categorical(p[:, i], live=going) == draft.tokens[:, i])
+        accepted = accepted + going
+        going = going & (i + 1 < draft.lengths)
+    law = p[each, accepted]
+    if draft.k:
+        at = accepted.clamp(max=draft.k - 1)
+        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
+    return Verdict(accepted, rng.categorical(law))
+
+
+def counts_all_that_fit(draft, target_probs, rng):
+    """Goes on after a rejection, and keeps as many tokens as would have been accepted one by one."""
+    p, q = target_probs.double(), draft.probs.double()
+    each = torch.arange(len(p))
+    kept = torch.zeros(len(p), draft.k + 1, dtype=torch.bool)
+    for i in range(draft.k):
+        x = draft.tokens[:, i]
+        kept[:, i] = rng.bernoulli(smaller(p[each, i, x], q[each, i, x]), live=i < draft.lengths)
+    leading = kept.long().cumprod(-1).sum(-1)
+    law = p[each, leading]
+    if draft.k:
+        at = leading.clamp(max=draft.k - 1)
+        law = torch.where((leading < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
+    return Verdict(kept.sum(-1), rng.categorical(law))
+
+
+def one_coin_for_all(draft, target_probs, rng):
+    """Compares one uniform number with the ratios of all positions: right at each, wrong together.
+
+    Given that u was below the lowest ratio so far, it is below the next with chance next / lowest.
+    """
+    p, q = target_probs.double(), draft.probs.double()
+    each = torch.arange(len(p))
+    lowest = torch.ones(len(p), dtype=torch.float64)
+    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    for i in range(draft.k):
+        x = draft.tokens[:, i]
+        ratio = smaller(p[each, i, x], q[each, i, x])
+        kept = rng.bernoulli((ratio / lowest).clamp(max=1).nan_to_num(0), live=going)
+        lowest = torch.minimum(lowest, ratio)
+        accepted = accepted + kept
+        going = going & kept & (i + 1 < draft.lengths)
+    law = p[each, accepted]
+    if draft.k:
+        at = accepted.clamp(max=draft.k - 1)
+        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
+    return Verdict(accepted, rng.categorical(law))
+
+
+def trusts_the_third(draft, target_probs, rng):
+    """A right rule for two tokens; what was drafted behind them it takes unseen."""
+    first = Draft(draft.tokens[:, :2], draft.probs[:, :2], draft.lengths.clamp(max=2))
+    verdict = verify_rejection(first, target_probs[:, :3], rng)
+    more = (verdict.accepted == 2) & (draft.lengths > 2)
+    last = rng.categorical(target_probs[torch.arange(len(more)), draft.lengths], live=more)
+    return Verdict(torch.where(more, draft.lengths, verdict.accepted), torch.where(more, last, verdict.token))
+
+
+def forgets_lengths(draft, target_probs, rng):
+    """Takes padding for proposals."""
+    return verify_rejection(Draft(draft.tokens, draft.probs), target_probs, rng)
+
+
+def drops_unsure_tokens(draft, target_probs, rng):
+    """Takes back what the draft was not sure of, before anybody has looked at it."""
+    each = torch.arange(draft.tokens.shape[0])[:, None]
+    sure = draft.probs[each, torch.arange(draft.k), draft.tokens] >= 0.4
+    lengths = torch.minimum(draft.lengths, sure.long().cumprod(-1).sum(-1))
+    return verify_rejection(Draft(draft.tokens, draft.probs, lengths), target_probs, rng)
+
+
+# What is wrong -> (rule, K, V) of the smallest instance that shows it.
+WRONG = {
+    "resamples from p": (rule_of(correction=lambda p, q: p), 1, 2),
+    "accepts everything": (rule_of(chance=lambda p, q: torch.ones_like(p)), 1, 2),
+    "ratio upside down": (rule_of(chance=lambda p, q: (q / p).clamp(max=1)), 1, 2),
+    "accepts where p >= q": (rule_of(chance=lambda p, q: (p >= q).double()), 1, 2),
+    "accepts what is typical": (rule_of(chance=lambda p, q: (p > 0.3).double()), 1, 2),
+    "ratio in one digit": (rule_of(chance=lambda p, q: smaller(p, q).round(decimals=1)), 1, 2),
+    "residual by absolute value": (rule_of(correction=lambda p, q: (p - q).abs() + 1e-300 * p), 1, 2),
+    "bonus from the draft": (rule_of(bonus=draft_behind), 1, 2),
+    "bonus a row early": (rule_of(bonus=one_row_early), 1, 2),
+    "a fresh sample, or the residual": (fresh_sample_or_shortfall, 1, 2),
+    "drops unsure tokens": (drops_unsure_tokens, 1, 2),
+    "the likeliest correction": (rule_of(correction=likeliest_shortfall), 1, 3),
+    "goes on after a rejection": (counts_all_that_fit, 2, 2),
+    "one coin for all positions": (one_coin_for_all, 2, 2),
+    "trusts the third token": (trusts_the_third, 3, 2),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_rule_is_caught_with_the_smallest_instance(what):
+    """It fails at the K and V that its idea needs; everything smaller passes; the damage is exact."""
+    rule, k, size = WRONG[what]
+    report = check_verifier(rule, instances=FEW)
+    found = report.counterexample
+    assert not report.passed and report.method == "exact"
+    assert (found.k, found.vocab_size) == (k, size), report
+    assert report.damage.low == report.damage.high > 0
+    assert report.damage.largest >= report.damage.high
+    below = [instance for instance in FEW if instance.size < found.size]
+    assert check_verifier(rule, instances=below).passed
+
+
+def test_the_smallest_instance_is_as_small_as_can_be():
+    """Drawing again from p: p = (1/2, 1/2) and q certain, where 3/4 comes out for 1/2. No law is simpler."""
+    report = check_verifier(WRONG["resamples from p"][0], instances=FEW)
+    half, sure = fractions(1, 1), fractions(1, 0)
+    assert report.counterexample == steady(half, sure)
+    assert report.damage.low == report.damage.high == pytest.approx(0.25, abs=1e-12)
+    assert report.damage.largest >= 0.25
+    text = str(report)
+    assert "K = 1, V = 2" in text
+    assert "p of token 1: (1/2, 1/2)" in text
+    assert "q of token 1: (1, 0)" in text
+    first, second = (line.split() for line in text.splitlines() if line.split()[0] in "01")
+    assert first == ["0", "1", "1/2", "3/4"] and second == ["1", "0", "1/2", "1/4"]
+    assert "total variation 0.25 here" in text
+
+
+def test_a_rule_that_forgets_lengths_is_caught_where_rows_differ():
+    """It takes padding for a proposal, and says so itself: more accepted than was drafted."""
+    report = check_verifier(forgets_lengths, instances=FEW)
+    found = report.counterexample
+    assert (found.k, found.vocab_size, found.lengths) == (1, 2, (0, 1))
+    assert "accepted 1 of 0 drafted tokens" in report.reason and report.damage is None
+
+
+def test_one_coin_shows_only_in_whole_texts():
+    """The first token is right. p = (1/2, 1/2) and q = (0, 1), twice: then both
+    drafted tokens come out half the time, not a quarter."""
+    report = check_verifier(one_coin_for_all, instances=FEW)
+    half, sure = fractions(1, 1), report.counterexample.q[0][0]
+    assert report.counterexample == Instance(((half,),) * 3, ((sure,),) * 2) and max(sure) == 1
+    first = [line for line in report.lines if line.text[0] == 0]
+    assert sum(line.came for line in first) == pytest.approx(sum(line.should for line in first))
+    assert report.damage.high == pytest.approx(1 / 4)
+    assert "should be" in str(report)  # so the report shows whole texts
+
+
+def test_damage_is_the_total_variation():
+    """Accepting everything emits q: the damage of the first token is TV(p, q), here 1/2."""
+    everything = WRONG["accepts everything"][0]
+    report = check_verifier(everything, instances=[steady(fractions(1, 0), fractions(1, 1))])
+    assert report.damage.low == report.damage.high == report.damage.largest == pytest.approx(0.5)
+    assert "never says" in report.reason
+
+
+# Right rules.
+
+
+def one_question(draft, target_probs, rng):
+    """Rejection with one question per position: accept, or this correction? V + 1 answers."""
+    p, q = target_probs.double(), draft.probs.double()
+    each = torch.arange(len(p))
+    accepted, token = torch.zeros_like(draft.lengths), torch.zeros_like(draft.lengths)
+    going = torch.ones(len(p), dtype=torch.bool)
+    for i in range(draft.k):
+        x = draft.tokens[:, i]
+        keep = smaller(p[each, i, x], q[each, i, x])[:, None]
+        short = shortfall(p[:, i], q[:, i])
+        answers = torch.cat([keep, (1 - keep) * short / short.sum(-1, keepdim=True)], 1)
+        asked = going & (i < draft.lengths)
+        answer = rng.categorical(answers, live=asked)
+        token = torch.where(asked, answer - 1, token)
+        accepted = accepted + (asked & (answer == 0))
+        going = going & ~(asked & (answer > 0))
+    bonus = rng.categorical(p[each, draft.lengths], live=going)
+    return Verdict(accepted, torch.where(going, bonus, token))
+
+
+def target_alone(draft, target_probs, rng):
+    """Accepts nothing, ever: slow and lossless."""
+    return Verdict(torch.zeros_like(draft.lengths), rng.categorical(target_probs[:, 0]))
+
+
+RIGHT = {
+    "the shipped one": verify_rejection,
+    "the shipped one for shared noise": verify_coupled,
+    "the same, written differently": rule_of(),
+    "one question a position": one_question,
+    "the target alone": target_alone,
+}
+
+
+@pytest.mark.parametrize("what", RIGHT)
+def test_a_right_rule_passes(what):
+    """On all instances, with every branch walked."""
+    report = check_verifier(RIGHT[what])
+    assert report.passed and report.method == "exact", report
+    assert report.counterexample is None and report.damage is None and report.reason is None
+    assert report.largest_error < 1e-14
+    assert report.instances == len(FAMILY) and report.samples == 0 and report.notes == ()
+    assert str(report).startswith("passed")
+
+
+def test_a_right_rule_takes_less_than_20_seconds():
+    """Of one core."""
+    started = process_time()
+    check_verifier(verify_rejection)
+    assert process_time() - started < 20
+
+
+def test_the_greedy_rule_passes_at_temperature_0_only():
+    """With one-hot targets it is exact; elsewhere it says the likeliest token where the target draws."""
+    assert check_verifier(verify_greedy, instances=greedy_instances()).passed
+    report = check_verifier(verify_greedy, instances=FEW)
+    assert (report.counterexample.k, report.counterexample.vocab_size) == (0, 2)
+    assert report.counterexample.p == ((fractions(1, 1),),)
+
+
+def test_a_wrong_greedy_rule_is_caught():
+    """One that takes the draft's bonus, and one that accepts all, at temperature 0."""
+    for rule in (WRONG["bonus from the draft"][0], WRONG["accepts everything"][0]):
+        report = check_verifier(rule, instances=greedy_instances())
+        assert not report.passed and (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
+
+
+# What no rule may do.
+
+
+def spoiled(spoil):
+    """Returns the shipped rule, with its verdict spoiled where something was drafted."""
+
+    def rule(draft, target_probs, rng):
+        verdict = verify_rejection(draft, target_probs, rng)
+        return spoil(verdict, draft, target_probs) if draft.k else verdict
+
+    return rule
+
+
+def raises_on_a_zero_residual(draft, target_probs, rng):
+    for i in range(draft.k):
+        p, q = target_probs[:, i], draft.probs[:, i]
+        if bool(((p - q).clamp(min=0).sum(-1) == 0).any()):
+            raise ZeroDivisionError("the residual is empty")
+    return verify_rejection(draft, target_probs, rng)
+
+
+def changes_its_input(verdict, draft, target_probs):
+    target_probs[:, 0] = 0
+    return verdict
+
+
+BROKEN = {
+    "returned a tuple, not a Verdict": spoiled(lambda v, d, p: (v.accepted, v.token)),
+    "returned accepted of shape [0]": spoiled(lambda v, d, p: Verdict(v.accepted[:0], v.token[:0])),
+    "returned token as float64": spoiled(lambda v, d, p: Verdict(v.accepted, v.token.double())),
+    "returned a NaN as accepted": spoiled(lambda v, d, p: Verdict(v.accepted * float("nan"), v.token)),
+    "returned accepted as bool": spoiled(lambda v, d, p: Verdict(v.accepted > 0, v.token)),
+    "accepted 2 of 1 drafted": spoiled(lambda v, d, p: Verdict(v.accepted + 1, v.token)),
+    "accepted -1 of": spoiled(lambda v, d, p: Verdict(v.accepted - 1, v.token)),
+    "picked token 2; the ids are 0 to 1": spoiled(lambda v, d, p: Verdict(v.accepted, v.token + 2)),
+    "picked token -1": spoiled(lambda v, d, p: Verdict(v.accepted, v.token - 1)),
+    "changed its input: target_probs": spoiled(changes_its_input),
+    "raised ZeroDivisionError: the residual is empty": raises_on_a_zero_residual,
+    "a law that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
+    "with NaN": rule_of(correction=lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(-1)[:, None]),
+    "a chance that is not a number": rule_of(chance=lambda p, q: torch.full_like(p, float("nan"))),
+    "which the target never says": rule_of(chance=lambda p, q: torch.ones_like(p)),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_no_rule_may_do_is_said_in_plain_words(what):
+    """Wrong types, shapes and ranges, changed input, degenerate laws: caught at K = 1, V = 2, and named."""
+    report = check_verifier(BROKEN[what], instances=FEW)
+    assert not report.passed and what in report.reason, report
+    assert (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
+    assert report.reason in str(report)
+
+
+def test_a_rule_that_cannot_be_handed_nothing_is_caught_at_k_0():
+    """A draft of nothing is the smallest instance."""
+
+    def rule(draft, target_probs, rng):
+        torch.stack([draft.tokens[:, i] for i in range(draft.k)])
+        return verify_rejection(draft, target_probs, rng)
+
+    report = check_verifier(rule, instances=FEW)
+    assert report.counterexample.k == 0 and report.damage is None
+    assert "raised RuntimeError" in report.reason
+
+
+def test_rounding_in_float32_is_called_by_its_name():
+    """A law that is off by 1e-8 fails, with another reason; with a tolerance for it, it passes."""
+
+    def rule(draft, target_probs, rng):
+        single = Draft(draft.tokens, draft.probs.float(), draft.lengths)
+        return verify_rejection(single, target_probs.float(), rng)
+
+    report = check_verifier(rule, instances=FEW)
+    assert "rounding in float32" in report.reason and report.damage.largest < 1e-6
+    assert check_verifier(rule, instances=FEW, tolerance=1e-6).passed
+
+
+# Batches.
+
+
+def all_or_none(draft, target_probs, rng):
+    """Right for one row; in a batch the first row's rejection is everybody's."""
+    verdict = verify_rejection(draft, target_probs, rng)
+    return Verdict(verdict.accepted, verdict.token[:1].expand(len(verdict.token)))
+
+
+def test_rows_that_see_each_other_are_found_out():
+    """It fails in batches, and the report says that each row alone is right."""
+    report = check_verifier(all_or_none, instances=FEW)
+    assert not report.passed and report.reason.endswith("each row alone is right")
+    assert (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
+
+
+def asks_only_who_is_left(draft, target_probs, rng):
+    """Right, but puts fewer questions than there are rows, without saying whose."""
+    p, q = target_probs.double(), draft.probs.double()
+    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    for i in range(draft.k):
+        left = going.nonzero()[:, 0]
+        x = draft.tokens[left, i]
+        kept = rng.bernoulli(smaller(p[left, i, x], q[left, i, x]))
+        accepted[left] += kept
+        going[left] = kept & (i + 1 < draft.lengths[left])
+    law = p[torch.arange(len(p)), accepted]
+    if draft.k:
+        at = accepted.clamp(max=draft.k - 1)
+        each = torch.arange(len(p))
+        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
+    return Verdict(accepted, rng.categorical(law))
+
+
+def asks_until_all_have_stopped(draft, target_probs, rng):
+    """Right, but a row is asked as long as any other goes on."""
+    p, q = target_probs.double(), draft.probs.double()
+    each = torch.arange(len(p))
+    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    for i in range(draft.k):
+        if not bool(going.any()):
+            break
+        x = draft.tokens[:, i]
+        going = going & (i < draft.lengths) & rng.bernoulli(smaller(p[each, i, x], q[each, i, x]))
+        accepted = accepted + going
+    law = p[each, accepted]
+    if draft.k:
+        at = accepted.clamp(max=draft.k - 1)
+        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
+    return Verdict(accepted, rng.categorical(law))
+
+
+@pytest.mark.parametrize("rule", [asks_only_who_is_left, asks_until_all_have_stopped])
+def test_rules_whose_batches_follow_no_script_are_walked_row_by_row(rule):
+    """Exact row by row, sampled in batches; false alarms at most once in 10^6; it sees a damage of 0.1."""
+    report = check_verifier(rule, instances=FEW, samples=5_000)
+    assert report.passed and report.method == "exact", report
+    assert report.branches > 0 and report.samples > 0
+    assert 0 < report.false_alarm <= 1e-6 and report.detects < 0.12
+
+
+def test_rules_for_one_row_are_handed_one_row():
+    """A rule that refuses several rows, or answers for one, is walked row by row, and the report says so."""
+
+    def refuses(draft, target_probs, rng):
+        if len(target_probs) > 1:
+            raise ValueError("one row, please")
+        return verify_rejection(draft, target_probs, rng)
+
+    def answers_for_one(draft, target_probs, rng):
+        first = Draft(draft.tokens[:1], draft.probs[:1], draft.lengths[:1])
+        return verify_rejection(first, target_probs[:1], rng)
+
+    for rule in (refuses, answers_for_one):
+        report = check_verifier(rule, instances=FEW)
+        assert report.passed and report.method == "exact" and report.samples == 0
+        assert "one row at a time" in report.notes[0]
+
+
+# Rules with chance of their own.
+
+
+class TorchRng:
+    """Chance from torch's own generator."""
+
+    def bernoulli(self, probs, *, rows=None, positions=None, live=None):
+        yes = torch.rand(probs.shape, dtype=torch.float64) < probs
+        return yes if live is None else yes & live
+
+    def categorical(self, probs, *, rows=None, positions=None, live=None):
+        picked = torch.multinomial(probs.clamp(min=0), 1)[:, 0]
+        return picked if live is None else picked * live
+
+
+def of_its_own(rule):
+    """Returns the same rule, drawing from torch's own generator."""
+    return lambda draft, target_probs, rng: rule(draft, target_probs, TorchRng())
+
+
+def half_of_its_own(draft, target_probs, rng):
+    """The tests follow the script, the tokens do not."""
+
+    class Half(TorchRng):
+        bernoulli = staticmethod(rng.bernoulli)
+
+    return rule_of()(draft, target_probs, Half())
+
+
+@pytest.mark.parametrize("rule", [of_its_own(verify_rejection), half_of_its_own])
+def test_a_right_rule_with_chance_of_its_own_is_sampled_and_passes(rule):
+    """A right rule fails once in 10^6 seeds; any of the 24 laws that is 0.07 off is missed once in 10^6."""
+    report = check_verifier(rule, samples=20_000)
+    assert report.passed and report.method == "sampled", report
+    assert report.false_alarm == 1e-6 and report.detects < 0.07
+    assert report.samples == 20_000 * report.instances
+    assert "follows no script" in report.notes[0]
+    assert "with chance 1e-06 at most" in str(report)
+
+
+def test_a_wrong_rule_with_chance_of_its_own_is_caught_and_its_damage_bounded():
+    """The damage of the smallest instance found lies within the bounds: they miss it twice in 10^6."""
+    wrong = WRONG["resamples from p"][0]
+    report = check_verifier(of_its_own(wrong), samples=20_000)
+    exact = check_verifier(wrong, instances=[report.counterexample])
+    assert not report.passed and report.method == "sampled"
+    assert (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
+    assert report.damage.low <= exact.damage.low <= report.damage.high
+    assert 0 < report.damage.low and report.damage.high - report.damage.low < 0.1
+
+
+def test_a_black_box_that_says_the_impossible_is_caught_at_once():
+    """One sample is enough where the distance shows nothing: here 0.01, and 0.06 would be needed."""
+    instance = steady(fractions(1, 0), fractions(99, 1), fractions(1, 1))
+    rule = of_its_own(WRONG["accepts everything"][0])
+    report = check_verifier(rule, instances=[instance], samples=2_000)
+    assert report.method == "sampled" and report.damage.low == 0
+    assert "which the target never says" in report.reason
+
+
+def test_the_margin_of_a_sample_is_the_bound():
+    """Half of √((m − 1)/N) for the mean, √(ln(1/alarm)/(2N)) for how far it strays; m = 4 texts."""
+    finding = sample(verify_rejection, steady(fractions(1, 1), fractions(1, 0)), 10_000, 1e-4, 0, False)
+    bound = 0.5 * (3 / 10_000) ** 0.5 + (math.log(1e4) / 20_000) ** 0.5
+    assert finding.reason is None and finding.margin == pytest.approx(bound)
+    assert finding.samples == 10_000 and finding.distance < finding.margin
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_luck_does_not_pass_for_a_script(seed):
+    """On one single instance a black box repeats itself by luck; it is not called wrong for that.
+
+    It would have to say the same 40 times: once in 10^12 seeds.
+    """
+    rule = of_its_own(verify_rejection)
+    report = check_verifier(rule, instances=[Instance(((fractions(1, 1),),), ())], samples=1_000, seed=seed)
+    assert report.passed and report.method == "sampled", report
+
+
+def test_a_black_box_for_one_row_is_sampled_row_by_row():
+    """A twentieth of the samples; a right rule fails once in 10^6 seeds."""
+
+    def rule(draft, target_probs, rng):
+        if len(target_probs) > 1:
+            raise ValueError("one row, please")
+        return verify_rejection(draft, target_probs, TorchRng())
+
+    report = check_verifier(rule, samples=4_000, instances=FEW)
+    assert report.passed and report.method == "sampled", report
+    assert report.samples == 200 * report.instances
+
+
+def test_chance_that_starts_anew_at_every_call_is_found_out():
+    """Over the rows of a batch it looks right. One row says the same each time, and is walked exactly."""
+
+    def rule(draft, target_probs, rng):
+        return verify_rejection(draft, target_probs, SeededRng(0))
+
+    report = check_verifier(rule, instances=FEW)
+    assert not report.passed
+    assert (report.counterexample.k, report.counterexample.vocab_size) == (0, 2)
+
+
+def test_a_rule_that_changes_from_call_to_call_is_sampled():
+    """It asks for no chance, but counts its calls: no script can lead it."""
+    calls = []
+
+    def rule(draft, target_probs, rng):
+        calls.append(1)
+        return Verdict(torch.zeros_like(draft.lengths), torch.full_like(draft.lengths, len(calls) % 2))
+
+    report = check_verifier(rule, instances=FEW, samples=1_000)
+    assert not report.passed and report.method == "sampled"
+
+
+def test_torchs_own_generator_is_left_as_it_was():
+    """The check seeds it for the rules that use it, and puts it back."""
+    state = torch.get_rng_state()
+    check_verifier(of_its_own(verify_rejection), instances=FEW[:20], samples=100)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_is_not_installed_says_nothing_about_a_rule():
+    """An ImportError goes through."""
+
+    def rule(draft, target_probs, rng):
+        raise ImportError("pip install something")
+
+    with pytest.raises(ImportError, match="pip install"):
+        check_verifier(rule)
+
+
+# The instances.
+
+
+def test_the_instances_are_many_small_first_and_have_everything():
+    """Sorted by size, without doubles, K = 0 … 4, V = 2 … 5, and every kind of trouble in them."""
+    sizes = [one.size for one in FAMILY]
+    assert sizes == sorted(sizes) and len(set(FAMILY)) == len(FAMILY) >= 280
+    assert {one.k for one in FAMILY} == {0, 1, 2, 3, 4}
+    assert {one.vocab_size for one in FAMILY} == {2, 3, 4, 5}
+    tables = [both for one in FAMILY for both in zip(one.p, one.q, strict=False)]
+    pairs = [laws for both in tables for laws in zip(*both, strict=False)]
+    overlap = [sum(min(a, b) for a, b in zip(p, q, strict=True)) for p, q in pairs]
+    assert any(p == q and 0 < max(p) < 1 for p, q in pairs)  # equal
+    assert any(share == 0 for share in overlap)  # disjoint
+    assert any(all(0 < b - a < 1e-15 for a, b in zip(p, q, strict=True)) for p, q in pairs)  # nearly
+    assert any(0 < min(p) < 1e-6 for p, _ in pairs)  # nearly certain
+    assert any(len(set(p)) < len(p) and max(p) < 1 for p, _ in pairs)  # ties
+    assert any(0 in p and max(p) < 1 for p, _ in pairs)  # zeros
+    assert any(len(table) > 1 and len(set(table)) > 1 for one in FAMILY for table in one.p)  # contexts
+    assert any(len(one.lengths) > 2 for one in FAMILY)  # rows of several lengths
+    assert any(0 in one.lengths and one.k > 1 for one in FAMILY)
+
+
+def test_tables_that_do_not_fit_are_refused():
+    """Too few laws, too few tables, numbers that are no law, lengths beyond K."""
+    half = fractions(1, 1)
+    for p, q, lengths in [
+        (((half,),), ((half,),), ()),
+        (((half,), (half, half, half)), ((half,),), ()),
+        (((half,), ((0.5, 0.4),)), ((half,),), ()),
+        (((half,), ((1.5, -0.5),)), ((half,),), ()),
+        (((half,), (half,)), ((half,),), (2,)),
+        (((half,), (half,)), ((half,),), (1, 1)),
+    ]:
+        with pytest.raises(ValueError):
+            Instance(p, q, lengths)
+    with pytest.raises(ValueError, match="give at least one"):
+        check_verifier(verify_rejection, instances=[])
+
+
+def test_the_law_of_an_instance_is_the_product_of_its_tables():
+    """By hand, for two tokens with a law that depends on the first; rows of length 0 count half."""
+    p = ((fractions(1, 3),), (fractions(1, 1), fractions(1, 2)))
+    instance = Instance(p, ((fractions(1, 0),),))
+    assert instance.texts() == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert instance.law().tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 4, 1 / 2])
+    both = Instance(p, ((fractions(1, 0),),), (0, 1))
+    assert both.texts()[:2] == [(0,), (1,)]
+    assert both.law().tolist() == pytest.approx([1 / 8, 3 / 8, 1 / 16, 1 / 16, 1 / 8, 1 / 4])
+    rows = both.rows()
+    assert rows.lengths.tolist() == [0, 1] and rows.chances.tolist() == [0.5, 0.5]
+    assert rows.tokens.tolist() == [[0], [0]]
+
+
+# Four rules and a drafter, one table, by hand.
+
+
+@pytest.mark.parametrize(
+    ("rule", "twelfths", "acceptance"),
+    [
+        (verify_greedy, (12, 0, 0), (1, 6)),
+        (verify_coupled, (6, 4, 2), (1, 4)),
+        (WRONG["resamples from p"][0], (5, 4, 3), (1, 2)),
+        (verify_rejection, (6, 4, 2), (1, 2)),
+    ],
+)
+def test_four_rules_by_hand(rule, twelfths, acceptance):
+    """p = (3, 2, 1)/6, q = (1, 1, 4)/6: the law of the first token, and the chance to accept."""
+    instance = steady(fractions(3, 2, 1), fractions(1, 1, 4))
+    rows = instance.rows()
+    law, accepted = [0.0] * 3, 0.0
+    for leaf in play(rule, rows).values():
+        law[int(rows.tokens[leaf.start, 0]) if leaf.accepted else leaf.token] += leaf.chance
+        accepted += leaf.accepted * leaf.chance
+    assert law == pytest.approx([n / 12 for n in twelfths], abs=1e-12)
+    assert accepted == pytest.approx(float(Fraction(*acceptance)), abs=1e-12)
+
+
+def test_a_greedy_draft_scored_with_its_softmax():
+    """Always draft the likeliest token, but report q: then (6, 3, 3) twelfths come out, not (6, 4, 2)."""
+    instance = steady(fractions(3, 2, 1), fractions(1, 1, 4))
+    rows = instance.rows()
+    likeliest = [leaf for leaf in play(verify_rejection, rows).values() if rows.tokens[leaf.start, 0] == 2]
+    law = [0.0] * 3
+    for leaf in likeliest:
+        law[2 if leaf.accepted else leaf.token] += leaf.chance / float(rows.chances[leaf.start])
+    assert law == pytest.approx([6 / 12, 3 / 12, 3 / 12], abs=1e-12)

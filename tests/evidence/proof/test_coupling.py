@@ -1,0 +1,72 @@
+"""The coupled rule's chance to accept: the formula, against counting and against its bound."""
+
+import pytest
+import torch
+
+import minispec
+from minispec.evidence.proof.coupling import compare_acceptance, coupled_acceptance
+from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.rules.coupled import KeyedRng
+
+LAWS = [
+    ([0.5, 0.5], [0.5, 0.5], 1.0),
+    ([1.0, 0.0], [0.0, 1.0], 0.0),
+    ([0.5, 0.5], [1.0, 0.0], 0.5),
+    # By hand, for p = (1/2, 1/2) and q = (1/4, 3/4): 1/(1 + 3) + 1/(1 + 1) = 3/4.
+    ([0.5, 0.5], [0.25, 0.75], 0.75),
+]
+
+
+@pytest.mark.parametrize(("p", "q", "chance"), LAWS)
+def test_formula_by_hand(p, q, chance):
+    """Laws of two tokens whose chance can be worked out by hand."""
+    assert float(coupled_acceptance(torch.tensor(p), torch.tensor(q))) == pytest.approx(chance, abs=1e-12)
+
+
+def test_formula_lies_between_its_bounds():
+    """Never above 1 − TV, never below (1 − TV)/(1 + TV), on laws of five tokens with zeros among them."""
+    torch.manual_seed(0)
+    p, q = (torch.distributions.Dirichlet(torch.full((5,), 0.3)).sample((500,)).double() for _ in range(2))
+    p[:100, 0] = 0
+    p = p / p.sum(-1, keepdim=True)
+    overlap = torch.minimum(p, q).sum(-1)
+    chance = coupled_acceptance(p, q)
+    assert (chance <= overlap + 1e-9).all() and (chance >= overlap / (2 - overlap) - 1e-9).all()
+    assert float((overlap - chance).max()) > 0.02  # and it is not the same thing
+
+
+def test_formula_is_what_the_noise_does():
+    """KeyedRng picks the same token for p and q as often as the formula says.
+
+    200,000 positions; the chance of a false alarm at five standard errors is below 1e-6, and a formula that
+    is off by 0.012 would be found.
+    """
+    p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.3, 0.5])
+    n = 200_000
+    rows, places = torch.arange(n) % 1000, torch.arange(n) // 1000
+    picks = [
+        KeyedRng(7).categorical(law.expand(n, 3), rows=rows, positions=places, live=torch.ones(n, dtype=bool))
+        for law in (p, q)
+    ]
+    chance = float(coupled_acceptance(p, q))
+    seen = float((picks[0] == picks[1]).double().mean())
+    assert abs(seen - chance) < 5 * (chance * (1 - chance) / n) ** 0.5
+
+
+def test_compared_on_the_same_text():
+    """Rejection accepts most, the coupled rule at least its bound, and a twin is accepted always."""
+    target, draft = tiny_gpt_pair(0)
+    found = compare_acceptance(target, draft, [[0], [1, 0]], max_new_tokens=4)
+    assert found.positions == 8
+    assert found.bound - 1e-9 <= found.coupled <= found.rejection + 1e-9 <= 1 + 1e-9
+    twin = compare_acceptance(target, target, [[0]], max_new_tokens=4)
+    assert twin.coupled == pytest.approx(1) and twin.rejection == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_trained_pair_pays_little_for_the_same_text():
+    """On the shipped pair's own text the coupled rule accepts less than rejection, but not much less."""
+    pair = minispec.load_pair("stories")
+    found = compare_acceptance(pair.target, pair.draft, pair.info["prompts"][:8])
+    print(found)
+    assert 0.7 < found.coupled < found.rejection

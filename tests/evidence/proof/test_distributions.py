@@ -1,0 +1,151 @@
+"""The joint law of whole outputs: the shipped loop against the chain rule, branch by branch."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minispec import Verdict, Warp, verify_coupled, verify_rejection
+from minispec.core.verify import next_distribution
+from minispec.evidence.proof.distributions import (
+    Case,
+    exact_laws,
+    largest_error,
+    speculative_laws,
+    target_only_laws,
+    total_variation,
+)
+from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
+from minispec.evidence.proof.prove import PROMPTS, few_cases, prove_case, wanted
+
+CASES = list(few_cases())
+
+
+@pytest.fixture(scope="module")
+def coverage():
+    """What came up in all cases together."""
+    return Counter(dict.fromkeys(wanted(), 0))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_law_is_the_targets(case, coverage):
+    """Speculative, target-only and chain rule agree to 1e-10 on every outcome."""
+    proved = prove_case(case, coverage)
+    assert proved.passed, proved
+
+
+def test_everything_came_up_in_at_least_ten_thousand_branches(coverage):
+    """After all cases: at least 10,000 branches, and nothing that must come up is missing."""
+    walked = sum(count for mark, count in coverage.items() if mark.startswith("warp"))
+    if walked == 0:
+        pytest.skip("runs behind the cases, not alone")
+    assert [mark for mark, count in coverage.items() if count == 0] == []
+    assert walked >= 10_000
+
+
+def resamples_from_p(draft, target_probs, rng):
+    """The common mistake: after a rejection, draw from p and not from the residual."""
+    right = verify_rejection(draft, target_probs, rng)
+    p = target_probs.double()
+    token = rng.categorical(p[torch.arange(len(p)), right.accepted])
+    return Verdict(right.accepted, torch.where(right.accepted < draft.lengths, token, right.token))
+
+
+def test_a_wrong_rule_has_a_wrong_law():
+    """The walk finds a bias: it can fail."""
+    target, draft = table_pair(3, 0)
+    case = Case("wrong", target, draft, PROMPTS, 2, 3, verifier=resamples_from_p)
+    for law, exact in zip(speculative_laws(case).laws, exact_laws(case), strict=True):
+        assert total_variation(law, exact) > 0.01
+
+
+def test_one_token_by_hand():
+    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6, K = 1: two tokens have the law of two draws of p."""
+    p, q = (torch.tensor(law, dtype=torch.float64) / 6 for law in ((3, 2, 1), (1, 1, 4)))
+    target, draft = (TableModel(law.log().expand(12, 3)) for law in (p, q))
+    case = Case("by hand", target, draft, ((0,),), 1, 2)
+    (law,) = speculative_laws(case).laws
+    for one in range(3):
+        for two in range(3):
+            assert law[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
+
+
+def test_branches_do_not_depend_on_company():
+    """Rows in batches of 1, 7 and 512 have the same branches: neighbours decide nothing."""
+    target, draft = table_pair(2, 1)
+    case = Case("alone", target, draft, PROMPTS, 3, 4, eos=(1,))
+    together = speculative_laws(case)
+    apart = [speculative_laws(replace(case, prompts=(prompt,))) for prompt in PROMPTS]
+    assert together.branches == sum(one.branches for one in apart)
+    for law, one in zip(together.laws, apart, strict=True):
+        assert largest_error(law, one.laws[0]) < 1e-15
+
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "k": st.integers(1, 3),
+        "max_new_tokens": st.integers(0, 3),
+        "eos": st.lists(st.integers(0, 2), max_size=2, unique=True).map(tuple),
+        "verifier": st.sampled_from([verify_rejection, verify_coupled]),
+        "draft_warp": st.sampled_from([None, Warp(0), Warp(2.0), Warp(top_k=1)]),
+        "prompts": st.lists(
+            st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3
+        ).map(tuple),
+    }
+)
+SOME_WARPS = st.builds(
+    Warp,
+    temperature=st.sampled_from([0, 0.3, 1, 2.5]),
+    top_k=st.sampled_from([None, 1, 2]),
+    top_p=st.sampled_from([None, 0.5, 0.9]),
+)
+EXTREMES = st.sampled_from(["far", "equal", "ties", "sharp"])
+
+
+def models_of(kind, seed):
+    """Returns a target and a draft: unlike, equal, full of ties, or nearly deterministic."""
+    target, draft = table_pair(3, seed, distance=4.0)
+    if kind == "equal":
+        return target, target
+    if kind == "ties":
+        return TableModel(target.table.round()), TableModel(draft.table.round())
+    if kind == "sharp":
+        return TableModel(30 * target.table), TableModel(30 * draft.table)
+    return target, draft
+
+
+@settings(max_examples=40)
+@given(choice=SETTINGS, warp=SOME_WARPS, kind=EXTREMES, seed=st.integers(0, 1000))
+def test_the_law_is_the_targets_whatever_the_setting(choice, warp, kind, seed):
+    """Hypothesis picks models, prompts, K, warps, ends and caps; the verdict is exact."""
+    target, draft = models_of(kind, seed)
+    case = Case("drawn", target, draft, warp=warp, **choice)
+    if not case.max_new_tokens:
+        return
+    for law, alone, exact in zip(
+        speculative_laws(case).laws, target_only_laws(case), exact_laws(case), strict=True
+    ):
+        assert largest_error(law, exact) < 1e-10
+        assert largest_error(alone, exact) < 1e-10
+
+
+def test_models_are_pure_functions_of_their_seed():
+    """The same seed gives the same numbers, and torch's global generator stays where it was."""
+    state = torch.get_rng_state()
+    assert torch.equal(table_model(3, 5).table, table_model(3, 5).table)
+    one, two = tiny_gpt_pair(4)[0], tiny_gpt_pair(4)[0]
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_next_law_is_where_the_residual_comes_from():
+    """`next_distribution` gives the residual after a rejection, and p after full acceptance."""
+    p = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]]).double()
+    q = torch.tensor([[[0.75, 0.25]]]).double()
+    assert next_distribution(p, q, torch.tensor([0]), torch.tensor([1])).tolist() == [[0, 1]]
+    assert next_distribution(p, q, torch.tensor([1]), torch.tensor([1]))[0].tolist() == pytest.approx(
+        [0.1, 0.9]
+    )

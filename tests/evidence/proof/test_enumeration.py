@@ -1,0 +1,125 @@
+"""The walk: every branch once, its probability right, and code that does not repeat itself found out."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from tiny import branches
+
+from minispec import EnumeratingRng
+from minispec.evidence.proof.enumeration import walk
+
+
+def coins(n, chance=0.25):
+    """Returns a run that throws n coins a row."""
+
+    def run(rng, keys):
+        thrown = [rng.bernoulli(torch.full((len(keys),), chance)).tolist() for _ in range(n)]
+        return list(zip(*thrown, strict=True))
+
+    return run
+
+
+@pytest.mark.parametrize("most_rows", [1, 3, 512])
+def test_coins(most_rows):
+    """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
+    walked = {outcome: weight for _, outcome, weight in walk(coins(4), ["start"], most_rows)}
+    assert set(walked) == set(itertools.product([True, False], repeat=4))
+    for outcome, weight in walked.items():
+        heads = sum(outcome)
+        assert weight == pytest.approx(0.25**heads * 0.75 ** (4 - heads))
+
+
+def test_each_branch_comes_once():
+    """As many branches as leaves, not more."""
+    assert len(list(walk(coins(6), [0], 10))) == 64
+
+
+def test_starts_are_kept_apart():
+    """Every start has a law of its own, which sums to 1."""
+
+    def run(rng, keys):
+        law = torch.tensor([[0.5, 0.5, 0.0] if key else [0.1, 0.2, 0.7] for key in keys], dtype=torch.float64)
+        return rng.categorical(law).tolist()
+
+    walked = [(key, outcome, round(weight, 12)) for key, outcome, weight in walk(run, [0, 1])]
+    assert sorted(walked) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
+
+
+def stop_at_heads(rng, keys):
+    """Throws until heads, at most five times; rows that have stopped are masked."""
+    live = torch.ones(len(keys), dtype=torch.bool)
+    throws = torch.zeros(len(keys), dtype=torch.long)
+    for _ in range(5):
+        throws += live
+        live = live & ~rng.bernoulli(torch.full((len(keys),), 0.5), live=live)
+    return throws.tolist()
+
+
+def test_rows_that_stop_are_no_branches():
+    """A geometric law: what is masked neither branches nor weighs."""
+    walked = list(walk(stop_at_heads, [0]))
+    assert len(walked) == 6
+    law = {}
+    for _, outcome, weight in walked:
+        law[outcome] = law.get(outcome, 0) + weight
+    assert law == {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0625, 5: 0.0625}
+
+
+def test_what_is_certain_or_impossible_does_not_branch():
+    """Chances 0 and 1, and laws with one possible id, leave one branch of weight 1."""
+
+    def run(rng, keys):
+        yes = rng.bernoulli(torch.tensor([0.0, 1.0, 1.0, 0.0])[: len(keys)])
+        token = rng.categorical(torch.tensor([[0.0, 1.0, 0.0]]).expand(len(keys), 3))
+        return list(zip(yes.tolist(), token.tolist(), strict=True))
+
+    assert list(walk(run, [0])) == [(0, (False, 1), 1.0)]
+
+
+def test_agrees_with_walking_one_row_at_a_time():
+    """The same branches and weights as a second, simpler walk that plays one way after the other."""
+
+    def play(rng):
+        first = int(rng.categorical(torch.tensor([[0.2, 0.0, 0.3, 0.5]]))[0])
+        return (first, *(bool(rng.bernoulli(torch.tensor([0.1 * first + 0.1]))[0]) for _ in range(first)))
+
+    def run(rng, keys):
+        out = []
+        for row in range(len(keys)):
+            here = torch.tensor([row])
+            first = int(rng.categorical(torch.tensor([[0.2, 0.0, 0.3, 0.5]]), rows=here)[0])
+            coins = [rng.bernoulli(torch.tensor([0.1 * first + 0.1]), rows=here) for _ in range(first)]
+            out.append((first, *(bool(coin[0]) for coin in coins)))
+        return out
+
+    one = sorted((outcome, round(weight, 9)) for outcome, weight in branches(play))
+    many = sorted((outcome, round(weight, 9)) for _, outcome, weight in walk(run, [0], 4))
+    assert one == many
+    assert math.fsum(weight for _, weight in many) == pytest.approx(1)
+
+
+def test_code_that_does_not_repeat_itself_is_found_out():
+    """A run that asks for other decisions the second time cannot be walked, and says so."""
+    calls = itertools.count()
+
+    def run(rng, keys):
+        for _ in range(3 if next(calls) == 0 else 1):
+            rng.bernoulli(torch.full((len(keys),), 0.5))
+        return [None] * len(keys)
+
+    with pytest.raises(ValueError, match="did not repeat itself"):
+        list(walk(run, [0]))
+
+
+def test_decisions_for_unnamed_rows_are_refused():
+    """Three decisions for two rows could be anybody's."""
+    with pytest.raises(ValueError, match="name the rows"):
+        EnumeratingRng([(), ()]).bernoulli(torch.full((3,), 0.5))
+
+
+def test_a_law_without_mass_is_refused():
+    """NaN everywhere is an error, not an outcome."""
+    with pytest.raises(ValueError, match="no mass"):
+        EnumeratingRng([()]).categorical(torch.tensor([[float("nan"), float("nan")]]))

@@ -1,0 +1,55 @@
+"""The law of one token under a rule, against laws worked out by hand."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+
+from minispec.classroom.buggy import rule_with
+from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.evidence.proof.first_token import first_token, parts
+from minispec.rules.coupled import verify_coupled
+
+P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
+ALWAYS_C = (0.0, 0.0, 1.0)
+
+# By hand: what is kept and what is said, in twelfths.
+BY_HAND = {
+    "top match": (verify_greedy, Q, None, (2, 0, 0), (10, 0, 0)),
+    "fresh draw": (verify_coupled, Q, None, (1, Fraction(2, 3), Fraction(4, 3)), None),
+    "from p": (rule_with("correction-from-p"), Q, None, (2, 2, 2), (3, 2, 1)),
+    "residual": (verify_rejection, Q, None, (2, 2, 2), (4, 2, 0)),
+    "greedy draft, softmax q": (verify_rejection, Q, ALWAYS_C, (0, 0, 3), (6, 3, 0)),
+    "greedy draft, its own q": (verify_rejection, ALWAYS_C, None, (0, 0, 2), (6, 4, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_laws_are_those_worked_out_by_hand(name):
+    """On p = (3, 2, 1)/6 and q = (1, 1, 4)/6 both parts of each law are what paper and pencil say."""
+    rule, q, drawn_from, kept, said = BY_HAND[name]
+    found = first_token(rule, P, q, drawn_from)
+    assert [12 * x for x in found.kept] == pytest.approx([float(x) for x in kept], abs=1e-12)
+    if said is not None:
+        assert [12 * x for x in found.said] == pytest.approx(said, abs=1e-12)
+    assert sum(found.law) == pytest.approx(1, abs=1e-12)
+    assert found.acceptance == pytest.approx(float(sum(kept)) / 12, abs=1e-12)
+
+
+def test_tensors_and_lists_are_the_same():
+    """Nothing is rounded to float32 on the way; tokens that are never drafted need no branch."""
+    one = first_token(verify_rejection, P, Q)
+    other = first_token(verify_rejection, *torch.tensor([P, Q], dtype=torch.float64))
+    assert one == other and one.law == pytest.approx(P, abs=1e-15)
+
+
+def test_laws_must_fit():
+    """Laws over different tokens are refused."""
+    with pytest.raises(ValueError, match="same tokens"):
+        first_token(verify_rejection, P, (0.5, 0.5))
+
+
+def test_parts_are_written_as_people_do():
+    """Whole numbers without a point, others in three digits."""
+    assert parts((0.5, 1 / 3, 1 / 6), 12) == "(6, 4, 2)/12"
+    assert parts((1 / 18,), 12) == "(0.667)/12"

@@ -1,0 +1,111 @@
+"""Near ties: a certificate carries what was measured, and excuses rounding only."""
+
+import math
+
+import pytest
+import tiny
+import torch
+from pairs import build_pair
+
+from minispec import load_pair
+from minispec.evidence.proof.ties import first_flip, flips, limit_of, logits_both_ways
+from minispec.rules.fixed_width import FixedWidth
+
+
+class Leaning:
+    """A table model of three tokens whose logits are the same everywhere, and move when a cache is used.
+
+    With gap g, tokens 0 and 1 have the logits 3 and 3 − g, and token 2 has 1; through a cache, token 2's is
+    higher by `shift`.
+    """
+
+    def __init__(self, dtype, gap, shift):
+        self.table = tiny.TableModel(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
+        self.shift = torch.tensor([0.0, 0.0, shift], dtype=torch.float64)
+        self.dtype, self.new_cache, self.head = dtype, self.table.new_cache, self.table.head
+        self.hidden = self.table.hidden
+
+    def __call__(self, tokens, cache=None):
+        logits = self.table(tokens, cache)
+        return (logits if cache is None else logits + self.shift).to(self.dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "gap", "shift", "excused"),
+    [
+        (torch.float64, 0.0, 0.0, True),
+        (torch.float64, 1e-9, 1e-6, False),
+        (torch.float32, 5e-5, 0.0, True),
+        (torch.float32, 2e-4, 1e-3, False),
+        (torch.bfloat16, 0.125, 0.0625, True),
+        (torch.bfloat16, 0.25, 0.0625, False),
+        (torch.bfloat16, 0.5, 2.0, True),
+        (torch.bfloat16, 0.75, 2.0, False),  # whatever was measured, there is a cap
+        (torch.bfloat16, 0.125, -0.0625, True),  # the sign of the difference does not matter
+        (torch.float16, 0.125, 0.0625, True),
+    ],
+)
+def test_only_rounding_is_an_excuse(dtype, gap, shift, excused):
+    """A flip carries both logits, their gap and the measured difference; the type sets the limit."""
+    flip = first_flip(Leaning(dtype, gap, shift), [1, 2], [2, 0, 1], [2, 1, 1])
+    assert flip.position == 1 and flip.tokens == (0, 1)
+    assert flip.logits == pytest.approx((3.0, 3.0 - gap), abs=1e-6)
+    assert flip.gap == pytest.approx(gap, abs=1e-6)
+    assert flip.difference == pytest.approx(abs(shift), abs=1e-6)
+    assert flip.limit == limit_of(dtype, flip.difference)
+    assert flip.is_near_tie is excused
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny"))
+
+
+def test_first_flip_measures_the_gap(pair):
+    """Equal texts have no flip; a wrong token has one, at its place, with the gap of its logits."""
+    prompt = [5, 6, 7]
+    with torch.inference_mode():
+        scores = pair.target(torch.tensor([[*prompt, 9]]))[0, -1].double()
+    flip = first_flip(pair.target, prompt, [9, 10, 11], [9, 12, 13])
+    assert flip.position == 1 and flip.tokens == (10, 12)
+    assert flip.gap == pytest.approx(abs(float(scores[10] - scores[12])), abs=1e-9)
+    assert not flip.is_near_tie
+    assert first_flip(pair.target, prompt, [9, 10], [9, 10]) is None
+
+
+def test_a_text_that_merely_ends_is_no_near_tie(pair):
+    """Where one text goes on and the other does not, no rounding is to blame."""
+    for one, other, tokens in (([9, 10], [9], (10, None)), ([], [9], (None, 9))):
+        flip = first_flip(pair.target, [5], one, other)
+        assert flip.tokens == tokens and flip.position == min(len(one), len(other))
+        assert flip.gap == math.inf and not flip.is_near_tie
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("prompt", [[3], [3, 1, 4, 1]])
+def test_the_difference_is_that_of_one_forward_and_of_steps(prompt):
+    """The two ways are a forward over all, and prefill with one-token steps; bfloat16 keeps them close."""
+    model, more = tiny.gpt(tiny.config(width=64), dtype=torch.bfloat16), [5, 9, 2, 6, 5, 3, 5]
+    many, steps = logits_both_ways(model, prompt, more)
+    assert torch.equal(many, model(torch.tensor([prompt + more]))[0, -1])
+    cache = model.new_cache(1)
+    if prompt[:-1]:
+        model(torch.tensor([prompt[:-1]]), cache)
+    for token in prompt[-1:] + more:
+        last = model(torch.tensor([[token]]), cache)[0, -1]
+    assert torch.equal(steps, last)
+    assert float((many - steps).abs().max()) < 0.3
+
+
+def test_exact_mode_leaves_no_difference():
+    """At a fixed width both ways give the same bits."""
+    model = FixedWidth(tiny.gpt(tiny.config(), dtype=torch.bfloat16))
+    assert torch.equal(*logits_both_ways(model, [3, 1, 4], [5, 9, 2, 6]))
+
+
+def test_flips_are_those_of_the_rows_that_differ(pair):
+    """Each row that differs has its flip, measured behind its own prompt."""
+    prompts, ones, others = [[5], [6], [7]], [[1, 2], [1, 2], [1, 2]], [[1, 3], [1, 2], [4, 2]]
+    found = flips(pair.target, prompts, ones, others)
+    assert [(flip.position, flip.tokens) for flip in found] == [(1, (2, 3)), (0, (1, 4))]
+    assert found[1] == first_flip(pair.target, [7], [1, 2], [4, 2])

@@ -1,0 +1,234 @@
+"""The prediction: exact against every branch of the shipped loop, and in its limits."""
+
+from dataclasses import replace
+from itertools import product
+from math import ceil, log, sqrt
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minispec import SeededRng, Warp, verify_greedy
+from minispec.drafters.costs import Costs
+from minispec.evidence.proof.branches import branches, rounds_of
+from minispec.evidence.proof.distributions import Case, exact_laws
+from minispec.evidence.proof.models import TableModel, table_pair
+from minispec.evidence.theory.formulas import expected_tokens, speed_up
+from minispec.evidence.theory.predict import (
+    best_draft,
+    best_k,
+    chances,
+    errors,
+    mean_alpha,
+    predict_speed_up,
+    rounds,
+    target_only_texts,
+)
+
+TEXT = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+FLAT = Costs(t_draft=0.1, t_target={1: 1.0, 17: 1.0})  # verification costs one step, nothing else anything
+
+
+def text_chances(case, tokens):
+    """Returns a_t of one text behind the case's first prompt."""
+    ((*found,),) = chances(case.target, case.draft, case.prompts[:1], [tokens], case.warp, case.draft_warp)
+    return found
+
+
+TARGET, DRAFT = table_pair(3, 0)
+SMALL = table_pair(2, 1)
+BASE = Case("K 2", TARGET, DRAFT, ((0,),), 2, 3)
+CASES = [
+    BASE,
+    replace(BASE, name="K 1", k=1),
+    replace(BASE, name="K 3", target=SMALL[0], draft=SMALL[1], k=3, max_new_tokens=5),
+    replace(BASE, name="warped", warp=Warp(0.7, top_k=2)),
+    replace(BASE, name="the draft hotter", draft_warp=Warp(2.0)),
+    replace(BASE, name="a greedy draft", draft_warp=Warp(0)),
+    replace(BASE, name="greedy", warp=Warp(0), verifier=verify_greedy, max_new_tokens=9),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
+    """Given any text, rounds, drafted, tested and accepted tokens are the means over all branches."""
+    seen = {}
+    for branch in branches(case):
+        sums = seen.setdefault(branch.tokens, [0.0] * 5)
+        counts = [
+            1,
+            len(branch.steps),
+            sum(len(step.drafted) for step in branch.steps),
+            sum(step.tested for step in branch.steps),
+            sum(step.accepted for step in branch.steps),
+        ]
+        for i, count in enumerate(counts):
+            sums[i] += branch.weight * count
+    assert len(seen) >= (1 if case.warp.is_greedy else 8)
+    for tokens, (weight, *sums) in seen.items():
+        want = rounds(text_chances(case, list(tokens)), case.k)
+        got = [total / weight for total in sums]
+        assert got == pytest.approx([want.row_rounds, want.drafted, want.tested, want.accepted], abs=1e-12), (
+            tokens
+        )
+        assert want.target_calls == pytest.approx(want.row_rounds) and want.emitted == len(tokens)
+
+
+def test_samples_of_the_loop_agree():
+    """20,000 texts: the mean number of rounds lies within Hoeffding's bound, false alarm 1e-9: 0.104 here.
+
+    A text of 4 tokens takes 2 to 4 rounds with K = 1. A prediction off by twice the bound is seen as surely.
+    """
+    case = replace(BASE, k=1, max_new_tokens=4)
+    count = 20_000
+    calls = [0] * count
+    for r in rounds_of(case, case.prompts * count, SeededRng(0)):
+        calls = [n + live for n, live in zip(calls, r.live, strict=True)]
+    (law,) = exact_laws(case)
+    want = sum(p * rounds(text_chances(case, list(tokens)), 1).row_rounds for (tokens, _), p in law.items())
+    bound = (4 - 2) * sqrt(log(2 / 1e-9) / (2 * count))
+    assert abs(sum(calls) / count - want) < bound < 0.105
+
+
+def test_two_tokens_by_hand():
+    """K = 1, two tokens: the first, if accepted, brings the second as a bonus; else each has its round."""
+    found = rounds([0.75, 0.5], 1)
+    assert found.row_rounds == 1.25 and found.by_width == (0.25, 1.0)
+    assert (found.drafted, found.tested, found.accepted, found.caught_up) == (1, 1, 0.75, 1.0)
+
+
+@settings(max_examples=40)
+@given(TEXT, st.integers(0, 6))
+def test_coins_by_enumeration(text, k):
+    """Every way the tests of a text can come out, walked by hand, gives the same mean number of rounds."""
+    text = text[:6]
+    mean = 0.0
+    for coins in product((True, False), repeat=len(text)):
+        weight, t, count = 1.0, 0, 0
+        for kept, chance in zip(coins, text, strict=True):
+            weight *= chance if kept else 1 - chance
+        while t < len(text):
+            width = min(k, len(text) - 1 - t)
+            t += next((j for j in range(width) if not coins[t + j]), width) + 1
+            count += 1
+        mean += weight * count
+    assert rounds(text, k).row_rounds == pytest.approx(mean)
+
+
+@given(st.integers(1, 40), st.integers(0, 9))
+def test_limits(size, k):
+    """A draft that is the target takes ⌈N/(K+1)⌉ rounds; one that is never right takes N."""
+    always, never = rounds([1.0] * size, k), rounds([0.0] * size, k)
+    assert always.row_rounds == ceil(size / (k + 1)) and always.accepted == always.tested
+    assert never.row_rounds == size and never.accepted == 0
+
+
+def test_chances_of_models():
+    """q = p gives 1 everywhere, disjoint laws give 0; without a common vocabulary there is no chance."""
+    warp = Warp()
+    prompts = [[0], [1, 0]]
+    texts = target_only_texts(TARGET, prompts, 6, warp, seed=3)
+    assert [len(text) for text in texts] == [6, 6]
+    assert chances(TARGET, TARGET, prompts, texts, warp) == [[1.0] * 6] * 2
+    zero, one = (TableModel(torch.tensor([[9.0, 0.0], [0.0, 9.0]])[i].expand(6, 2)) for i in (0, 1))
+    said = target_only_texts(zero, [[0]], 5, Warp(0))
+    assert said == [[0] * 5] and chances(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
+    with pytest.raises(ValueError, match="one vocabulary"):
+        chances(TARGET, zero, prompts, texts, warp)
+
+
+def test_mean_chance_estimates_alpha():
+    """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
+    p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
+    (law,) = exact_laws(replace(BASE, max_new_tokens=1))
+    mean = sum(chance * text_chances(BASE, list(tokens))[0] for (tokens, _), chance in law.items())
+    assert mean == pytest.approx(float(torch.minimum(p, q).sum()))
+
+
+@pytest.mark.parametrize(("alpha", "k"), [(0.5, 1), (0.8, 4), (0.9, 8), (1.0, 3)])
+def test_long_texts_come_to_leviathans_formula(alpha, k):
+    """With one α and a verification of one step, the gain tends to theorem 3.8 as texts get longer."""
+    near, far = (predict_speed_up(FLAT, [[alpha] * n], k) for n in (100, 4000))
+    exact = speed_up(alpha, k, 0.1)
+    assert far.simple == near.simple == exact
+    assert far.speed_up == pytest.approx(exact, rel=2e-3)
+    assert abs(far.speed_up - exact) <= abs(near.speed_up - exact) + 1e-12
+    assert far.tokens_per_target_call == pytest.approx(expected_tokens(alpha, k), rel=3e-3)
+
+
+def test_seconds_by_hand():
+    """Prefill, one round with a draft of one, a quarter of a round without, one catch-up in each."""
+    costs = Costs(2.0, {1: 10.0, 2: 12.0}, catch_up=1.0, round=3.0, place=0.5, step=0.25, prefill=100.0)
+    with_draft = replace(costs, draft_prefill=7.0)
+    seconds = 107 + 1.0 * (2 + 12 + 3 + 0.5) + 0.25 * (10 + 3) + 1.0 * 1
+    assert rounds([0.75, 0.5], 1).seconds(with_draft) == seconds
+    found = predict_speed_up(with_draft, [[0.75, 0.5]], 1)
+    assert found.speed_up == pytest.approx((100 + 2 * 10.25) / seconds)
+    assert found.acceptance == 0.75 and found.tokens_per_target_call == 2 / 1.25
+    assert predict_speed_up(costs, [[0.5] * 4], 0).speed_up == pytest.approx((100 + 41) / (100 + 4 * 13))
+
+
+def test_target_only_gains_nothing():
+    """K = 0 without bookkeeping is as fast as the target alone, and tests nothing."""
+    found = predict_speed_up(FLAT, [[0.9] * 7, [0.1] * 7], 0)
+    assert found.speed_up == found.simple == 1 and found.acceptance is None
+
+
+def test_only_some_tokens():
+    """`new_tokens` cuts the texts."""
+    texts = [[0.9, 0.2, 0.7, 0.4], [0.5, 0.6, 0.1]]
+    assert predict_speed_up(FLAT, texts, 2, 3) == predict_speed_up(FLAT, [text[:3] for text in texts], 2)
+
+
+def test_best_k_and_best_draft():
+    """No other K does better; a useless draft gets 0; of two drafts the better one is named."""
+    good, bad = [[0.85] * 60], [[0.02] * 60]
+    best = best_k(FLAT, good)
+    assert 0 < best.k < 16
+    assert all(best.speed_up >= predict_speed_up(FLAT, good, k).speed_up for k in range(17))
+    assert best_k(replace(FLAT, t_draft=0.5), bad).k == 0
+    name, found = best_draft({"slow": (replace(FLAT, t_draft=0.6), good), "quick": (FLAT, good)})
+    assert name == "quick" and found == best
+    assert mean_alpha([[1.0, 0.0], [0.5, 0.5]]) == 0.5
+
+
+def test_errors():
+    """Relative to what was measured: 10%, 0% and 50%."""
+    found = errors([1.1, 2.0, 3.0], [1.0, 2.0, 2.0])
+    assert found.median == pytest.approx(0.1) and found.worst == pytest.approx(0.5)
+
+
+def test_calls_between_measured_ones():
+    """t(n) lies on a straight line between what was measured."""
+    costs = Costs(0.1, {1: 1.0, 4: 2.5, 6: 3.0})
+    assert [costs.call(n) for n in range(1, 7)] == pytest.approx([1.0, 1.5, 2.0, 2.5, 2.75, 3.0])
+    assert costs.most == 5 and costs.c == 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rounds([0.5], -1), "K must be"),
+        (lambda: rounds([0.5, 1.2], 1), "between 0 and 1"),
+        (lambda: rounds([float("nan")], 1), "between 0 and 1"),
+        (lambda: predict_speed_up(FLAT, [], 2), "0 tokens"),
+        (lambda: predict_speed_up(FLAT, [[0.5] * 3], 2, 4), "the shortest has 3"),
+        (lambda: predict_speed_up(FLAT, [[0.5] * 40], 17), "not for 18"),
+        (lambda: best_k(FLAT, [[0.5]], most=-1), "K must be"),
+        (lambda: best_draft({}), "no draft"),
+        (lambda: errors([1.0], []), "measurements"),
+        (lambda: errors([1.0], [0.0]), "above 0"),
+        (lambda: Costs(0.1, {2: 1.0}), "n = 1"),
+        (lambda: Costs(0.1, {1: 0.0}), "more than 0"),
+        (lambda: Costs(float("nan"), {1: 1.0}), "0 or more"),
+        (lambda: Costs(0.1, {1: 1.0}, step=float("inf")), "0 or more"),
+        (lambda: Costs(0.1, {1: 1.0}, round=-0.1), "0 or more"),
+        (lambda: Costs(0.1, {1: 1.0}).call(0), "not for 0"),
+    ],
+)
+def test_bad_input_is_one_line(call, words):
+    """What cannot be is refused in one line that says why."""
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,97 @@
+"""Planting a bug: it is in the live code while the `with` lasts, and never after."""
+
+from dataclasses import replace
+from types import FunctionType
+
+import pytest
+import torch
+
+from minispec.core.commit import Rows
+from minispec.core.verify import residual
+from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutation import diff, find_function, patched, planted, source_of
+
+ABSOLUTE = mutant_named("residual-absolute")
+P, Q = torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_patch_applies_and_is_taken_out_again(mutant):
+    """The code differs while it is planted; afterwards the very same code object is back."""
+    function = find_function(mutant.function)
+    before = function.__code__
+    with planted(mutant):
+        assert function.__code__.co_code != before.co_code or function.__code__.co_consts != before.co_consts
+        assert function.__code__.co_freevars == before.co_freevars
+    assert function.__code__ is before
+
+
+def test_the_bug_is_in_the_live_function_and_is_gone_afterwards():
+    """A name that was imported before sees the bug, and sees it go."""
+    assert residual(P, Q).tolist() == [0, 1]
+    with planted(ABSOLUTE):
+        assert residual(P, Q).tolist() == [0.5, 0.5]
+    assert residual(P, Q).tolist() == [0, 1]
+
+
+def test_the_bug_is_gone_after_an_exception():
+    """Whatever happens inside, the code is restored."""
+    with pytest.raises(KeyboardInterrupt), planted(ABSOLUTE):
+        raise KeyboardInterrupt
+    assert residual(P, Q).tolist() == [0, 1]
+
+
+def test_methods_properties_and_what_is_decorated_are_found():
+    """A getter, a method, and the generator inside `torch.inference_mode`."""
+    assert find_function("minispec.core.commit:Rows.live") is Rows.live.fget
+    assert find_function("minispec.core.commit:Rows.append") is Rows.append
+    inside = find_function("minispec.core.loop:speculate")
+    assert isinstance(inside, FunctionType) and not hasattr(inside, "__wrapped__")
+
+
+@pytest.mark.parametrize("name", ["minispec.core.loop:nothing", "minispec.core.commit:Rows.nothing"])
+def test_a_function_that_is_not_there_is_an_error(name):
+    with pytest.raises(ValueError, match="there is no function"):
+        find_function(name)
+
+
+@pytest.mark.parametrize(("old", "times"), [("nowhere", 0), ("lacking", 3)])
+def test_a_patch_must_fit_in_one_place(old, times):
+    """A patch that no longer fits the code, or fits it twice, is an error and plants nothing."""
+    before = residual.__code__
+    with pytest.raises(ValueError, match=f"one place, not in {times}"), planted(replace(ABSOLUTE, old=old)):
+        pass
+    assert residual.__code__ is before
+
+
+def test_further_lines_are_indented_like_the_first():
+    """Patches are written without the indentation of their place."""
+    source = "def f(x):\n    if x:\n        x = 1\n        x += 1\n    return x\n"
+    mutant = replace(ABSOLUTE, old="x = 1\nx += 1", new="x = 2\nx += 2")
+    assert patched(mutant, source) == "def f(x):\n    if x:\n        x = 2\n        x += 2\n    return x\n"
+
+
+def test_a_patch_reads_as_a_diff_of_a_few_lines():
+    """Removed and added lines, and little around them: never a second copy of anything."""
+    for mutant in MUTANTS:
+        lines = diff(mutant).splitlines()
+        assert lines[0].startswith("--- minispec/")
+        changed = [line for line in lines[2:] if line[0] in "+-"]
+        assert 1 <= len(changed) <= 9, mutant.name
+
+
+def test_names_are_unique_and_texts_are_there():
+    """Each mutant says what it does, where it was seen, and what it breaks."""
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 28
+    for mutant in MUTANTS:
+        assert mutant.title and mutant.seen
+        assert (mutant.effect == "breaks") == bool(mutant.harm), mutant.name
+    with pytest.raises(ValueError, match="no mutant called 'elephant'; there is .*ratio-inverted"):
+        mutant_named("elephant")
+
+
+def test_the_live_source_is_what_is_compiled():
+    """A patch that changes nothing changes no result."""
+    with planted(replace(ABSOLUTE, new=ABSOLUTE.old)):
+        assert residual(P, Q).tolist() == [0, 1]
+    assert source_of(residual).startswith("def residual")

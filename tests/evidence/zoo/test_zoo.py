@@ -1,0 +1,142 @@
+"""The zoo: every mutant is killed by a check of ours, and the shipped code by none."""
+
+from dataclasses import replace
+
+import pytest
+
+from minispec.evidence.proof.cases import ladder
+from minispec.evidence.proof.distributions import exact_laws, speculative_laws, total_variation
+from minispec.evidence.zoo.checks import CHECKS, Check
+from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutation import find_function, planted
+from minispec.evidence.zoo.run import zoo
+
+FEW = ladder()[:3]
+HARMLESS = replace(
+    mutant_named("going-on-after-a-rejection"),
+    name="harmless",
+    old="accepted = accepted + kept",
+    new="accepted = kept + accepted",
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    """The whole zoo, once."""
+    before = {mutant.function: find_function(mutant.function).__code__ for mutant in MUTANTS}
+    report = zoo()
+    assert all(find_function(name).__code__ is code for name, code in before.items())
+    return report
+
+
+def specimen(report, name):
+    return next(s for s in report.specimens if s.mutant.name == name)
+
+
+def test_no_mutant_survives(report):
+    """At least 25, and a check of ours kills each."""
+    assert len(report.specimens) >= 25
+    assert report.survivors == []
+
+
+def test_nothing_kills_the_shipped_code(report):
+    """All checks, ours and the retold ones, pass on every case of the ladder."""
+    assert report.false_alarms == []
+    assert report.passed
+    assert set(report.unmutated) == {case.name for case in ladder()}
+
+
+def test_each_mutant_does_what_it_is_said_to_do(report):
+    """A biased one has a total variation, a slower one has none; each has a smallest instance."""
+    for s in report.specimens:
+        name, damage = s.mutant.name, s.damage
+        assert s.instance is not None, name
+        assert damage.shows(s.mutant.effect), name
+        if s.mutant.effect == "biased" and not damage.crash:
+            assert 1e-10 < damage.total_variation <= 1, name
+        if s.mutant.effect == "slower" and not damage.crash:
+            assert damage.total_variation == 0, name
+
+
+def test_mutants_that_only_slow_down_lower_acceptance_or_tokens_per_call(report):
+    """What is spoiled is named: less accepted, or fewer tokens per target call."""
+    for name in ("token-missing-in-the-drafts-cache", "pending-read-again", "padding-counted"):
+        before, after = specimen(report, name).damage.acceptance
+        assert before - after > 1e-3, name
+    before, after = specimen(report, "least-room-for-all").damage.tokens_per_call
+    assert before - after > 1e-3
+
+
+def test_smallest_instances_come_from_the_ladder_in_order(report):
+    """No smaller case shows the same damage, for some mutants of each kind."""
+    cases = ladder()
+    for name in ("correction-from-p", "one-number-for-all-places", "temperature-after-the-cut"):
+        s = specimen(report, name)
+        for case in cases:
+            exact = exact_laws(case)
+            with planted(s.mutant):
+                found = speculative_laws(case).laws
+            off = max(total_variation(a, b) for a, b in zip(found, exact, strict=True))
+            if case.name == s.instance:
+                assert off == pytest.approx(s.damage.total_variation, abs=1e-12)
+                break
+            assert off < 1e-10, (name, case.name)
+
+
+def test_every_check_of_ours_kills_something(report):
+    """A check that kills nothing would be idle."""
+    for check in report.checks:
+        if check.ours:
+            assert len(report.missed(check.name)) < len(report.specimens), check.name
+
+
+@pytest.mark.parametrize(
+    ("check", "misses"),
+    [
+        ("transformers-like", ["greedy-draft-soft-q", "correction-from-p", "rounded-ratio", "overshoot"]),
+        (
+            "vllm-like-rejection",
+            ["greedy-draft-soft-q", "bonus-from-the-draft", "rounded-ratio", "overshoot"],
+        ),
+        ("vllm-like-greedy", ["correction-from-p", "ratio-inverted", "token-missing-in-the-drafts-cache"]),
+    ],
+)
+def test_what_other_projects_tests_miss(report, check, misses):
+    """Each of the retold tests kills something, and misses much, these by name."""
+    missed = report.missed(check)
+    assert set(misses) <= set(missed)
+    assert 0 < len(missed) < len(report.specimens)
+
+
+def test_a_harmless_change_survives_and_is_reported():
+    """The zoo can fail: what changes nothing is a survivor."""
+    checks = [check for check in CHECKS if check.name in ("law", "acceptance", "invariant")]
+    report = zoo([HARMLESS], FEW[:2], checks)
+    assert report.survivors == ["harmless"] and not report.passed
+    assert report.specimens[0].instance is None and report.false_alarms == []
+
+
+def test_a_check_that_cries_wolf_is_reported():
+    """The zoo can fail: a check that kills the shipped code is named with its reason."""
+    wolf = Check("wolf", lambda case: "a wolf")
+    report = zoo([mutant_named("correction-from-p")], FEW[:1], [wolf])
+    assert report.survivors == [] and not report.passed
+    assert report.false_alarms == [f"{FEW[0].name}: wolf: a wolf"]
+
+
+def test_a_check_that_crashes_counts_as_killing_and_says_so():
+    """An exception under a mutant is an answer; its name and message are kept."""
+
+    def crash(case):
+        raise RuntimeError("out of\ncheese")
+
+    report = zoo([HARMLESS], FEW[:1], [Check("crash", crash)])
+    cell = report.specimens[0].cells["crash"]
+    assert cell.killed and cell.crashed and cell.reason == "RuntimeError: out of cheese"
+
+
+def test_retold_tests_do_not_save_a_mutant():
+    """Only our checks count: a mutant that only a retold test kills is a survivor."""
+    theirs = Check("theirs", lambda case: "no", ours=False)
+    mine = Check("mine", lambda case: None)
+    assert zoo([HARMLESS], FEW[:1], [mine, theirs]).survivors == ["harmless"]

@@ -24,12 +24,23 @@ CONDA_ONLY = {"python", "pip"}
 PLAUSIBLE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
 
-def requirements(pyproject, extra=None):
-    """Returns name -> specifier of the run-time dependencies, or of an extra."""
+CLASSROOM = (None, "notebooks", "test")  # the run-time dependencies, and those of two extras
+
+
+def requirements(pyproject, *extras):
+    """Returns name -> specifier of the lists of these extras; None is the run-time dependencies."""
     project = tomllib.loads(pyproject)["project"]
-    lines = project["optional-dependencies"][extra] if extra else project["dependencies"]
-    parsed = [Requirement(line) for line in lines]
+    lists = [
+        project["optional-dependencies"][extra] if extra else project["dependencies"] for extra in extras
+    ]
+    parsed = [Requirement(line) for lines in lists for line in lines]
     return {canonicalize_name(item.name): item.specifier for item in parsed}
+
+
+def for_conda(pyproject, *extras):
+    """Returns the same under conda-forge's names, and Python itself."""
+    named = {CONDA_NAMES.get(name, name): str(s) for name, s in requirements(pyproject, *extras).items()}
+    return named | {"python": tomllib.loads(pyproject)["project"]["requires-python"]}
 
 
 def conda_lines(environment):
@@ -84,12 +95,8 @@ def pip_faults(files):
 
 
 def agreement_faults(files):
-    """pyproject.toml's run-time dependencies and conda's are the same, with the same ranges."""
-    wanted = {
-        CONDA_NAMES.get(name, name): str(specifier)
-        for name, specifier in requirements(files["pyproject.toml"]).items()
-    }
-    wanted["python"] = tomllib.loads(files["pyproject.toml"])["project"]["requires-python"]
+    """conda's list is what the package, the notebooks and the tests need, with the same ranges."""
+    wanted = for_conda(files["pyproject.toml"], *CLASSROOM)
     given = dict((line.split(maxsplit=1) + [""])[:2] for line in conda_lines(files["environment.yml"]))
     faults = [f"{name}: not for conda" for name in wanted.keys() - given.keys()]
     faults += [f"{name}: for conda only" for name in given.keys() - wanted.keys() - CONDA_ONLY]
@@ -100,15 +107,16 @@ def agreement_faults(files):
 
 
 def binder_faults(files):
-    """Binder gets the same packages, with PyTorch for CPUs, and JupyterLab; minispec comes by postBuild."""
-    root, binder = conda_lines(files["environment.yml"]), conda_lines(files["binder/environment.yml"])
+    """Binder gets what the package needs, with PyTorch for CPUs, and JupyterLab; postBuild adds minispec."""
+    binder = yaml.safe_load(files["binder/environment.yml"])["dependencies"]
     notebooks = requirements(files["pyproject.toml"], "notebooks")
-    wanted = [line.replace("pytorch ", "pytorch-cpu ") for line in root]
-    wanted += [f"{name} {notebooks[name]}" for name in ("jupyterlab", "ipykernel")]
-    nested = yaml.safe_load(files["binder/environment.yml"])["dependencies"]
-    faults = [f"not for Binder: {line}" for line in set(wanted) - set(binder)]
-    faults += [f"for Binder only: {line}" for line in set(binder) - set(wanted)]
-    return faults + [f"{item}: postBuild installs the rest" for item in nested if not isinstance(item, str)]
+    wanted = {f"{name} {spec}" for name, spec in for_conda(files["pyproject.toml"], None).items()}
+    wanted = {line.replace("pytorch ", "pytorch-cpu ") for line in wanted} | {"pip"}
+    wanted |= {f"{name} {notebooks[name]}" for name in ("jupyterlab", "ipykernel")}
+    given = {item for item in binder if isinstance(item, str)}
+    faults = [f"not for Binder: {line}" for line in wanted - given]
+    faults += [f"for Binder only: {line}" for line in given - wanted]
+    return faults + [f"{item}: postBuild installs the rest" for item in binder if not isinstance(item, str)]
 
 
 def reason_faults(files):
@@ -117,9 +125,7 @@ def reason_faults(files):
     rows = [re.fullmatch(r"\| (.+?) \| (.+) \|", line) for line in table.splitlines()]
     given = [canonicalize_name(name) for row in rows for name in row[1].split(", ")]
     project = tomllib.loads(files["pyproject.toml"])["project"]
-    wanted = set(requirements(files["pyproject.toml"]))
-    for extra in project["optional-dependencies"]:
-        wanted |= set(requirements(files["pyproject.toml"], extra))
+    wanted = set(requirements(files["pyproject.toml"], None, *project["optional-dependencies"]))
     faults = [f"{name}: no reason" for name in wanted - set(given)]
     faults += [f"{name}: not needed" for name in set(given) - wanted]
     return faults + [f"{name}: twice" for name in set(given) if given.count(name) > 1]
@@ -185,6 +191,9 @@ def test_the_files_have_no_fault(check, files):
         (agreement_faults, "environment.yml", "  - pip\n", "  - pip\n  - pandas\n"),
         (agreement_faults, "environment.yml", "pytorch >=2.9", "pytorch >=2.8"),
         (agreement_faults, "environment.yml", "python >=3.11", "python >=3.10"),
+        (agreement_faults, "environment.yml", "  - jupyterlab >=4.2\n", ""),
+        (agreement_faults, "environment.yml", "  - hypothesis >=6.100\n", ""),
+        (agreement_faults, "environment.yml", "nbval >=0.11", "nbval >=0.10"),
         (agreement_faults, "pyproject.toml", '    "rich>=13.8",\n', ""),
         (match_spec_faults, "binder/environment.yml", "numpy >=", "numpy >=>"),
         (channel_faults, "binder/environment.yml", "  - conda-forge\n", "  - defaults\n"),
@@ -192,7 +201,7 @@ def test_the_files_have_no_fault(check, files):
         (binder_faults, "binder/environment.yml", "  - numpy >=1.26\n", ""),
         (binder_faults, "binder/environment.yml", "jupyterlab >=4.2", "jupyterlab >=4"),
         (binder_faults, "binder/environment.yml", "  - pip\n", "  - pip\n  - pip:\n      - pandas\n"),
-        (binder_faults, "environment.yml", "rich >=13.8", "rich >=14"),
+        (binder_faults, "binder/environment.yml", "rich >=13.8", "rich >=14"),
         (reason_faults, "CONTRIBUTING.md", "| numpy |", "| scipy, numpy |"),
         (reason_faults, "CONTRIBUTING.md", "| numpy |", "| pandas |"),
         (reason_faults, "pyproject.toml", '    "rich>=13.8",\n', '    "rich>=13.8",\n    "pandas",\n'),

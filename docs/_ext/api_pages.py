@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import typer
-from import_map import modules, packages
+from import_tables import modules, packages
 
 import minispec
 

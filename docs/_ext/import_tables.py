@@ -1,28 +1,134 @@
-"""The import diagram in words: tables for the architecture page, made from the code at every build.
+"""Who imports whom, read from the files of the package at every build: tables for the architecture page.
 
-`import-counts`: how many imports lead from package to package. `files-of PACKAGE`: what each file of a
-package is for, and what it imports.
+`packages`: a line for each package, with what it imports and how long it is. `files-of PACKAGE`: what each
+file of a package is for, and what it imports.
 """
 
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
 from docutils import nodes
-from import_map import modules, package_imports, packages, short
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from walk_nodes import fold, scrolling, table
 
+ROOT = Path(__file__).resolve().parents[2]
 
-class ImportCounts(SphinxDirective):
-    """A row for each package, a column for each package that it may import."""
+
+@dataclass(frozen=True)
+class Module:
+    """A file of the package.
+
+    Attributes:
+        name: full name, such as `minispec.core.loop`.
+        package: the folder it stands in, such as `core`; an empty text for the files outside of all.
+        says: the first paragraph of its docstring.
+        imports: full names of the package's modules that it imports, anywhere in the file.
+        lines: how many it has.
+    """
+
+    name: str
+    package: str
+    says: str
+    imports: frozenset[str]
+    lines: int
+
+
+@cache
+def modules(root: Path = ROOT) -> dict[str, Module]:
+    """Reads the package.
+
+    Args:
+        root: the folder that holds `minispec`.
+
+    Returns:
+        Every module by its full name; a folder's own file has the folder's name.
+    """
+    paths = {name_of(path, root): path for path in sorted((root / "minispec").rglob("*.py"))}
+    found = {}
+    for name, path in paths.items():
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        said = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
+        folders = path.relative_to(root).parts[1:-1]
+        others = frozenset(imported(tree, paths) - {name})
+        found[name] = Module(name, folders[0] if folders else "", said, others, len(source.splitlines()))
+    return found
+
+
+def name_of(path: Path, root: Path) -> str:
+    """Returns the full name of a file."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.Module, known: Iterable[str]) -> set[str]:
+    """Returns which of the known modules a file imports: `from a import b` is a.b if that is a module."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in known else node.module for name in inside}
+    return names & set(known)
+
+
+def package_imports(found: Mapping[str, Module]) -> dict[str, set[str]]:
+    """Returns the packages that each package imports; `minispec` itself is none."""
+    names = {module.package for module in found.values()} - {""}
+    return {
+        name: {found[other].package for m in found.values() if m.package == name for other in m.imports}
+        - {name, ""}
+        for name in sorted(names)
+    }
+
+
+def packages(found: Mapping[str, Module]) -> list[str]:
+    """Returns the packages, each before those that it imports.
+
+    Raises:
+        graphlib.CycleError: if packages import each other in a ring.
+    """
+    return list(TopologicalSorter(package_imports(found)).static_order())[::-1]
+
+
+def package_rows() -> list[list[str]]:
+    """Returns the table of packages, heads first."""
+    found = modules()
+    order, imports = packages(found), package_imports(found)
+    rows = [["package", "what it is", "imports", "files", "lines"]]
+    for package in order:
+        mine = [module for module in found.values() if module.package == package]
+        others = ", ".join(other for other in order if other in imports[package])
+        count = f"{sum(module.lines for module in mine):,}"
+        rows.append([package, found[f"minispec.{package}"].says, others or "–", str(len(mine)), count])
+    return rows
+
+
+def file_rows(package: str) -> list[list[str]]:
+    """Returns the table of a package's files, heads first; they are named without the package."""
+    prefix = f"minispec.{package}."
+    rows = [["file", "what it is for", "imports", "lines"]]
+    for name, module in modules().items():
+        if name.startswith(prefix):
+            others = sorted(other.removeprefix(prefix).removeprefix("minispec.") for other in module.imports)
+            rows.append([name.removeprefix(prefix), module.says, ", ".join(others) or "–", str(module.lines)])
+    return rows
+
+
+class Packages(SphinxDirective):
+    """A row for each package."""
 
     def run(self) -> list[nodes.Node]:
         """Returns the table."""
-        found = modules()
-        order, imports = packages(found), package_imports(found)
-        rows = [["package", "files", "lines", *(f"imports {other}" for other in order[1:])]]
-        for package in order:
-            mine = [m for m in found.values() if m.name.startswith(f"minispec.{package}.")]
-            counts = [str(imports.get((package, other), "–")) for other in order[1:]]
-            rows.append([package, str(len(mine)), f"{sum(m.lines for m in mine):,}", *counts])
-        return [scrolling(table(rows), "Imports from package to package")]
+        return [scrolling(table(package_rows()), "The packages, and what each imports")]
 
 
 class FilesOf(SphinxDirective):
@@ -32,27 +138,16 @@ class FilesOf(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Returns the table, folded."""
-        package, found = self.arguments[0], modules()
-        mine = [m for m in found.values() if m.name.startswith(f"minispec.{package}.")]
-        if not mine:
+        package = self.arguments[0]
+        rows = file_rows(package)
+        if len(rows) == 1:
             raise self.error(f"there is no package called {package!r}")
-        rows: list[list[str | nodes.Node]] = [["file", "what it is for", "imports"]]
-        for module in mine:
-            names = sorted(called(other, package) for other in module.imports)
-            rows.append(
-                [module.name.removeprefix(f"minispec.{package}."), module.says, ", ".join(names) or "–"]
-            )
         inside = scrolling(table(rows), f"The files of {package}")
-        return [fold("", inside, summary=f"The {len(mine)} files of {package}", opened=False)]
+        return [fold("", inside, summary=f"The {len(rows) - 1} files of {package}", opened=False)]
 
 
-def called(name: str, package: str) -> str:
-    """Returns a module's name without `minispec`, and without the package where that is the reader's own."""
-    return name.removeprefix(f"minispec.{package}.").removeprefix("minispec.") or short(name)
-
-
-def setup(app):
-    app.add_directive("import-counts", ImportCounts)
+def setup(app: Sphinx) -> None:
+    """Registers both directives."""
+    app.add_directive("packages", Packages)
     app.add_directive("files-of", FilesOf)
     app.setup_extension("walk_nodes")
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,17 +1,16 @@
-"""The architecture page: its drawings are what the script draws now, and its contracts are the code's."""
+"""The architecture page: its tables are made from the imports, and its contracts are the code's."""
 
 import ast
 import importlib
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
+from graphlib import CycleError
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def module(name):
@@ -22,13 +21,7 @@ def module(name):
         sys.path.pop(0)
 
 
-imports, diagram = module("import_map"), module("import_diagram")
-
-
-@pytest.mark.parametrize("name", diagram.DRAWINGS)
-def test_drawings_are_current(name):
-    """`python docs/_ext/import_diagram.py` would write what is there."""
-    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == diagram.drawings()[name]
+imports = module("import_tables")
 
 
 def small(tmp_path, **files):
@@ -53,82 +46,41 @@ def test_imports_are_read_in_whatever_form(tmp_path):
     )
     assert found["minispec.io.trace"].imports == {"minispec.core.model", "minispec.core.cache"}
     assert found["minispec.io.stream"].imports == {"minispec.core.cache", "minispec.core"}
-    assert imports.package_imports(found) == {("io", "core"): 4}
+    assert imports.package_imports(found) == {"core": set(), "io": {"core"}}
     assert imports.packages(found) == ["io", "core"]
     assert found["minispec.core.model"].says == "A model."
 
 
-def test_a_new_import_changes_the_drawing(tmp_path):
-    """An arrow more in the code is an arrow more in the drawing."""
-    plain = small(tmp_path, core__a="", io__b="", io__c="from minispec.core import a\n")
-    before = diagram.draw_packages(plain), diagram.draw_files(plain, "io")
-    more = small(tmp_path, core__a="", io__b="", io__c="from minispec.io import b\n")
-    after = diagram.draw_packages(more), diagram.draw_files(more, "io")
-    assert before[0] != after[0] and before[1] != after[1]
-    assert "io imports core" in before[0] and "io imports no other package" in after[0]
+def test_the_importing_package_comes_first(tmp_path):
+    """Whatever their names; who imports itself or `minispec` alone imports no package."""
+    files = {
+        "core__a": "import minispec.io.b\n",
+        "io__b": "import minispec\n",
+        "io__c": "import minispec.io.b\n",
+    }
+    found = small(tmp_path, **files)
+    assert imports.package_imports(found) == {"core": {"io"}, "io": set()}
+    assert imports.packages(found) == ["core", "io"]
 
 
-def test_only_arrows_that_say_something_are_drawn():
-    """a → c follows from a → b → c."""
-    edges = {"a": {"b", "c"}, "b": {"c"}, "c": set()}
-    assert imports.needed(edges) == {"a": {"b"}, "b": {"c"}, "c": set()}
-    assert imports.levels(edges) == {"a": 2, "b": 1, "c": 0}
+def test_a_ring_is_refused(tmp_path):
+    """Packages that import each other have no order."""
+    found = small(tmp_path, core__a="import minispec.io.b\n", io__b="import minispec.core.a\n")
+    with pytest.raises(CycleError):
+        imports.packages(found)
 
 
-def test_a_ring_is_refused():
-    """Files that import each other in a ring have no levels."""
-    with pytest.raises(ValueError, match="in a ring: a → b → a"):
-        imports.levels({"a": {"b"}, "b": {"a"}})
-
-
-def parts(name):
-    return ElementTree.fromstring((ROOT / "docs" / name).read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("name", diagram.DRAWINGS)
-def test_drawings_have_words(name):
-    """Each drawing has a title and says in words what its arrows say."""
-    drawing = parts(name)
-    assert drawing.find(f"{SVG}title").text
-    said = drawing.find(f"{SVG}desc").text
-    boxes = [text.text for text in drawing.iter(f"{SVG}text") if text.get("font-weight")]
-    assert all(f"{box} imports" in said for box in boxes)
-
-
-@pytest.mark.parametrize("name", diagram.DRAWINGS)
-def test_every_arrow_points_down(name):
-    """Each ends further down than it begins; there is one for each import that does not follow."""
-    lines = [path.get("d") for path in parts(name).iter(f"{SVG}path") if path.get("marker-end")]
-    heights = [[float(y) for y in re.findall(r",(-?[\d.]+)", line)] for line in lines]
-    assert all(ends[0] < ends[-1] for ends in heights)
-    assert len(heights) == sum(map(len, imports.needed(edges_of(name)).values()))
-
-
-def edges_of(name):
-    """Returns who imports whom in a drawing."""
-    found = imports.modules()
-    if name != diagram.DRAWINGS[0]:
-        return imports.within(found, "core")
-    pairs = imports.package_imports(found)
-    return {one: {to for other, to in pairs if other == one} for one in imports.packages(found)}
-
-
-@pytest.mark.parametrize("name", diagram.DRAWINGS)
-def test_boxes_do_not_overlap(name):
-    """No box of a drawing lies on another, and none is cut by the edge."""
-    drawing = parts(name)
-    wide, high = (float(n) for n in drawing.get("viewBox").split()[2:])
-    boxes = [
-        tuple(float(rect.get(name)) for name in ("x", "y", "width", "height"))
-        for rect in drawing.iter(f"{SVG}rect")
-        if rect.get("rx")
-    ]
-    assert len(boxes) == len(edges_of(name))
-    for place, (x, y, w, h) in enumerate(boxes):
-        assert x >= 0 and y >= 0 and x + w <= wide and y + h <= high
-        for other_x, other_y, other_w, other_h in boxes[place + 1 :]:
-            apart = x + w <= other_x or other_x + other_w <= x
-            assert apart or y + h <= other_y or other_y + other_h <= y
+def test_the_tables_say_what_is_imported():
+    """A row a package, the importing one before the imported one; a row a file."""
+    heads, *rows = imports.package_rows()
+    names = [row[0] for row in rows]
+    assert names == imports.packages(imports.modules()) and names[-1] == "core"
+    assert (
+        rows[-1][heads.index("imports")] == "–" and rows[names.index("io")][heads.index("imports")] == "core"
+    )
+    files = {row[0]: row[1:] for row in imports.file_rows("core")}
+    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache", "15"]
+    assert len(imports.file_rows("nothing")) == 1
 
 
 def protocols():
@@ -163,8 +115,8 @@ def test_every_package_has_its_words_and_its_files():
     order = re.findall(r"^\*\*`(\w+)`: ", page, re.MULTILINE)
     assert sorted(order) == sorted(imports.packages(imports.modules()))
     assert re.findall(r"\{files-of\} (\w+)", page) == order
-    for one, other in imports.package_imports(imports.modules()):
-        assert order.index(other) < order.index(one)
+    for one, others in imports.package_imports(imports.modules()).items():
+        assert all(order.index(other) < order.index(one) for other in others)
 
 
 def test_every_package_has_its_page_of_the_api():

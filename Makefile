@@ -43,10 +43,11 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
 	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-lint: $(LINT)  ## check style, format and types
+lint: $(LINT)  ## check style, format, types and the order of imports
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
+	@$(VENV)/bin/lint-imports
 
 notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))

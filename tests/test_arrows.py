@@ -1,21 +1,34 @@
 """Which package may import which, and that random numbers come from one file. Both by reading the sources."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from imports import imported
 
-PACKAGE = Path(__file__).resolve().parents[1] / "minispec"
-# What each package may import besides itself.
-MAY_IMPORT = {
-    "core": (),
-    "drafters": ("core",),
-    "rules": ("core",),
-    "io": ("core", "drafters", "rules"),
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "minispec"
+LINT_IMPORTS = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"
+
+# Imports that the contracts in pyproject.toml forbid: each of what stands above, in whatever form and place.
+PLANTED = {
+    "core.a": "from minispec.rules import b",
+    "core.b": "import minispec",
+    "core.c": "from minispec import io",
+    "drafters.a": "from minispec.rules import b",
+    "rules.a": "from minispec.drafters import b",
+    "io.a": "import minispec.native.b",
+    "native.a": "def f():\n    from minispec.train import b",
+    "native.c": "from .. import train",
+    "train.a": "def f():\n    from minispec.evidence.bench import b",
+    "evidence.bench.a": "from minispec.show import b",
+    "evidence.theory.a": "from minispec.evidence.proof import b",
+    "evidence.checker.a": "from ..zoo import b",
+    "show.a": "if 0:\n    import minispec.cli.b as o",
+    "classroom.a": "from minispec.cli import b",
 }
-for package in ("native", "train", "evidence", "show", "classroom", "cli"):
-    MAY_IMPORT[package] = tuple(MAY_IMPORT)  # all that stand before it
 WITHOUT_DRAWS = ("core", "drafters", "rules", "io", "native")
 
 # Functions of torch and methods of its tensors that draw, unless they are methods of an `rng`.
@@ -46,24 +59,10 @@ DRAWS = {
 SOURCES = {"random", "secrets", "uuid", "torch.random", "numpy.random", "torch.distributions", "scipy.stats"}
 
 
-def modules():
-    return [(path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
-
-
-def package_of(path):
-    """Returns the package of a file, or None for the files at the front: they may import all."""
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0] if len(parts) > 1 else None
-
-
-def import_faults(package, source):
-    """Returns what a source of a package imports that it may not."""
-    allowed = (package, *MAY_IMPORT[package])
-    faults = [name for name in imported(source) if name.startswith(".")]  # relative ones hide the package
-    ours = [name.split(".")[1:] for name in imported(source) if name.split(".")[0] == "minispec"]
-    if package == "cli":
-        ours = [parts for parts in ours if parts not in ([], ["__version__"])]
-    return faults + [".".join(["minispec", *parts]) for parts in ours if not parts or parts[0] not in allowed]
+def contracts(folder):
+    """Runs the contracts of the pyproject.toml in a folder: exit status, and what was said."""
+    said = subprocess.run([sys.executable, "-c", LINT_IMPORTS], cwd=folder, capture_output=True, text=True)
+    return said.returncode, said.stdout
 
 
 def draw_faults(source):
@@ -83,82 +82,55 @@ def draw_faults(source):
     return faults
 
 
-def test_every_package_is_known():
-    """Each folder with Python in it is one that the order names."""
-    assert {package_of(path) for path, _ in modules()} - {None} == set(MAY_IMPORT)
+def test_imports_point_one_way():
+    """Each package imports what stands below it, and no package is missing in the contracts."""
+    status, said = contracts(ROOT)
+    assert status == 0, said
 
 
-def test_the_order_is_the_one_that_is_meant():
-    """core, then drafters and rules, which do not know each other, then io, native, … up to cli."""
-    assert list(MAY_IMPORT)[:4] == ["core", "drafters", "rules", "io"]
-    assert MAY_IMPORT["native"] == ("core", "drafters", "rules", "io")
-    assert MAY_IMPORT["cli"] == tuple(MAY_IMPORT)[:-1] and len(MAY_IMPORT) == 10
+def test_planted_imports_are_found(tmp_path):
+    """One package with all the planted imports: each is named, and nothing else is a fault."""
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    packages = {name.rpartition(".")[0] for name in PLANTED} | {"cli", "evidence.proof", "evidence.zoo"}
+    for package in packages:
+        folder = tmp_path.joinpath("minispec", *package.split("."))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "b.py").write_text("from minispec.core import b\n" if package == "cli" else "")
+    for folder in [tmp_path / "minispec", *(p for p in (tmp_path / "minispec").rglob("*") if p.is_dir())]:
+        (folder / "__init__.py").touch()
+    for name, source in PLANTED.items():
+        tmp_path.joinpath("minispec", *name.split(".")).with_suffix(".py").write_text(source)
+    (tmp_path / "minispec/cli/c.py").write_text("import minispec")
+    status, said = contracts(tmp_path)
+    assert status == 1
+    assert [name for name in PLANTED if f"minispec.{name} ->" not in said] == []
+    assert "minispec.cli." not in said.replace("-> minispec.cli.", "")
 
 
-def test_nothing_imports_what_comes_after_it():
-    """Each package imports what stands before it in the order, and nothing else."""
-    faults = {
-        path.relative_to(PACKAGE).as_posix(): import_faults(package_of(path), source)
-        for path, source in modules()
-        if package_of(path)
-    }
-    assert {name: found for name, found in faults.items() if found} == {}
+def test_a_package_that_no_contract_names_is_found(tmp_path):
+    """Another package in the folder breaks the contract."""
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    names = ["cli", "classroom", "show", "evidence", "train", "native", "io", "drafters", "rules", "core"]
+    names += [f"evidence/{name}" for name in ("bench", "zoo", "checker", "proof", "theory")]
+    for name in [*names, "helpers"]:
+        (tmp_path / "minispec" / name).mkdir(parents=True)
+        (tmp_path / "minispec" / name / "__init__.py").touch()
+    (tmp_path / "minispec/__init__.py").touch()
+    (tmp_path / "minispec/cli/main.py").write_text("import minispec")
+    status, said = contracts(tmp_path)
+    assert status == 1 and "helpers" in said
 
 
 def test_random_numbers_come_from_one_file():
     """While decoding, nothing draws but `core/rng.py`; the native generator asks its parent."""
     sources = {
-        path.relative_to(PACKAGE).as_posix(): source
-        for path, source in modules()
-        if package_of(path) in WITHOUT_DRAWS
+        path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
+        for package in WITHOUT_DRAWS
+        for path in (PACKAGE / package).rglob("*.py")
     }
     assert {"native/rng.py", "rules/coupled.py", "drafters/stopping.py", "io/draws.py"} <= set(sources)
     assert draw_faults(sources.pop("core/rng.py"))  # this one does draw
     assert {name: draw_faults(source) for name, source in sources.items() if draw_faults(source)} == {}
-
-
-@pytest.mark.parametrize(
-    ("package", "source"),
-    [
-        ("core", "from minispec.rules.coupled import KeyedRng"),
-        ("core", "from minispec import Warp"),
-        ("core", "import minispec"),
-        ("core", "import minispec.show.text"),
-        ("core", "from minispec import io"),
-        ("drafters", "from minispec.rules.coupled import verify_coupled"),
-        ("rules", "from minispec.drafters.costs import Costs"),
-        ("rules", "from minispec.io.trace import Trace"),
-        ("io", "from minispec.native.backend import TORCH"),
-        ("native", "def f():\n    from minispec.train import corpus"),
-        ("native", "from . import library"),
-        ("train", "from minispec.evidence.bench.settings import run"),
-        ("train", "def f():\n    from minispec.evidence import bench"),
-        ("evidence", "from minispec.show.text import legend"),
-        ("evidence", "from ..show import text"),
-        ("show", "if 0:\n    import minispec.cli.options as o"),
-        ("show", "from minispec.classroom import predict"),
-        ("cli", "from minispec import generate"),
-    ],
-)
-def test_a_planted_import_is_found(package, source):
-    """An import of what comes after, in whatever form and place, is a fault."""
-    assert import_faults(package, source)
-
-
-@pytest.mark.parametrize(
-    ("package", "source"),
-    [
-        ("core", "import torch\nfrom minispec.core.cache import KVCache"),
-        ("drafters", "from minispec.core.model import GPT\nfrom minispec.drafters import costs"),
-        ("io", "from minispec.drafters.adaptive import AdaptiveDrafter\nfrom minispec.rules import coupled"),
-        ("native", "from minispec.io.checkpoint import Pair"),
-        ("show", "from minispec.evidence.bench.settings import run\nfrom minispec.train import corpus"),
-        ("cli", "from minispec import __version__\nfrom minispec.show.text import legend"),
-    ],
-)
-def test_imports_that_the_order_allows_are_no_fault(package, source):
-    """What stands before may be imported."""
-    assert import_faults(package, source) == []
 
 
 @pytest.mark.parametrize(

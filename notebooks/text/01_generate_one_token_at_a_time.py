@@ -21,46 +21,46 @@ from minispec.io.walkthrough import load_walkthrough
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
-told = load_walkthrough("greedy")  # a run that was recorded: the same on every machine
+recording = load_walkthrough("greedy")  # the same on every machine
 print(pair.walkthrough)
 
 # %% [markdown]
-# ## First, the whole thing
+# ## The whole method first
 #
-# Two models go on with this story. The small one, the *draft*, guesses some words ahead. The large
-# one, the *target*, looks at all guesses at once, keeps those that it would have said itself, and
-# corrects the first that it would not. Click through two rounds with **next**, or use the arrow
+# Two models continue this story. The small one, the *draft*, guesses some words ahead. The large
+# one, the *target*, looks at all guesses at once, keeps those that it would have written itself,
+# and corrects the first that it would not. Click through two rounds with **next**, or use the arrow
 # keys.
 
 # %%
 from minispec.show.stepper import Stepper
 
-Stepper(told, rounds=2, title="Two rounds of speculative decoding")
+Stepper(recording, rounds=2, title="Two rounds of speculative decoding")
 
 # %% [markdown]
 # You need not understand all of it yet. Eleven notebooks take it apart. This one asks the question
 # that comes before: why would anybody want to guess?
 #
-# ## What a model says
+# ## What a model computes
 #
 # A model reads *tokens*: words, or pieces of words. For each token that it has read, it says how
-# likely every token of its vocabulary is to come next. That is its *law*. Here is the end of the
-# target's law for the story above.
+# likely every token of its vocabulary is to come next. That is a probability *distribution*. Here
+# are the five most probable tokens of the target's distribution after the story above.
 
 # %%
 with torch.inference_mode():
     logits = target(torch.tensor([prompt]))  # [1, n, V]: a row for each of the n tokens
-law = minispec.Warp(temperature=1)(logits[0, -1])  # [V]: what follows the last token
-best = law.topk(5)
-for token, chance in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-    print(f"{chance:6.1%} {pair.tokenizer.piece(token)!r}")
-assert abs(float(law.sum()) - 1) < 1e-5
+distribution = minispec.Warp(temperature=1)(logits[0, -1])  # [V]: what follows the last token
+best = distribution.topk(5)
+for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+    print(f"{probability:6.1%} {pair.tokenizer.piece(token)!r}")
+assert abs(float(distribution.sum()) - 1) < 1e-5
 
 # %% [markdown]
-# To *decode greedily* is to take the most probable token. It joins the text, and the model is asked
-# again. Write that loop. `goal` shows what is wanted. Put your answer in place of the `...` and run
-# the cell: `check` looks at it. A wrong answer stops nothing. If you are stuck, ask in a cell of
-# your own: `hint("continue-greedily", 1)`, and then 2.
+# To *decode greedily* is to take the most probable token. It is appended to the text, and the model
+# runs again. Write that loop. `goal` shows what is wanted. Replace the `...` with your answer and
+# run the cell: `check` looks at it. A wrong answer stops nothing. If you are stuck, ask in a cell
+# of your own: `hint("continue-greedily", 1)`, and then 2.
 
 # %%
 goal("continue-greedily")
@@ -80,8 +80,8 @@ check("continue-greedily", continue_greedily)
 # %% [markdown]
 # ## One forward, one token
 #
-# The package has this loop too, as `generate`. It counts as the truth in all notebooks: whatever
-# trick we play, this is the text that must come out. A run of the target through its layers is
+# The package has this loop too, as `generate`. It is the reference in all notebooks: whatever we do
+# to be faster, this is the text that must come out. A run of the target through its layers is
 # called a *forward*.
 
 # %%
@@ -156,16 +156,16 @@ five_guess.against(ratio)
 
 # %% [markdown]
 # Our models are small. Much of their time goes into starting each operation, rather than into
-# reading weights. The lesson is the same: a forward has a price that does not depend on how many
+# reading weights. The conclusion is the same: a forward has a cost that does not depend on how many
 # positions go through it.
 #
 # ## Speculative execution
 #
 # A processor does not wait at a branch. It guesses which way the program will go and works ahead.
-# If the guess was right, time is won; if not, the work is thrown away. Here a small model makes the
+# If the guess was right, time is saved; if not, the work is wasted. Here a small model makes the
 # guesses, and the large one checks five of them in one pass.
 #
-# Run it, on the story from above. Both models count their forwards.
+# Run it on the story from above. Both models count their forwards.
 
 # %% tags=["claim-A6", "claim-B3", "misleads-single-pass"]
 large, small = Limited(target, most=1000), Limited(draft, most=1000)
@@ -180,10 +180,10 @@ assert large.calls == 1 + counts.target_calls < counts.emitted  # the 1 reads th
 assert small.calls > counts.drafted
 
 # %% [markdown]
-# It is sometimes said that all of this happens within a single forward pass. That is another
-# method, in which the target itself guesses ahead. A draft model runs on its own, token by token,
-# and the target waits for it. Here are the first rounds over time, if a step of the draft takes a
-# tenth of a pass.
+# It is sometimes said that all of this happens within a single forward pass. That is so in other
+# methods, such as Medusa, where extra heads of the target itself guess ahead. Our draft model runs
+# on its own, token by token, and the target waits for it. Here are the first rounds over time, if a
+# step of the draft takes a tenth of a pass.
 
 # %% tags=["claim-E1"]
 from minispec.show.plots.timeline import Costs, speculative_spans
@@ -192,7 +192,7 @@ from minispec.show.plots.timeline_figure import timeline
 costs = Costs(target=1.0, draft=0.1, verify=1.0)
 last = speculative_spans(run, costs)[-1]
 assert last.end < counts.emitted * costs.target
-timeline(run, told.words, costs, tokens=12)
+timeline(run, recording.words, costs, tokens=12)
 
 # %% [markdown]
 # Which tokens were easy? Here is the whole text. What the draft got right is marked ✓. At each
@@ -204,14 +204,14 @@ from minispec.show.plots.coloured import coloured_text
 
 print(f"{counts.acceptance:.0%} of the guesses that were tested were kept")
 assert counts.accepted > counts.tested / 2  # most tokens are easy, even for a small model
-coloured_text(run, told.words)
+coloured_text(run, recording.words)
 
 # %% [markdown]
-# Is it still the target's text? Ask the target alone.
+# Is it still the target's text? Let the target write alone.
 
 # %% tags=["claim-A7"]
 alone = [step[0] for step in minispec.generate(target, [prompt], **settings)]
-assert alone == run.tokens() == told.trace.tokens()
+assert alone == run.tokens() == recording.trace.tokens()
 print(f"{len(alone)} tokens, and all of them the same: {alone == run.tokens()}")
 
 # %% [markdown]
@@ -219,8 +219,9 @@ print(f"{len(alone)} tokens, and all of them the same: {alone == run.tokens()}")
 #
 # - A model writes one token per forward, and each forward needs the token of the one before.
 # - Every forward reads all weights. For one token, a large model waits for memory most of the time.
-# - So a few more positions in the same forward cost little. They are the room for guesses.
-# - Speculative decoding fills it: a small model guesses ahead, the large one checks all guesses in
+# - So a few more positions in the same forward cost little. Those positions can hold guesses.
+# - Speculative decoding does this: a small model guesses ahead, the large one checks all guesses in
 #   one pass, and the text is the one that the large model writes alone.
 #
-# Next, notebook 2: what a forward leaves behind, so that the next one need not begin at the start.
+# Next, notebook 2: what a forward keeps, so that the next one need not read the text again from the
+# start.

@@ -55,12 +55,12 @@ print("in all:", sum(computed))
 # %% [markdown]
 # ## What a cache keeps
 #
-# In every layer, each position leaves a *key* and a *value* behind. Later positions look at them;
-# earlier ones never do. So they depend only on what came before, and never change again. They can
+# In every layer, each position computes a *key* and a *value*. Later positions look at them;
+# earlier ones never do. They depend only on what came before, and never change again. So they can
 # be kept. That is the KV cache.
 #
-# Here the target reads ten tokens in two parts, with a cache in between. Of the last three tokens
-# it says what it says without a cache.
+# Here the target reads ten tokens in two parts, with a cache in between. For the last three tokens
+# it gives the same logits as without a cache.
 
 # %% tags=["nbval-check-output"]
 cache = target.new_cache(rows=1)
@@ -76,7 +76,7 @@ print("computed last:", rest.shape[1], "positions; in the cache now:", cache.row
 # ten.)
 #
 # `generate` is this package's plain loop, and it has a cache. It writes the same twenty tokens.
-# Blue is what each step computes, grey what it finds in the cache.
+# Blue is what each step computes, grey is what it finds in the cache.
 
 # %% tags=["claim-C1"]
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
@@ -99,19 +99,19 @@ with torch.inference_mode():
             started = perf_counter()
             target(torch.tensor([tokens]), kept)
             seconds[name].append(perf_counter() - started)
-        cache.truncate([len(prompt) - 1])  # forget the token again, for the next turn
+        cache.truncate([len(prompt) - 1])  # remove the token again
 whole_text, one_token = (1e3 * median(taken) for taken in seconds.values())
-print(f"the whole text: {whole_text:.2f} ms; one token behind a cache: {one_token:.2f} ms")
+print(f"the whole text: {whole_text:.2f} ms; one token with a cache: {one_token:.2f} ms")
 print(f"positions {len(prompt)} to 1, time {whole_text / one_token:.1f} to 1")
 
 # %% [markdown]
-# If the times lie closer together than the positions, that is the first surprise of this method.
-# Either way, all weights of the model have to be fetched, once. Notebook 1 showed it, and
-# verification lives on it.
+# If the times lie closer together than the positions, there is a reason: either way, all weights of
+# the model have to be fetched once. Notebook 1 computed what that means, and verification depends
+# on it.
 #
 # ## One token is pending
 #
-# To read the prompt in one go is called *prefill*. Then the first round begins.
+# Reading the prompt in one pass is called *prefill*. Then the first round begins.
 
 # %% tags=["predict", "claim-A1"]
 predict(
@@ -147,7 +147,7 @@ assert first == second and read_all.row_lengths == kept_back.row_lengths
 # %% [markdown]
 # minispec keeps one back. Later every round ends with a token that the target has just chosen and
 # not yet read: a correction or a bonus. With a pending token, the first round is like all others.
-# Nothing is carried over but the text and the caches.
+# Only the text and the caches are carried over.
 #
 # ## Two models, two caches
 #
@@ -187,7 +187,7 @@ cache_grid(trace, words, 0, ["before"], layers=layers)
 #
 # Does the whole text go through the target again when the draft is verified? Run it once more, and
 # let the target note how many positions each of its passes is given. Watch its cache, too. The
-# figure shows the last tokens of the prompt, and what comes behind them.
+# figure shows the last tokens of the prompt, and what comes after them.
 
 # %% tags=["misleads-whole-sequence", "claim-A3"]
 passes = []  # positions that go through the target, one number for each pass
@@ -200,21 +200,21 @@ assert passes == [1 + r.drafted(0) for r in trace.rounds]  # the pending token a
 cache_grid(trace, words, 0, ["before", "drafted", "verified"], layers=layers)
 
 # %% [markdown]
-# The pending token and the draft, no more. What the target said about them is what it says when it
-# reads everything from the start:
+# The pending token and the draft, no more. The logits are those of a target that reads the whole
+# text from the start:
 
 # %% tags=["misleads-whole-sequence"]
 with torch.inference_mode():
-    everything = target(torch.tensor([[*prompt, *first_round.draft.tokens[0].tolist()]]))
-torch.testing.assert_close(first_round.target_logits, everything[:, -read:], rtol=0, atol=1e-3)
-print(f"{everything.shape[1]} positions instead of {read}, and the same logits")
+    from_the_start = target(torch.tensor([[*prompt, *first_round.draft.tokens[0].tolist()]]))
+torch.testing.assert_close(first_round.target_logits, from_the_start[:, -read:], rtol=0, atol=1e-3)
+print(f"{from_the_start.shape[1]} positions instead of {read}, and the same logits")
 
 # %% [markdown]
 # ## Exercises
 #
-# `goal` shows what is wanted. Write your answer in place of the `...`, and run the cell: `check`
-# looks at it. A wrong answer stops nothing, the rest still runs. If you are stuck, ask for a hint
-# in a cell of your own: `hint("positions-computed", 1)`, and then 2.
+# `goal` shows what is wanted. Replace the `...` with your answer and run the cell: `check` looks at
+# it. A wrong answer stops nothing, the rest still runs. If you are stuck, ask for a hint in a cell
+# of your own: `hint("positions-computed", 1)`, and then 2.
 
 # %%
 goal("positions-computed")
@@ -247,9 +247,9 @@ def cache_bytes(config, tokens, bytes_per_number):
 check("cache-bytes", cache_bytes)
 
 # %% [markdown]
-# With your formula in mind: what does the cache of a large model weigh? These are the sizes of a
-# model of about 7 billion weights, once with a key head for each of its 32 query heads, once with 8
-# that are shared.
+# With your formula in mind: how large is the cache of a large model? These are the sizes of a model
+# of about 7 billion weights, once with a key head for each of its 32 query heads, once with 8 that
+# are shared.
 
 # %% tags=["nbval-check-output", "claim-C8"]
 from dataclasses import replace

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 3. Train two models
 #
-# **You'll do**: train a target and a draft in front of your eyes, compare them with the pair that
-# comes with the package, and find the words on which the two disagree.
+# **You'll do**: train a target and a draft while you watch, compare them with the pair that comes
+# with the package, and find the words on which the two disagree.
 #
 # **You'll learn**: why no loss goes below a certain floor, why most words are easy for a small
 # model, and what distilling a draft is good for.
 #
-# **You'll need**: notebook 1. Cross-entropy should ring a bell.
+# **You'll need**: notebook 1. You should have met cross-entropy.
 #
 # **Time**: 25 minutes, and about half a minute of computing.
 
@@ -43,12 +43,12 @@ facts = [f"{story.text[f.start : f.end].strip()} ({f.fact})" for f in story.forc
 print(fill(", ".join(facts), 90))
 
 # %% [markdown]
-# First the friends are introduced, then they do things. What they *are* is chosen by chance. Later,
+# First the friends are introduced, then they do things. What they *are* is drawn at random. Later,
 # a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
 # introduction said.
 #
-# Every choice has a probability, and all of them are in `minispec/train/grammar.py`. That makes a
-# question answerable that is usually not.
+# Every choice has a probability, and all of them are in `minispec/train/grammar.py`. So one
+# question has an answer here that usually has none.
 
 # %% tags=["predict"]
 floor_guess = predict(
@@ -65,7 +65,7 @@ floor_guess
 # %% [markdown]
 # ## Train, for a few seconds
 #
-# A *recipe* says all that decides a training. This one is that of the shipped pair, made small: a
+# A *recipe* holds all settings of a training. This one is that of the shipped pair, made small: a
 # target of two layers instead of many, hundreds of steps instead of thousands.
 
 # %%
@@ -86,8 +86,8 @@ print(f"{len(dataset.corpus.train)} stories to learn from, 64 others to measure 
 
 # %% [markdown]
 # One call trains three times. The target and the draft learn the stories by cross-entropy. Then the
-# draft goes on and learns from the *target*: not which word came, but how likely the target finds
-# every word. That is distilling.
+# draft goes on and learns from the *target*: not which word came, but how probable the target finds
+# every word. That is called distilling.
 
 # %%
 from pathlib import Path
@@ -122,7 +122,7 @@ learning(live, history_of(pair.info), floor, guess=floor_guess.value)
 
 # %% [markdown]
 # No curve goes through the dashed line. What lies between a curve and the line can still be
-# learned. What lies below the line is chance itself: which animal, which toy.
+# learned. What lies below the line is random: which animal, which toy.
 
 # %% tags=["predict"]
 predict(
@@ -136,7 +136,7 @@ predict(
 )
 
 # %% [markdown]
-# Your own training can tell. It wrote the target down when the target was done, before the draft
+# Your own training has the answer. It saved the target when the target was done, before the draft
 # was distilled from it.
 
 # %% tags=["claim-C7", "nbval-check-output"]
@@ -162,10 +162,10 @@ predict(
 )
 
 # %% [markdown]
-# Both models of the shipped pair read 60 stories that neither was trained on. At each place they
-# say how likely every next token is: p is the target's law, q the draft's. What the two have in
-# common, the sum of the smaller of p and q, is 1 where they agree and 0 where they contradict each
-# other.
+# Both models of the shipped pair read 60 stories that neither was trained on. At each position they
+# say how probable every next token is: p is the target's distribution, q the draft's. What the two
+# have in common, the sum of the smaller of p and q, is 1 where they agree and 0 where they
+# contradict each other.
 
 # %%
 from minispec.train.evaluate import forced_positions, whole_documents
@@ -176,10 +176,10 @@ with torch.inference_mode():
     q = draft(tokens[:, :-1]).softmax(-1)  # [60, n, V]
 common = torch.minimum(p, q).sum(-1)  # [60, n]
 real = mask[:, 1:]  # [60, n]: without padding
-print(f"{int(real.sum())} places, in common on average {common[real].mean():.3f}")
+print(f"{int(real.sum())} positions, in common on average {common[real].mean():.3f}")
 
 # %% [markdown]
-# Now sort the places. *Settled* are those where the grammar leaves no choice because an earlier
+# Now sort the positions. *Settled* are those where the grammar leaves no choice because an earlier
 # sentence has made it. *Rare* are tokens that come up at most twenty times in the 60 stories.
 
 # %% tags=["claim-B1"]
@@ -191,20 +191,20 @@ for number, position, _ in forced_positions(dataset.corpus, pair.tokenizer):
         settled[number, position - 1] = True
 kinds = {"common": real & ~rare & ~settled, "rare": rare & ~settled, "settled": settled}
 for kind, where in kinds.items():
-    print(f"{kind:8} {int(where.sum()):5} places, in common {common[where].mean():.2f}")
+    print(f"{kind:8} {int(where.sum()):5} positions, in common {common[where].mean():.2f}")
 shared = {kind: float(common[where].mean()) for kind, where in kinds.items()}
 assert shared["common"] > 0.9 and shared["settled"] < min(shared["common"], shared["rare"])
 
 # %% [markdown]
 # Most of a text is easy, and easy for both. Here is a text that the two wrote together (notebook 8
-# will show how). Above: how likely each drafted token was to be kept. Below: how far p and q are
+# will show how). Above: each drafted token's probability of being kept. Below: how far p and q are
 # apart.
 
 # %% tags=["claim-B1"]
 from minispec.show.plots.along import along_the_text, positions_of
 
-told = load_walkthrough("rejection")
-positions = positions_of(told.trace, told.words)
+recording = load_walkthrough("rejection")
+positions = positions_of(recording.trace, recording.words)
 near = sum(position.tv < 0.1 for position in positions)
 assert near > len(positions) / 2  # agreement is the rule
 along_the_text(positions)
@@ -212,9 +212,10 @@ along_the_text(positions)
 # %% [markdown]
 # ## How far apart, in one number
 #
-# The lower bars have a name, *total variation*. It is 0 for equal laws and 1 for laws that have
-# nothing in common. You will meet it in every notebook to come, so write it yourself. Replace the
-# `...` and run the cell; `hint("total-variation", 1)` in a cell of your own helps.
+# The lower bars have a name, *total variation*. It is 0 for equal distributions and 1 for
+# distributions that have nothing in common. You will meet it in every notebook to come, so write it
+# yourself. Replace the `...` and run the cell; `hint("total-variation", 1)` in a cell of your own
+# helps.
 
 # %%
 goal("total-variation")
@@ -231,9 +232,9 @@ check("total-variation", total_variation)
 # %% [markdown]
 # ## A plain draft and a distilled one
 #
-# The shipped pair has two drafts of the same size. `draft-plain` has learned from stories.
-# `draft` is the same model, then distilled. What a draft is for is to agree with the target, so
-# that is what to compare.
+# The shipped pair has two drafts of the same size. `draft-plain` has learned from stories. `draft`
+# is the same model, then distilled. A draft is there to agree with the target, so that is what we
+# compare.
 
 # %% tags=["claim-C9"]
 from minispec.evidence.theory.formulas import acceptance
@@ -248,21 +249,22 @@ assert kept["distilled"] > kept["plain"]
 assert abs(acceptance(p[0, 9], q[0, 9]) - common[0, 9]) < 1e-5  # the name of it, from now on
 
 # %% [markdown]
-# What p and q have in common is the chance that a drafted token is accepted (notebook 6 shows why).
-# Its mean is the *acceptance rate* α. A few points of it are worth a lot: they are paid at every
-# token.
+# What p and q have in common is the probability that a drafted token is accepted, given the text
+# before it (notebook 6 shows why). Its mean is the *acceptance rate* α. A few points of it are
+# worth a lot, because they count at every token.
 #
-# One thing must be the same in both models: the tokens. If token 7 is "cat" here and "hat" there,
-# the draft's guesses mean nothing.
+# One thing must be the same in both models, because the rules of these notebooks compare p and q
+# token by token: the vocabulary. If token 7 is "cat" here and "hat" there, the draft's guesses mean
+# nothing.
 
 # %% tags=["claim-E4", "nbval-check-output"]
 from minispec.evidence.proof.models import table_model
 
 foreign = minispec.ModelDrafter(table_model(vocab_size=3))
 settings = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=8)
-chance = dict(warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
+sampling = dict(warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
 try:
-    next(minispec.speculate(target, foreign, [[1, 2]], **settings, **chance))
+    next(minispec.speculate(target, foreign, [[1, 2]], **settings, **sampling))
     raise AssertionError("a draft with other tokens was taken")
 except ValueError as error:
     print(error)
@@ -271,11 +273,11 @@ except ValueError as error:
 # ## Recap
 #
 # - The loss of the best model is the entropy of the text, not zero.
-# - Most tokens are easy, and a small model gets them as well as a large one. Target and draft part
-#   where one must connect what was said far apart.
+# - Most tokens are easy, and a small model gets them as well as a large one. The two disagree where
+#   one must connect what was said far apart.
 # - Distilling trains the draft to say what the target says. Not one weight of the target changes.
-# - The chance that a drafted token is accepted is what p and q have in common: 1 minus their total
-#   variation.
-# - Draft and target must share one vocabulary.
+# - The probability that a drafted token is accepted is what p and q have in common: 1 minus their
+#   total variation.
+# - For the rules used here, draft and target must share one vocabulary.
 #
 # Next, notebook 4: the draft guesses ahead, and remembers how.

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 4. Draft K tokens, and remember q
 #
-# **You'll do**: let the small model guess ahead, look at the law behind every guess, and write the
-# drafting loop.
+# **You'll do**: let the small model guess ahead, look at the distribution of every guess, and write
+# the drafting loop.
 #
 # **You'll learn**: why a draft is made token by token, what it costs, and why each guess must come
-# with the law that it was drawn from.
+# with the distribution that it was drawn from.
 #
 # **You'll need**: notebooks 1 to 3.
 #
@@ -27,7 +27,7 @@ print(pair.walkthrough)
 # %% [markdown]
 # ## Guess ahead
 #
-# The draft goes on with the story, K tokens far. It is a language model like any other, only small.
+# The draft continues the story by K tokens. It is a language model like any other, only small.
 
 # %% tags=["predict"]
 draft_forwards = predict("draft-forwards", guess=None)
@@ -51,28 +51,29 @@ assert counted.calls - calls == drafter.cache_lengths[0] - before == guesses.k
 
 # %% [markdown]
 # One forward a guess. The first reads the pending token, and each of the others the guess before
-# it. The last guess is not read by anybody yet.
+# it. Nothing has read the last guess yet.
 #
-# Now and then one reads that a draft comes "in one shot". From a draft model it cannot. Take
-# another first guess, and see what becomes of the second:
+# Now and then one reads that a draft comes "in one shot". From a model that writes token by token,
+# it cannot. Take another first guess, and see how the second changes:
 
 # %% tags=["misleads-one-shot"]
 with torch.inference_mode():
     first = draft(torch.tensor([prompt]))[0, -1].topk(2).indices.tolist()  # its two best guesses
     second = draft(torch.tensor([[*prompt, token] for token in first]))[:, -1].softmax(-1)  # [2, V]
-for token, law in zip(first, second, strict=True):
-    print(f"after {words[token]!r}: {words[int(law.argmax())]!r} with {law.max():.1%}")
+for token, probs in zip(first, second, strict=True):
+    print(f"after {words[token]!r}: {words[int(probs.argmax())]!r} with {probs.max():.1%}")
 assert not torch.allclose(second[0], second[1], atol=0.1)
 
 # %% [markdown]
-# (There are methods that guess all K at once, with extra heads on the target. Notebook 11 says a
-# word about them.)
+# (Other drafters do guess all K tokens in one pass: extra heads on the target, as in Medusa, or
+# models trained for it, as in PARD and DFlash. Then a draft costs one pass and not K steps.
+# Notebook 11 names them.)
 #
 # ## What is handed over
 #
-# A drafter hands over a `Draft`: the tokens, and for each of them the law that it was drawn from.
-# That law is called q. In the figure, ◀ marks what was drawn. It need not be the most probable
-# token.
+# A drafter hands over a `Draft`: the tokens, and for each of them the distribution that it was
+# drawn from. That distribution is called q. In the figure, ◀ marks what was drawn. It need not be
+# the most probable token.
 
 # %% tags=["claim-A2"]
 from minispec.show.plots.drafts import draft_bars
@@ -87,24 +88,24 @@ torch.testing.assert_close(handed.probs, guesses.probs, rtol=0, atol=1e-3)  # [1
 draft_bars(run.rounds[0], words)
 
 # %% [markdown]
-# Its cache has grown on the way. What was guessed stands in it as if it were text. If a guess is
-# rejected, it has to go again; that is notebook 7.
+# Its cache has grown on the way. It holds the guesses as if they were text. If a guess is rejected,
+# it has to be removed again; that is notebook 7.
 
 # %% tags=["claim-A2", "claim-C1"]
 from minispec.show.plots.cache_grid import cache_grid
 
 layers = {"target": target.config.layers, "draft": draft.config.layers}
 lengths = run.rounds[0].draft_cache
-assert lengths.verified[0] - lengths.before[0] == handed.k  # nobody else has touched it
+assert lengths.verified[0] - lengths.before[0] == handed.k  # nothing else has changed it
 assert run.rounds[0].target_cache.before == lengths.before
 cache_grid(run, words, 0, ["before", "drafted"], layers=layers)
 
 # %% [markdown]
 # ## Greedy or sampled
 #
-# A drafter may warp its laws as it likes: be bolder, be more careful, or always take the most
-# probable token. How much is in common with the target's law p at temperature 1? Measured at every
-# token of the story:
+# A drafter may warp its distributions in any way: flatter, sharper, or with all mass on the most
+# probable token. How much is in common with the target's distribution p at temperature 1? Measured
+# at every token of the story:
 
 # %% tags=["claim-C2"]
 with torch.inference_mode():
@@ -123,7 +124,7 @@ assert rate[1] > max(rate[0], rate[4])
 #
 # ## How many?
 #
-# The longer the draft, the fewer passes of the target, and the more guesses are in vain.
+# The longer the draft, the fewer passes of the target, and the more guesses are wasted.
 
 # %% tags=["claim-C2", "claim-C5", "claim-E3"]
 greedy = dict(verifier=minispec.verify_greedy, warp=minispec.Warp(temperature=0))
@@ -134,12 +135,11 @@ for k in (1, 2, 4, 8, 16):
     counts = run.statistics()
     passes.append(counts.target_calls)
     wasted.append(counts.drafted - counts.accepted)
-    print(f"K = {k:2}: {passes[-1]:2} passes of the target, {wasted[-1]:3} guesses for nothing")
+    print(f"K = {k:2}: {passes[-1]:2} passes of the target, {wasted[-1]:3} wasted guesses")
 assert passes[-1] < passes[0] and wasted[-1] > wasted[0]
 
 # %% [markdown]
-# Is a guess for nothing really for nothing? It is often said that drafting takes no time worth
-# mentioning. Measure it.
+# Do wasted guesses matter? It is often said that drafting takes negligible time. Measure it.
 
 # %% tags=["misleads-negligible-draft"]
 drafter = minispec.ModelDrafter(draft)
@@ -148,12 +148,12 @@ seconds = run.statistics().seconds
 share = seconds["draft"] / (seconds["draft"] + seconds["verify"])
 print(f"drafting {1e3 * seconds['draft']:.1f} ms, verifying {1e3 * seconds['verify']:.1f} ms")
 if share > 0.1:
-    print(f"Here the draft takes {share:.0%} of the time of both: too much to be left out.")
+    print(f"Here the draft takes {share:.0%} of the time of both: too much to ignore.")
 else:
     print(f"Here the draft takes only {share:.0%} of the time of both.")
 
 # %% [markdown]
-# K steps of the draft stand before each pass of the target, and no two of them run at once. Call c
+# K steps of the draft come before each pass of the target, and no two of them run at once. Call c
 # the time of a draft step, counted in steps of the target. Then each round pays K · c on top of its
 # pass. Notebook 10 looks for the best K.
 #
@@ -173,7 +173,7 @@ predict(
 # %% [markdown]
 # Three tokens, a, b and c. The target says p = (3, 2, 1)/6, which is (6, 4, 2)/12. The softmax of
 # the draft is (1, 1, 4)/6, and the drafter always takes the most probable token: c. `first_token`
-# follows the shipped verifier through every branch of chance and adds up what comes out.
+# enumerates every branch of the shipped verifier and adds up the probabilities of what comes out.
 
 # %% tags=["claim-D1", "nbval-check-output"]
 from minispec.evidence.proof.first_token import first_token, parts
@@ -188,9 +188,9 @@ torch.testing.assert_close(torch.tensor(honest.law), torch.tensor(p), rtol=0, at
 assert parts(wrong.law, 12) == "(6, 3, 3)/12"
 
 # %% [markdown]
-# With the softmax for q, too much c comes out, and no error is raised. It even accepts more, so it
-# looks better. Well-known libraries have shipped this bug. Here it is once more: green is what was
-# kept, and the bars should end at the blue lines.
+# With the softmax for q, c comes out too often, and no error is raised. The verifier even accepts
+# more, so it looks better. Well-known libraries have shipped this bug. Here it is once more: green
+# is what was kept, and the bars should end at the blue lines.
 
 # %% tags=["claim-D1"]
 from minispec.show.plots.rule_distribution import rule_law
@@ -199,13 +199,14 @@ assert wrong.acceptance > honest.acceptance
 rule_law(wrong, p, "abc")
 
 # %% [markdown]
-# So q is not what the model thinks. It is the law that the token was *really* drawn from, after
-# temperature and all. A drafter must note it when it draws, because later nobody can tell.
+# So q is not what the model thinks. It is the distribution that the token was *really* drawn from,
+# after temperature, top-k and top-p. A drafter must note it when it draws, because it cannot be
+# recovered later.
 #
 # ## Write it
 #
-# Write the drafting loop. Draw with `rng.categorical`, and keep each law. Every branch of your loop
-# is going to be checked.
+# Write the drafting loop. Draw with `rng.categorical`, and keep each distribution. `check`
+# enumerates every branch of your loop.
 
 # %%
 goal("remember-q")
@@ -259,7 +260,7 @@ assert texts["trained"] == texts["untrained"]
 print("\nboth:", pair.tokenizer.decode(texts["untrained"]))
 
 # %% [markdown]
-# And sampled? Let the draft guess a, b and c with equal chances, or always miss the point.
+# And sampled? Let the draft guess a, b and c with equal probabilities, or nearly always c.
 
 # %% tags=["claim-D1", "nbval-check-output"]
 for name, q in (
@@ -274,11 +275,11 @@ for name, q in (
 # %% [markdown]
 # ## Recap
 #
-# - A draft model guesses one token after the other: K guesses are K forwards of the draft, with a
-#   cache of its own.
-# - Drafting costs K · c steps of the target per round, and is not always little.
-# - A draft is tokens *and* laws. q is the law that a token was really drawn from. With any other q
-#   the text is wrong, and nothing warns you.
+# - A draft model that writes token by token needs K forwards for K guesses. It has a cache of its
+#   own.
+# - Drafting costs K · c steps of the target per round, and that is not always little.
+# - A draft is tokens *and* distributions. q is the distribution that a token was really drawn from.
+#   With any other q the text has the wrong distribution, and nothing warns you.
 # - A bad draft does not spoil the text. It only wastes time.
 #
 # Next, notebook 5: the target looks at all guesses in one pass.

@@ -2,7 +2,7 @@
 # # 5. Verify greedily
 #
 # **You'll do**: check a draft in one pass of the target, change one of its tokens and see what that
-# touches, write the greedy verifier, and run a well-known recipe beside it that gets it wrong.
+# touches, write the greedy verifier, and compare it with a well-known recipe that gets it wrong.
 #
 # **You'll learn**: why one pass is enough, which row judges which token, and where the correction
 # and the bonus come from.
@@ -45,10 +45,10 @@ block = [pending, *drafted]  # K + 1 tokens
 cache = prefill(target, [prompt])
 with torch.inference_mode():
     serial = [target(torch.tensor([[token]]), cache)[0, -1] for token in block]  # K + 1 times [V]
-    cache.truncate([len(prompt) - 1])  # forget them again
+    cache.truncate([len(prompt) - 1])  # remove them again
     one_pass = target(torch.tensor([block]), cache)[0]  # [K + 1, V]
 torch.testing.assert_close(one_pass, torch.stack(serial), rtol=0, atol=1e-3)
-print(f"{len(serial)} target calls and 1 target call give the same {len(one_pass)} laws")
+print(f"{len(serial)} target calls and 1 target call give the same {len(one_pass)} distributions")
 print(f"largest difference of a logit: {(one_pass - torch.stack(serial)).abs().max():.0e}")
 
 # %% [markdown]
@@ -58,7 +58,7 @@ print(f"largest difference of a logit: {(one_pass - torch.stack(serial)).abs().m
 # looks back only. In attention, a *mask* hides whatever comes later. The row of a token is computed
 # as if the text ended there. So all rows can be computed side by side.
 #
-# Each row is one of the six tokens, each column something it may look at.
+# Each row is one of the six tokens, each column a token that it may look at.
 
 # %% tags=["claim-A3"]
 from minispec.show.plots.mask import attention_mask
@@ -68,9 +68,9 @@ attention_mask(len(prompt) - 1, len(drafted), [words[token] for token in block])
 # %% [markdown]
 # ## Exercise: the mask
 #
-# `goal` shows what is wanted. Write your answer in place of the `...`, and run the cell: `check`
-# looks at it. A wrong answer stops nothing, the rest still runs. If you are stuck, ask for a hint
-# in a cell of your own: `hint("shift-the-mask", 1)`, and then 2.
+# `goal` shows what is wanted. Replace the `...` with your answer and run the cell: `check` looks at
+# it. A wrong answer stops nothing, the rest still runs. If you are stuck, ask for a hint in a cell
+# of your own: `hint("shift-the-mask", 1)`, and then 2.
 
 # %%
 goal("shift-the-mask")
@@ -89,7 +89,7 @@ def verification_mask(cached, k):
 check("shift-the-mask", verification_mask)
 
 # %% [markdown]
-# ## The shift: a row judges the token behind its own
+# ## The shift: a row judges the token after its own
 #
 # A model that has read a token says what comes *next*. So the row of the pending token judges the
 # first guess, the row of the first guess judges the second, and so on. The row of the last guess
@@ -97,8 +97,8 @@ check("shift-the-mask", verification_mask)
 
 
 # %% tags=["claim-A3", "nbval-check-output"]
-def favourites(text, model=target):
-    """Returns a model's most probable next token after each place of a text, in one call."""
+def most_probable(text, model=target):
+    """Returns a model's most probable next token after each position of a text, in one call."""
     with torch.inference_mode():
         return model(torch.tensor([text]))[0].argmax(-1).tolist()  # [n]
 
@@ -107,7 +107,7 @@ best = one_pass.argmax(-1).tolist()  # [K + 1]
 for row, judged in enumerate([*(repr(words[token]) for token in drafted), "nothing"]):
     read, says = repr(words[block[row]]), repr(words[best[row]])
     print(f"row {row} has read {read:8} and says {says:8}: judges {judged}")
-assert best == favourites([*prompt, *drafted])[-len(best) :]  # the same, without any cache
+assert best == most_probable([*prompt, *drafted])[-len(best) :]  # the same, without any cache
 
 # %% [markdown]
 # If that is so, then a drafted token has no influence on the rows before it. Predict what happens
@@ -132,7 +132,8 @@ assert moved[:3].max() < 1e-3 < moved[3:].min()
 #
 # ## The rule: left to right
 #
-# Scoring was parallel. Accepting is not. Why should the order matter, if all laws are there?
+# Scoring was parallel. Accepting is not. Why should the order matter, if all distributions are
+# known?
 
 # %% tags=["predict"]
 predict(
@@ -159,18 +160,18 @@ accepted, token = int(verdict.accepted[0]), int(verdict.token[0])
 assert token == best[accepted] != drafted[accepted]  # out of the same pass
 gained = [*drafted[:accepted], token]
 print(f"{accepted} accepted and 1 correction: {len(gained)} tokens out of 1 target call")
-behind = sum(a == b for a, b in zip(drafted[accepted + 1 :], best[accepted + 1 : -1], strict=True))
-print(f"guesses behind it that agree as well, and do not count: {behind}")
+later = sum(a == b for a, b in zip(drafted[accepted + 1 :], best[accepted + 1 : -1], strict=True))
+print(f"later guesses that agree as well, and do not count: {later}")
 assert gained == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
 # %% [markdown]
-# So the pass yields one token more than it accepts. Who drops the correction, and lets the target
-# compute it again, throws a token away.
+# So the pass yields one token more than it accepts. Dropping the correction, and letting the target
+# compute it again, wastes a token.
 #
-# And the guesses behind the rejected one? The laws there are those of a text with the rejected
-# token in it, and there is no such text. Plant the bug that counts those agreements too, and ask
-# `check_verifier` whether it does harm.
+# What about the guesses after the rejected one? The distributions there belong to a text that
+# contains the rejected token, and there is no such text. Plant the bug that counts those agreements
+# too, and ask `check_verifier` whether it does harm.
 
 # %% tags=["misleads-left-to-right", "nbval-check-output"]
 from minispec.evidence.checker.families import greedy_instances
@@ -184,9 +185,9 @@ assert not report.passed
 assert minispec.check_verifier(minispec.verify_greedy, instances=greedy_instances()).passed
 
 # %% [markdown]
-# That world has two tokens, 0 and 1. The draft says 0 0. The target wants 1 in the first place, and
-# 0 in the second. There is one agreement, in the second place. So the bug keeps one token: the
-# first, the wrong one.
+# The counterexample has a vocabulary of two tokens, 0 and 1. The draft says 0 0. The target wants 1
+# first and 0 second. There is one agreement, at the second position. So the bug keeps one token:
+# the first, the wrong one.
 #
 # Now count.
 
@@ -197,7 +198,7 @@ predict("tokens-of-a-round", guess=None)
 # ## The bonus
 #
 # If all K guesses are kept, nothing is to be corrected. But the last row has computed what comes
-# behind them all. That token is the *bonus*. It too comes out of the same pass.
+# after them all. That token is the *bonus*. It too comes out of the same pass.
 
 # %% tags=["claim-B3", "misleads-second-pass"]
 full = next(r for r in rounds if r.kind(0) == "bonus")
@@ -233,7 +234,8 @@ check("verify-greedily", verify_greedily)
 # whole text is what the target alone would have written. The draft only decides how fast.
 #
 # That holds in exact arithmetic. Floating point adds in another order in a pass over six tokens
-# than in a pass over one, and a tie can tip over. With 64 bits the difference all but vanishes.
+# than in a pass over one, so a near tie can go the other way. With 64 bits the difference all but
+# vanishes.
 
 # %% tags=["claim-A7", "claim-A6", "claim-C3"]
 settings = dict(max_new_tokens=100, warp=greedy, rng=rng, eos=pair.tokenizer.end_of_text)
@@ -266,8 +268,9 @@ for seed in (1, 2, 3):
     assert run.tokens() == text
 
 # %% [markdown]
-# A rule that keeps only what the target likes best writes the target's greedy text, whatever the
-# temperature of the draft. It is not sampled text. For that, another rule is needed: notebook 6.
+# A rule that keeps only the target's most probable tokens writes the target's greedy text, whatever
+# the temperature of the draft. It is not sampled text. For that, another rule is needed: notebook
+# 6.
 #
 # ## A recipe that circulates
 #
@@ -282,11 +285,11 @@ def recipe(text, k, most, offset, target=target, draft=draft):
     while len(made) < len(text) + most:
         steps = minispec.generate(draft, [made], max_new_tokens=k, warp=greedy, rng=rng)
         drafted = [step[0] for step in steps]
-        best = favourites(made + drafted[:-1], target)
+        best = most_probable(made + drafted[:-1], target)
         first = len(made) - 1 if offset else 0
         agreed = next((i for i in range(k) if drafted[i] != best[first + i]), k)
         calls += 1 if agreed else 2
-        made += drafted[:agreed] or favourites(made, target)[-1:]
+        made += drafted[:agreed] or most_probable(made, target)[-1:]
     return made[len(text) :], calls
 
 
@@ -309,17 +312,18 @@ assert len(late) > 1 and pair.tokenizer.end_of_text in late[:-1]
 # block overshoots what was asked for, and runs past the end of the story.
 #
 # As written, `logits[0]` says what follows the *first* token of the text. Mostly no guess agrees
-# with that, and the second call saves the text. But if one agrees by chance, it is kept.
+# with that, and the second call gives the right token. But if one happens to agree, it is kept,
+# right or wrong.
 #
-# Two models of three words: the target says b after a, c after b, a after c. The draft says b after
-# b, else the same. The text so far is a b.
+# Two models with a vocabulary of three tokens: the target says b after a, c after b, a after c. The
+# draft says b after b, else the same. The text so far is a b.
 
 # %% tags=["misleads-offset", "nbval-check-output"]
 from minispec.evidence.proof.models import TableModel
 
 
 def follow(*following):
-    """Returns a model in which one word follows each of a, b and c."""
+    """Returns a model in which one token follows each of a, b and c."""
     return TableModel(torch.nn.functional.one_hot(torch.tensor(following), 3).repeat(4, 1))
 
 
@@ -332,12 +336,12 @@ for name, offset in (("as written", False), ("with the offset", True)):
 # %% [markdown]
 # ## Recap
 #
-# - One target pass over the pending token and K guesses gives K + 1 laws. The mask makes each the
-#   same as in a serial step.
-# - The row of a token judges the token behind it: the pending token's row judges the first guess,
+# - One target pass over the pending token and K guesses gives K + 1 distributions. The mask makes
+#   each the same as in a serial step.
+# - The row of a token judges the token after it: the pending token's row judges the first guess,
 #   the last row gives the bonus.
 # - Keep guesses from left to right while they are the target's own choice. At the first difference
-#   the target's choice is the correction. Behind it nothing counts.
+#   the target's choice is the correction. Nothing after it counts.
 # - So a round gains what it accepts, plus one. And the text is the target's greedy text, whatever
 #   the draft says.
 #

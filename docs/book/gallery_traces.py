@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from minispec.io.checkpoint import SHIPPED
 from minispec.io.recording import Recording
-from minispec.io.trace_file import load_trace
+from minispec.io.recording_file import load_recording
 from minispec.show.plots.along import along_the_text, positions_of
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.coloured import coloured_text
@@ -24,7 +24,7 @@ WALKTHROUGH = SHIPPED / "stories" / "walkthrough-rejection.json"
 
 def gallery() -> Iterator[Picture]:
     """Yields every figure of the decoding itself once."""
-    recording = load_trace(WALKTHROUGH)
+    recording = load_recording(WALKTHROUGH)
     trace, words = recording.trace, recording.words
     yield recomputation(steps_without_cache(10, 12), steps_with_cache(10, 12), guess=80)
     yield timeline(trace, words, guess=3)

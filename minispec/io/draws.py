@@ -1,11 +1,11 @@
 """Draws: a seeded random number generator that notes every decision and the number that decided it.
 
-Figures show the number that was compared with min(1, p/q). Nothing here draws: `SeededRng` does, in the same
-order, so that a text is the same with and without the notes.
+Figures show the number that was compared with min(1, p/q). A text is the same with and without the notes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Unpack
 
@@ -58,44 +58,18 @@ class Draw:
         return min((abs(self.number - edge) for edge in inner), default=float("inf"))
 
 
-class RememberingRng(SeededRng):
-    """A `SeededRng` that remembers the numbers that it drew last.
-
-    Attributes:
-        wanted: [B] bool, for which rows a number was drawn.
-        numbers: [B] float64, the numbers; 0 elsewhere.
-    """
-
-    def __init__(self, seed: int) -> None:
-        """Starts a stream of its own.
-
-        Args:
-            seed: as for `SeededRng`.
-        """
-        super().__init__(seed)
-        self.wanted = torch.zeros(0, dtype=torch.bool)
-        self.numbers = torch.zeros(0, dtype=torch.float64)
-
-    def _uniforms(self, wanted: Tensor) -> Tensor:
-        self.wanted, self.numbers = wanted, super()._uniforms(wanted)
-        return self.numbers
-
-
-class LoggingRng:
-    """What `SeededRng` decides with the same seed, and notes on all of it.
+class LoggingRng(SeededRng):
+    """A `SeededRng` that notes what it decides.
 
     Attributes:
         draws: what was decided, in order.
     """
 
     def __init__(self, seed: int) -> None:
-        """Starts a stream of its own, with no notes.
-
-        Args:
-            seed: as for `SeededRng`.
-        """
+        """Starts a stream of its own, with no notes; the seed is as for `SeededRng`."""
+        super().__init__(seed)
         self.draws: list[Draw] = []
-        self._rng = RememberingRng(seed)
+        self._drawn: list[float | None] = []  # the numbers of the last decisions; None where none was drawn
 
     def take(self) -> tuple[Draw, ...]:
         """Returns the notes so far, and forgets them."""
@@ -104,42 +78,34 @@ class LoggingRng:
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
-        yes = self._rng.bernoulli(probs, **which)
-        given, outcomes = probs.double().tolist(), yes.tolist()
-        edges = [(0.0, p) if y else (p, 1.0) for p, y in zip(given, outcomes, strict=True)]
-        self._note("accept", edges, outcomes, which)
+        yes = super().bernoulli(probs, **which)
+        low, high = torch.where(yes, 0.0, probs.double()), torch.where(yes, probs.double(), 1.0)
+        self._note("accept", low, high, yes, which)
         return yes
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks ids, and notes it: probs [B, V] -> [B] ids (see `Rng`)."""
-        picked = self._rng.categorical(probs, **which)
+        picked = super().categorical(probs, **which)
         cumulative = probs.double().cumsum(-1)
-        cumulative = cumulative / cumulative[:, -1:]  # [B, V]
-        high = cumulative.gather(1, picked[:, None])[:, 0]
-        low = torch.where(picked > 0, cumulative.gather(1, (picked[:, None] - 1).clamp(min=0))[:, 0], 0.0)
-        edges = list(zip(low.tolist(), high.tolist(), strict=True))
-        self._note("pick", edges, picked.tolist(), which)
+        edges = torch.nn.functional.pad(cumulative / cumulative[:, -1:], (1, 0))  # [B, V + 1], from 0 to 1
+        low, high = (edges.gather(1, picked[:, None] + side)[:, 0] for side in (0, 1))
+        self._note("pick", low, high, picked, which)
         return picked
 
-    def _note(
-        self, kind: DrawKind, edges: list[tuple[float, float]], outcomes: list[int], which: Which
-    ) -> None:
-        """Notes one decision for each live row, from the numbers that were drawn last."""
+    def _uniforms(self, wanted: Tensor) -> Tensor:
+        uniform = super()._uniforms(wanted)
+        drawn = zip(uniform.tolist(), wanted.tolist(), strict=True)
+        self._drawn = [number if asked else None for number, asked in drawn]
+        return uniform
+
+    def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, which: Which) -> None:
+        """Notes one decision for each live row; low, high and outcomes are [B]."""
         rows, positions, live = which.get("rows"), which.get("positions"), which.get("live")
         count = len(outcomes)
-        names = list(range(count)) if rows is None else rows.tolist()
+        names: Sequence[int] = range(count) if rows is None else rows.tolist()
         each = [None] * count if positions is None else torch.as_tensor(positions).expand(count).tolist()
         decided = [True] * count if live is None else live.tolist()
-        drawn, numbers = self._rng.wanted.tolist(), self._rng.numbers.tolist()
-        for i in (i for i in range(count) if decided[i]):
-            self.draws.append(
-                Draw(
-                    row=names[i],
-                    position=each[i],
-                    kind=kind,
-                    low=edges[i][0],
-                    high=edges[i][1],
-                    number=numbers[i] if drawn[i] else None,
-                    outcome=int(outcomes[i]),
-                )
-            )
+        intervals = zip(low.tolist(), high.tolist(), strict=True)
+        for i, (start, end) in enumerate(intervals):
+            if decided[i]:
+                self.draws.append(Draw(names[i], each[i], kind, start, end, self._drawn[i], int(outcomes[i])))

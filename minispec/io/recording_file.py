@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ LEAST = 1e-7  # smaller probabilities are added up
 DIGITS = 9  # significant; as many as a float32 needs
 TOP_LOGITS = 8
 FINISHES = (None, "eos", "cap", "context")
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
 
 
-def save_trace(recording: Recording, path: str | Path) -> None:
+def save_recording(recording: Recording, path: str | Path) -> None:
     """Writes a recording.
 
     Args:
@@ -48,19 +50,19 @@ def save_trace(recording: Recording, path: str | Path) -> None:
         "version": VERSION,
         "info": dict(recording.info),
         "config": dict(trace.config),
-        "prompts": [list(prompt) for prompt in trace.prompts],
-        "words": list(recording.words),
+        "prompts": trace.prompts,
+        "words": recording.words,
     }
     lines = [f"{_json(key)}: {_json(value)}" for key, value in header.items()]
     lines.append('"rounds": [\n' + ",\n".join(_json(r) for r in rounds) + "\n]")
     write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def load_trace(path: str | Path) -> Recording:
+def load_recording(path: str | Path) -> Recording:
     """Reads a recording; no model is needed.
 
     Args:
-        path: a file that `save_trace` has written.
+        path: a file that `save_recording` has written.
 
     Returns:
         The recording. Distributions are float64 and sum to 1; what was too small to be stored is spread
@@ -82,15 +84,7 @@ def load_trace(path: str | Path) -> Recording:
         raise ValueError(f"{path} has version {data.get('version')!r}; this minispec reads version {VERSION}")
     try:
         return _recording_from_json(data)
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-        OverflowError,
-    ) as error:
+    except DAMAGE as error:
         reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} is a damaged recording: {' '.join(reason.split())}") from error
 
@@ -104,13 +98,18 @@ def _short(value: float) -> float:
 
 
 def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
-    rows = range(len(r.live))
     drafted = r.draft.tokens.tolist()
-    # At each position the tokens that figures point at are kept, however improbable.
-    named = [
-        [{*drafted[b][i : i + 1], *r.emitted[b][i : i + 1], int(r.verdict.token[b])} for b in rows]
-        for i in range(r.draft.k + 1)
-    ]
+
+    def stored(values: Tensor, write: Callable[[Tensor, set[int]], list[Any]]) -> list[list[Any]]:
+        """Writes [B, n, V]; tokens that figures point at are kept at their position, however improbable."""
+        return [
+            [
+                write(one, {*drafted[b][i : i + 1], *r.emitted[b][i : i + 1], int(r.verdict.token[b])})
+                for i, one in enumerate(row)
+            ]
+            for b, row in enumerate(values)
+        ]
+
     return {
         "index": r.index,
         "pending": r.pending.tolist(),
@@ -118,27 +117,17 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
         "draft_lengths": r.draft.lengths.tolist(),
         "accepted": r.verdict.accepted.tolist(),
         "token": r.verdict.token.tolist(),
-        "emitted": [list(tokens) for tokens in r.emitted],
-        "live": list(r.live),
-        "finish": list(r.finish),
-        "target_cache": _lengths_to_json(r.target_cache),
-        "draft_cache": _lengths_to_json(r.draft_cache) if r.draft_cache else None,
+        "emitted": r.emitted,
+        "live": r.live,
+        "finish": r.finish,
+        "target_cache": astuple(r.target_cache),
+        "draft_cache": astuple(r.draft_cache) if r.draft_cache else None,
         "seconds": {phase: _short(value) for phase, value in r.seconds.items()},
-        "draws": [_draw_to_json(draw) for draw in draws],
-        "q": [[_dist_to_json(r.draft.probs[b, i], named[i][b]) for i in range(r.draft.k)] for b in rows],
-        "p": [[_dist_to_json(r.target_probs[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows],
-        "logits": [
-            [_logits_to_json(r.target_logits[b, i], named[i][b]) for i in range(r.draft.k + 1)] for b in rows
-        ],
+        "draws": [astuple(draw) for draw in draws],
+        "q": stored(r.draft.probs, _dist_to_json),
+        "p": stored(r.target_probs, _dist_to_json),
+        "logits": stored(r.target_logits, _logits_to_json),
     }
-
-
-def _lengths_to_json(lengths: CacheLengths) -> list[list[int]]:
-    return [list(lengths.before), list(lengths.verified), list(lengths.after)]
-
-
-def _draw_to_json(d: Draw) -> list[Any]:
-    return [d.row, d.position, d.kind, d.low, d.high, d.number, d.outcome]
 
 
 def _dist_to_json(dist: Tensor, named: Iterable[int]) -> list[Any]:
@@ -173,9 +162,8 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     rounds = tuple(_round_from_json(r, len(words), len(prompts)) for r in data["rounds"])
     if [r.index for r in rounds] != list(range(len(rounds))):
         raise ValueError("its rounds are not counted from 0")
-    draws = tuple(tuple(_draw_from_json(draw) for draw in r["draws"]) for r in data["rounds"])
-    trace = Trace(prompts, dict(data["config"]), rounds)
-    return Recording(trace, words, draws, dict(data["info"]))
+    draws = tuple(tuple(_draw_from_json(*draw) for draw in r["draws"]) for r in data["rounds"])
+    return Recording(Trace(prompts, dict(data["config"]), rounds), words, draws, dict(data["info"]))
 
 
 def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRound:
@@ -186,21 +174,20 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
         raise ValueError(f"round {r['index']} does not have {rows} rows")
     if not all(finish in FINISHES for finish in r["finish"]):
         raise ValueError(f"round {r['index']} ends for an unknown reason")
+    q = _tensor(r["q"], _dist_from_json, size, rows, k)
     return ObservedRound(
         index=r["index"],
         pending=torch.tensor(r["pending"], dtype=torch.long),
-        draft=Draft(
-            tokens, _tensor(r["q"], _dist_from_json, size, rows, k), torch.tensor(r["draft_lengths"])
-        ),
+        draft=Draft(tokens, q, torch.tensor(r["draft_lengths"])),
         target_probs=_tensor(r["p"], _dist_from_json, size, rows, k + 1),
         target_logits=_tensor(r["logits"], _logits_from_json, size, rows, k + 1),
         verdict=Verdict(torch.tensor(r["accepted"]), torch.tensor(r["token"])),
-        emitted=tuple(tuple(tokens) for tokens in r["emitted"]),
-        live=tuple(bool(live) for live in r["live"]),
+        emitted=tuple(map(tuple, r["emitted"])),
+        live=tuple(map(bool, r["live"])),
         finish=tuple(r["finish"]),
-        lengths=tuple(int(n) for n in r["target_cache"][2]),
-        target_cache=_lengths_from_json(r["target_cache"], rows),
-        draft_cache=_lengths_from_json(r["draft_cache"], rows) if r["draft_cache"] else None,
+        lengths=tuple(map(int, r["target_cache"][2])),
+        target_cache=_lengths_from_json(*r["target_cache"], rows=rows),
+        draft_cache=_lengths_from_json(*r["draft_cache"], rows=rows) if r["draft_cache"] else None,
         seconds={str(phase): float(value) for phase, value in r["seconds"].items()},
     )
 
@@ -210,7 +197,7 @@ def _check_ids(ids: Iterable[Any], size: int) -> None:
         raise ValueError(f"a token is out of range: ids go from 0 to {size - 1}")
 
 
-def _tensor(stored: Any, read: Any, size: int, rows: int, width: int) -> Tensor:
+def _tensor(stored: Any, read: Callable[..., Tensor], size: int, rows: int, width: int) -> Tensor:
     """Reads distributions or logits: [rows, width, size] float64."""
     if len(stored) != rows or any(len(row) != width for row in stored):
         raise ValueError(f"there should be {rows} rows of {width} distributions")
@@ -238,16 +225,16 @@ def _logits_from_json(ids: list[int], values: list[float], rest: float | None, s
     return logits
 
 
-def _lengths_from_json(lengths: Sequence[Sequence[int]], rows: int) -> CacheLengths:
-    before, verified, after = (tuple(int(n) for n in moment) for moment in lengths)
-    if not all(len(moment) == rows for moment in (before, verified, after)):
+def _lengths_from_json(*moments: Sequence[int], rows: int) -> CacheLengths:
+    if not all(len(moment) == rows for moment in moments):
         raise ValueError(f"cache lengths should be of {rows} rows")
-    return CacheLengths(before, verified, after)
+    return CacheLengths(*(tuple(map(int, moment)) for moment in moments))
 
 
-def _draw_from_json(draw: Sequence[Any]) -> Draw:
-    row, position, kind, low, high, number, outcome = draw
+def _draw_from_json(
+    row: int, position: int | None, kind: Any, low: float, high: float, number: float | None, outcome: int
+) -> Draw:
     if kind not in ("accept", "pick"):
         raise ValueError(f"a draw of unknown kind {kind!r}")
-    checked = None if number is None else float(number)
-    return Draw(int(row), position, kind, float(low), float(high), checked, int(outcome))
+    drawn = None if number is None else float(number)
+    return Draw(int(row), position, kind, float(low), float(high), drawn, int(outcome))

@@ -10,7 +10,7 @@ from tiny import gpt_pair, table_pair
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
-from minispec.io.trace_file import load_trace, save_trace
+from minispec.io.recording_file import load_recording, save_recording
 
 WORDS = (" a", "b", "\n", "é", "⏹", '"', "\\", "g", "h", "i", "�")
 
@@ -46,8 +46,8 @@ CASES = {
 def test_round_trip(case, tmp_path):
     """Integers come back exactly, distributions and logits to nine digits, and sums are 1."""
     before = recorded(**CASES[case])
-    save_trace(before, tmp_path / "run.json")
-    after = load_trace(tmp_path / "run.json")
+    save_recording(before, tmp_path / "run.json")
+    after = load_recording(tmp_path / "run.json")
     assert (after.words, after.draws, dict(after.info)) == (before.words, before.draws, dict(before.info))
     assert after.trace.prompts == before.trace.prompts and after.trace.config == before.trace.config
     for a, b in zip(after.trace.rounds, before.trace.rounds, strict=True):
@@ -83,10 +83,10 @@ def test_small_probabilities_are_added_up_and_named_ones_kept(tmp_path):
     probs[0, 0] = dist
     spoilt = replace(r, draft=replace(r.draft, probs=probs))
     whole = replace(whole, trace=replace(whole.trace, rounds=(spoilt, *whole.trace.rounds[1:])))
-    save_trace(whole, tmp_path / "run.json")
+    save_recording(whole, tmp_path / "run.json")
     stored = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["rounds"][0]["q"][0][0]
     assert token in stored[0] and len(stored[0]) < 11 and stored[2] > 0
-    back = load_trace(tmp_path / "run.json").trace.rounds[0].draft.probs[0, 0]
+    back = load_recording(tmp_path / "run.json").trace.rounds[0].draft.probs[0, 0]
     assert float(back[token]) == pytest.approx(3e-9, rel=1e-8)
     assert float(back.sum()) == pytest.approx(1, abs=1e-12)
     assert float(back.min()) == pytest.approx(2e-9, rel=1e-6)  # the rest is spread, not lost
@@ -95,8 +95,8 @@ def test_small_probabilities_are_added_up_and_named_ones_kept(tmp_path):
 def test_same_recording_same_file(tmp_path):
     """A recording is written to the same bytes each time."""
     recording = recorded(models=table_pair())
-    save_trace(recording, tmp_path / "a.json")
-    save_trace(recording, tmp_path / "b.json")
+    save_recording(recording, tmp_path / "a.json")
+    save_recording(recording, tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
@@ -132,12 +132,12 @@ def spoil(data, *keys, value):
 def test_a_damaged_file_is_one_line(keys, value, words, tmp_path):
     """Whatever is wrong with a file, its name and the reason are said in one line."""
     path = tmp_path / "run.json"
-    save_trace(recorded(), path)
+    save_recording(recorded(), path)
     data = json.loads(path.read_text(encoding="utf-8"))
     spoil(data, *keys, value=value)
     path.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(ValueError, match=words) as caught:
-        load_trace(path)
+        load_recording(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
 
 
@@ -148,7 +148,7 @@ def test_what_is_no_recording_is_one_line(content, tmp_path):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ValueError, match="run.json") as caught:
-        load_trace(path)
+        load_recording(path)
     assert "\n" not in str(caught.value)
 
 
@@ -162,6 +162,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(ValueError, match="No space left"):
-        save_trace(recorded(), path)
+        save_recording(recorded(), path)
     assert path.read_text(encoding="utf-8") == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]

@@ -4,7 +4,7 @@
 # **You'll do**: take rejected tokens out of two caches, see which cache lacks one, and break
 # rollback on purpose.
 #
-# **You'll learn**: why forgetting is nearly free, what *catch-up* is, and why a stale cache is easy
+# **You'll learn**: why rollback is nearly free, what *catch-up* is, and why a stale cache is easy
 # to miss.
 #
 # **You'll need**: notebook 2 (caches and the pending token) and notebook 5 (correction and bonus).
@@ -23,17 +23,17 @@ from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
-recording = load_walkthrough("greedy")  # the story that you know, as it was recorded
+recording = load_walkthrough("greedy")  # a recorded run on the story that you know
 print(f"{pair.walkthrough} …\n")
 for r in recording.trace.rounds[:4]:
     print(f"round {r.index}: {r.drafted(0)} drafted, {r.accepted(0)} accepted, then a {r.kind(0)}")
 
 # %% [markdown]
-# ## Too much was read
+# ## The caches hold rejected tokens
 #
 # The target checks a draft by reading it. So after its pass, the cache holds keys and values of
-# tokens that have just been rejected. The draft has read them too. They have to go: the next token
-# must not look at a word that is not in the text.
+# tokens that have just been rejected. The draft has read them too. They have to be removed: the
+# next token must not look at a token that is not in the text.
 #
 # What does that cost?
 
@@ -63,14 +63,15 @@ cache_grid(trace, words, r.index, ["before", "drafted", "verified", "rolled back
 # %% [markdown]
 # The correction is in the text now, and in neither cache. It is the next round's pending token.
 #
-# ## Forgetting changes one number
+# ## Rollback changes one number
 #
-# A cache is room for keys and values, and a length that says how much of it counts. `truncate` sets
-# the length. What stands behind it is written over later.
+# A cache is memory for keys and values, and a length that says how much of it counts. `truncate`
+# sets the length. What lies after it is overwritten later. (That works for attention. State-space
+# and linear-attention layers keep one running state, and must save it to go back.)
 #
 # Is what stays still right? It was computed together with tokens that are gone. But a position
-# looks only at what stands *before* it. Read the same draft, roll back, read the correction, and
-# compare with a target that has read the true text from the start.
+# looks only at what comes *before* it. Read the same draft, roll back, read the correction, and
+# compare with a target that reads the true text from the start.
 
 # %% tags=["claim-A5", "claim-C3"]
 before = [*trace.prompts[0], *(t for past in trace.rounds[: r.index] for t in past.emitted[0])]
@@ -87,8 +88,8 @@ with torch.inference_mode():
 torch.testing.assert_close(rolled_back, from_the_start, rtol=0, atol=1e-3)
 
 # %% [markdown]
-# The same logits: nothing was copied, and nothing was read again. Compare with the other way, to
-# throw the whole cache away and read what stays once more.
+# The same logits: nothing was copied, and nothing was read again. Compare with the alternative:
+# drop the whole cache, and read what stays once more.
 
 # %%
 kept, seconds = len(before) + r.accepted(0), {"roll back": [], "read again": []}
@@ -102,14 +103,13 @@ with torch.inference_mode():
         cut = perf_counter()
         target(torch.tensor([[*before, *block[1:]][:kept]]), target.new_cache(rows=1))
         seconds["read again"].append(perf_counter() - cut)
-print(*(f"to {way}: {1e6 * median(taken):,.1f} µs" for way, taken in seconds.items()), sep="\n")
+print(*(f"to {what}: {1e6 * median(taken):,.1f} µs" for what, taken in seconds.items()), sep="\n")
 
 # %% [markdown]
-# ## What is lost
+# ## What rejected guesses cost
 #
-# Rolling back is cheap. What was done for nothing is lost all the same: the draft has guessed, and
-# the target has checked. Run the story and count positions. *Kept* are those that are in the cache
-# when their round ends.
+# Rolling back is cheap. The wasted work is not: the draft has guessed, and the target has checked.
+# Run the story and count positions. *Kept* are those that are in the cache when their round ends.
 
 # %% tags=["claim-A5", "claim-E3"]
 drafter = minispec.ModelDrafter(draft)
@@ -119,29 +119,25 @@ mine = minispec.record(target, drafter, trace.prompts, k=5, **settings)
 cuts, new = [run.target_cache for run in mine.rounds], len(mine.tokens())
 read = sum(cut.verified[0] - cut.before[0] for cut in cuts)
 kept = sum(cut.after[0] - cut.before[0] for cut in cuts)
-print(
-    f"the target read {read} positions for {new} new tokens: {kept} kept, {read - kept} for nothing"
-)
+print(f"the target read {read} positions for {new} new tokens: {kept} kept, {read - kept} wasted")
 print(f"kept, and read once more later: {kept - new}")
 assert kept == new and cuts[0].before == (len(trace.prompts[0]) - 1,)
 
 # %% [markdown]
-# Each token of the text was read once. None that was kept is ever computed again. The price of
-# wrong guesses is the other number, and it grows with K.
+# Each token of the text was read once. None that was kept is ever computed again. The cost of wrong
+# guesses is the other number, and it grows with K.
 
 # %% tags=["claim-C5", "claim-E3"]
-prompts, wasted = pair.info["prompts"][:8], {}  # eight stories side by side
+prompts, wasted = pair.info["prompts"][:8], {}  # eight stories in a batch
 for k in (1, 2, 4, 8, 12):
     run = minispec.record(target, drafter, prompts, k=k, **settings).statistics()
     wasted[k] = (run.drafted - run.accepted) / run.emitted
     gained = run.tokens_per_target_call
-    print(
-        f"K = {k:2}: {gained:.2f} tokens a target call, {wasted[k]:.2f} guesses for nothing a token"
-    )
+    print(f"K = {k:2}: {gained:.2f} tokens a target call, {wasted[k]:.2f} wasted guesses a token")
 assert wasted[1] < wasted[4] < wasted[12]
 
 # %% [markdown]
-# Too few guesses gain little. With too many, most come behind a wrong one. Notebook 10 measures
+# Too few guesses gain little. With too many, most come after a wrong one. Notebook 10 measures
 # where the best lies.
 #
 # ## One cache lacks a token
@@ -165,8 +161,8 @@ cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"], l
 
 # %% [markdown]
 # The target has read the pending token and all guesses. The draft never read its last guess: it had
-# nothing more to say behind it. Had that guess been rejected, nobody would miss it. Now it is part
-# of the text, and the draft reads it. This is *catch-up*, one small forward.
+# nothing more to guess after it. Had that guess been rejected, nothing would be missing. Now it is
+# part of the text, and the draft reads it. This is *catch-up*, one small forward.
 #
 # After that, one sentence holds for both caches after every round: **they hold all committed tokens
 # but the pending one**. Check it on a run of your own.
@@ -186,8 +182,8 @@ for run in mine.rounds:
 # %% [markdown]
 # ## Exercise
 #
-# `goal` shows what is wanted. Write your answer in place of the `...`, and run the cell: `check`
-# looks at it. If you are stuck, ask in a cell of your own: `hint("cache-lengths", 1)`, and then 2.
+# `goal` shows what is wanted. Replace the `...` with your answer and run the cell: `check` looks at
+# it. If you are stuck, ask in a cell of your own: `hint("cache-lengths", 1)`, and then 2.
 
 # %%
 goal("cache-lengths")
@@ -211,9 +207,9 @@ check("cache-lengths", cache_lengths)
 # %% [markdown]
 # ## A stale cache
 #
-# What if somebody gets this wrong? minispec keeps known bugs as patches, and `planted` puts one
-# into the running code for the length of a `with`. (Notebook 9 has the whole zoo.) This one was
-# shipped by a real project: after full acceptance, the draft never reads its last token.
+# What if this goes wrong? minispec keeps known bugs as patches, and `planted` puts one into the
+# running code for the duration of a `with`. (Notebook 9 has the whole zoo.) This one was shipped by
+# a real project: after full acceptance, the draft never reads its last token.
 
 # %%
 from minispec.evidence.zoo.mutants import mutant_named
@@ -239,13 +235,13 @@ assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 
 # %% [markdown]
 # A stale *target* cache writes another text. A stale *draft* cache does not: bad guesses are
-# rejected, and the text stays the target's own. It only gets slower. That is why such bugs live
-# long. No test of the output finds them; a look at acceptance or at the cache lengths does.
+# rejected, and the text stays the target's own. It only gets slower. That is why such bugs are easy
+# to miss. No test of the output finds them; a look at the acceptance or at the cache lengths does.
 #
-# ## Rows roll back one by one
+# ## Each row rolls back on its own
 #
 # In a batch, one row may keep its whole draft and its neighbour nothing. `truncate` takes a length
-# for each row. From then on the rows are *ragged*: each ends at a place of its own.
+# for each row. From then on the rows are *ragged*: they have different lengths.
 
 # %% tags=["claim-C6"]
 run = next(r for r in shipped.rounds if len({r.accepted(row) for row in range(8)}) > 1)

@@ -85,7 +85,8 @@ Stepper(recording, rounds=bonus.index + 1, title="The walkthrough, up to its fir
 # If the draft did not catch up, the text would stay right, because the target judges every guess.
 # But the guesses would get worse.
 #
-# A round may end in a correction. It has been chosen from the target's law, and is in the text.
+# A round may end in a correction. It was drawn from the residual (at temperature 0 it is simply the
+# target's most probable token), and it is in the text.
 
 # %% tags=["predict"]
 predict(
@@ -145,7 +146,7 @@ check("write-the-loop", my_loop)
 # %% [markdown]
 # ## Easy words and hard ones
 #
-# Here is the whole story, each token in the look of how it came about.
+# Here is the whole story, each token marked by how it came about.
 
 # %% tags=["claim-B1"]
 from minispec.show.plots.coloured import coloured_text
@@ -158,7 +159,7 @@ coloured_text(trace, words)
 # %% [markdown]
 # Most words of a text are easy: after "Once upon a", anybody can go on. Which ones are easy for
 # this draft? Let it write 16 stories, now with temperature 1 and the rejection rule, and collect
-# the chance of each drafted word to be accepted.
+# each drafted word's probability of being accepted.
 
 # %% tags=["claim-B1"]
 from statistics import fmean
@@ -168,25 +169,25 @@ from minispec.show.plots.along import positions_of
 sampled = settings | dict(warp=minispec.Warp(), verifier=minispec.verify_rejection, k=5)
 sampled["rng"] = minispec.SeededRng(1)
 stories = minispec.record(target, drafter, pair.info["prompts"][:16], **sampled)
-seen = [place for row in range(16) for place in positions_of(stories, words, row)]
-chances = {word: [x.chance for x in seen if x.word == word] for word in {x.word for x in seen}}
-often = sorted((fmean(each), word) for word, each in chances.items() if len(each) >= 12)
-print("hardest:", *(f"{word!r} {chance:.2f}" for chance, word in often[:6]))
-print("easiest:", *(f"{word!r} {chance:.2f}" for chance, word in often[:-7:-1]))
+seen = [x for row in range(16) for x in positions_of(stories, words, row)]
+rates = {word: [x.chance for x in seen if x.word == word] for word in {x.word for x in seen}}
+often = sorted((fmean(each), word) for word, each in rates.items() if len(each) >= 12)
+print("hardest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:6]))
+print("easiest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:-7:-1]))
 assert often[0][0] < 0.9 < often[-1][0]
 
 # %% [markdown]
 # Words that any sentence needs are easy. Who did what is not.
 #
-# How many tokens does a pass yield? Let each tested guess be kept with chance α. The second is
-# tested only if the first was kept, and so on: 1 + α + α² + … + α^K on average. A longer draft
-# yields more and costs more: divide by K draft steps and one pass.
+# How many tokens does a pass yield? Let each tested guess be kept with probability α, whatever came
+# before it. The second is tested only if the first was kept, and so on: 1 + α + α² + … + α^K on
+# average. A longer draft yields more and costs more: divide by K draft steps and one pass.
 #
 # ## How a run ends
 #
-# A round may gain six tokens where there is room for two. minispec then drafts one. Why not two?
-# The second could not add a token. If the first guess is rejected, nothing behind it counts. If it
-# is kept, the pass adds the target's own token, and the room is full.
+# A round may gain six tokens when only two are left to write. minispec then drafts one. Why not
+# two? The second could not add a token. If the first guess is rejected, nothing after it counts. If
+# it is kept, the pass adds the target's own token, and the limit is reached.
 
 # %% tags=["claim-C3", "misleads-no-bonus", "nbval-check-output"]
 for cap in (1, 2, 3, 6, 7, 8):
@@ -194,16 +195,16 @@ for cap in (1, 2, 3, 6, 7, 8):
         target, drafter, [prompt], k=5, verifier=greedy, **settings | {"max_new_tokens": cap}
     )
     last = run.rounds[-1]
-    print(f"room for {cap}: rounds: {len(run.rounds)}, the last drafts {last.drafted(0)}", end="; ")
+    print(f"limit {cap}: rounds: {len(run.rounds)}, the last drafts {last.drafted(0)}", end="; ")
     print(f"{len(run.tokens())} tokens, ended by the {run.finish(0)}")
     assert run.tokens() == alone[:cap]
 
 # %% [markdown]
-# (The recipe of notebook 5 writes over the limit, and does not look for an end either.)
+# (The recipe of notebook 5 exceeds the limit, and does not look for an end either.)
 #
-# An end of the text may come up *inside* an accepted draft. What was accepted behind it must not be
-# written. (Two well-known servers had this wrong.) To see it, let us call the second token of the
-# story an end.
+# An end of the text may come up *inside* an accepted draft. What was accepted after it must not be
+# written. (Two well-known servers had this wrong.) To see it, we declare the second token of the
+# story to be an end.
 
 # %% tags=["claim-C3", "misleads-no-bonus", "nbval-check-output"]
 stop = alone[1]
@@ -216,7 +217,7 @@ assert run.tokens() == alone[:2] and run.finish() == "eos" and last.kind(0) == "
 # ## Streaming
 #
 # People want to read along. `speculate` yields a round as soon as it is done, and `stream` turns
-# rounds into text. Between two bars stands a token; a line is a round. So text comes in bursts.
+# rounds into text. Bars separate tokens, and each line is a round. So text comes in bursts.
 
 # %% tags=["claim-C8"]
 pieces, tokens, sampled["rng"] = [], [], minispec.SeededRng(2)
@@ -227,9 +228,9 @@ for r in minispec.speculate(target, drafter, [prompt], **sampled):
 assert "".join(pieces) == tokenizer.decode(tokens)
 
 # %% [markdown]
-# One trap: a token is not always whole characters. A sign like ✓ has three bytes, and this small
-# vocabulary spells it in three tokens. `TextStream`, which works inside `stream`, holds bytes back
-# until a character is complete.
+# One trap: a token is not always whole characters. A character like ✓ has three bytes, and this
+# small vocabulary spells it in three tokens. `TextStream`, which works inside `stream`, holds bytes
+# back until a character is complete.
 
 # %% tags=["claim-C8", "nbval-check-output"]
 from minispec.io.stream import TextStream
@@ -242,8 +243,8 @@ assert "".join(shown) == "é ✓" and "" in shown
 # %% [markdown]
 # ## A batch
 #
-# Rows of a batch accept different numbers of tokens. Each goes on from where it is, and a row that
-# is done waits for the others. Does a row's text depend on its neighbours?
+# Rows of a batch accept different numbers of tokens. Each continues from its own length, and a row
+# that is done waits for the others. Does a row's text depend on its neighbours?
 
 # %% tags=["claim-C6"]
 prompts, short = pair.info["prompts"][:4], settings | dict(max_new_tokens=40)
@@ -256,11 +257,11 @@ for row in range(4):
 print("each row is what it is alone")
 
 # %% [markdown]
-# ## Plug and play
+# ## The target is not changed
 #
 # The target was not changed for any of this. A hash of all its weights is what it was when the
-# recording was made. What both models must share is the vocabulary: else a token id would mean
-# another word to each.
+# recording was made. For these rules, both models must share the vocabulary: else a token id would
+# mean something else to each.
 
 # %% tags=["claim-C7", "claim-E4"]
 from minispec.evidence.proof.models import table_pair
@@ -283,7 +284,7 @@ else:
 #   token, at most K + 1.
 # - The last token of a round is pending. The next round reads it together with the new draft.
 # - Ends and limits cut a round, even inside an accepted draft.
-# - Text streams in bursts. Rows of a batch go at their own pace, and none disturbs another.
-# - The target stays as it is. Draft and target must share a vocabulary.
+# - Text streams in bursts. Rows of a batch advance at different speeds, and none changes another.
+# - The target stays as it is. For these rules, draft and target must share a vocabulary.
 #
 # Next, notebook 9: is all of this really right?

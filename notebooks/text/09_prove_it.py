@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 9. Prove it
 #
-# **You'll do**: walk every branch of the loop, sample with a known risk of error, plant bugs, and
-# write a test that finds some.
+# **You'll do**: enumerate every branch of the loop, sample with a known risk of error, plant bugs,
+# and write a test that finds some.
 #
 # **You'll learn**: what "lossless" means, how one shows it, and how a test that passes can still be
 # worthless.
@@ -39,8 +39,8 @@ assert all(alike)
 
 # %% [markdown]
 # There is a catch, and it is not in the method. A computer rounds, and a forward over six tokens
-# adds its numbers in another order than six forwards over one. Read the same text both ways, in
-# three kinds of numbers.
+# adds its numbers in another order than six forwards over one. Read the same text in both ways,
+# with three number formats.
 
 # %% tags=["claim-A7"]
 texts = torch.tensor(prompts)  # [8, n]
@@ -53,15 +53,15 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16):
     off = float((at_once - singly).abs().max())
     flips = int((at_once.argmax(-1) != singly.argmax(-1)).sum())
     print(f"{str(dtype)[6:]:9} logits differ by up to {off:.0e};", end=" ")
-    print(f"another best token at {flips} of {texts.numel()} places")
+    print(f"another best token at {flips} of {texts.numel()} positions")
     assert off < 1e-9 or dtype != torch.float64
 
 # %% [markdown]
-# Where the two best tokens lie closer together than that, a greedy text may turn, with or without a
-# draft: the coarser the numbers, the more often. (`minispec.FixedWidth` gives every forward the
-# same shape, and so takes it away.)
+# Where the two best tokens lie closer together than that, a greedy text may change, with or without
+# a draft: the coarser the numbers, the more often. (`minispec.FixedWidth` gives every forward the
+# same shape, which removes this difference.)
 #
-# ## The same law
+# ## The same distribution
 #
 # Above temperature 0 the text is drawn. What is "the same" then?
 
@@ -88,17 +88,17 @@ for seed in (1, 2, 3):
 
 # %% [markdown]
 # The seed is the same, the texts are not. A speculative run spends its random numbers on other
-# decisions: on guesses, on tests, on corrections. "Lossless" is a sentence about *chances*: each
-# text comes up as often as it would without a draft.
+# decisions: on guesses, on tests, on corrections. "Lossless" is a statement about *probabilities*:
+# each text is as probable as it would be without a draft.
 #
-# One rule does more. Let each place in the text have its own noise, fixed by the seed, and let
+# One rule does more. Let each position in the text have its own noise, fixed by the seed, and let
 # draft and target both pick with it. Then the target picks the same token with or without a draft.
-# (The price: a few guesses fewer are accepted.)
+# (The cost: a few guesses fewer are accepted.)
 
 # %% tags=["misconception-same-seed"]
 rule = minispec.verify_coupled
 for seed in (1, 2, 3):
-    noise = minispec.KeyedRng(seed)  # fixed for each row, place and token: nothing is used up
+    noise = minispec.KeyedRng(seed)  # fixed for each row, position and token: nothing is used up
     steps = list(minispec.generate(target, prompts, rng=noise, **warm))
     run = minispec.record(target, drafter, prompts, k=5, verifier=rule, rng=noise, **warm)
     alike = [run.tokens(row) == [step[row] for step in steps] for row in range(8)]
@@ -108,11 +108,11 @@ for seed in (1, 2, 3):
 # %% [markdown]
 # ## Every branch
 #
-# How does one show that a law is the same? Not by looking at texts. Take models so small that every
-# way of chance can be walked: two tokens, 0 and 1, K = 1, two tokens to write.
+# How does one show that two distributions are the same? Not by looking at texts. Take models so
+# small that every branch can be enumerated: two tokens, 0 and 1, K = 1, two tokens to write.
 #
-# `EnumeratingRng` stands where chance usually is. It takes each branch once, and multiplies the
-# probabilities. The loop behind it is the one that you have just run.
+# `EnumeratingRng` replaces the random number generator. It takes each branch once, and multiplies
+# the probabilities. The loop is the one that you have just run.
 
 # %% tags=["claim-D1", "nbval-check-output"]
 from minispec.evidence.proof.branches import branches
@@ -120,18 +120,18 @@ from minispec.evidence.proof.distributions import Case
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
-ways = list(branches(small))
-for way in ways:
+found = list(branches(small))
+for branch in found:
     story = [
-        f"{'kept' if s.accepted else 'rejected'} {s.drafted[0]}" for s in way.steps if s.drafted
+        f"{'kept' if s.accepted else 'rejected'} {s.drafted[0]}" for s in branch.steps if s.drafted
     ]
-    print(f"{way.weight:.4f}  {', '.join(story):10}  text {way.tokens}")
-print(f"{sum(way.weight for way in ways):.4f}  all {len(ways)} branches together")
+    print(f"{branch.weight:.4f}  {', '.join(story):10}  text {branch.tokens}")
+print(f"{sum(branch.weight for branch in found):.4f}  all {len(found)} branches together")
 
 # %% [markdown]
-# A text that begins with 1 comes up in two ways: drafted and kept, or drafted 0, rejected,
-# corrected. Add up the ways to each text, and compare with the target alone: the chance of the
-# first token times that of the second.
+# A text that begins with 1 comes out of several branches: 1 drafted and kept, or 0 drafted,
+# rejected and corrected. Add up the branches of each text, and compare with the target alone: the
+# probability of the first token times that of the second.
 
 # %% tags=["claim-D1", "nbval-check-output"]
 from minispec.evidence.proof.distributions import exact_laws, largest_error, speculative_laws
@@ -143,8 +143,8 @@ assert largest_error(came, should) < 1e-12
 
 # %% [markdown]
 # Four texts, four times the same. Is it so for larger K, for other warps, where a text ends, in
-# ragged batches, with a real cache? `minispec prove` walks all of that, and keeps a list of what
-# must have come up. This takes a few seconds.
+# ragged batches, with a real cache? `minispec prove` enumerates all of that, and keeps a list of
+# events that must have occurred. Here is its short form, which takes a few seconds.
 
 # %% tags=["claim-D1"]
 from minispec.evidence.proof.prove import few_cases, prove
@@ -153,14 +153,14 @@ proof = prove(few_cases(), sampled=list, tell=lambda name: None)
 print(f"{len(proof.cases)} settings, {proof.branches:,} branches")
 print(f"largest error of a probability: {proof.largest_error:.0e}")
 for what in ("correction", "bonus", "EOS in an accepted draft", "the cap ends a row"):
-    print(f"came up {proof.coverage[what]:,} times: {what}")
+    print(f"occurred {proof.coverage[what]:,} times: {what}")
 assert proof.passed and proof.branches > 10_000
 
 # %% [markdown]
 # That is a proof for these models: no branch is left out. But they are small. A trained model has
-# more branches than could ever be walked. There one must sample.
+# more branches than could ever be enumerated. There one must sample.
 #
-# ## Samples, and what they can see
+# ## Samples, and what they can detect
 
 # %% tags=["predict"]
 how_many = predict(
@@ -176,8 +176,8 @@ how_many
 
 # %% [markdown]
 # A test of samples can be wrong in two ways: a *false alarm* at right code, or a bug that it
-# *misses*. Fix both risks first. Then the number of samples says how small a shift the test is sure
-# to see.
+# *misses*. Fix both risks first. Then the number of samples says how small a shift the test will
+# detect.
 
 # %% tags=["nbval-check-output"]
 from minispec.evidence.theory.statistics import detected_distance, samples_needed
@@ -187,13 +187,13 @@ for risk in (0.05, 1e-6):
     needed = samples_needed(coin, 0.01, false_alarm=risk, miss=risk)
     print(f"0.50 against 0.51, both risks {risk:g}: {needed:,} samples")
 for samples in (100, 10_000, 1_000_000):
-    print(f"{samples:,} samples see a shift of {detected_distance(coin, samples, 1e-6):.3f}")
+    print(f"{samples:,} samples detect a shift of {detected_distance(coin, samples, 1e-6):.3f}")
 if guess := how_many.value:
-    print(f"your {guess:,.0f} see a shift of {detected_distance(coin, int(guess), 1e-6):.3f}")
+    print(f"your {guess:,.0f} detect a shift of {detected_distance(coin, int(guess), 1e-6):.3f}")
 
 # %% [markdown]
-# A hundred times the samples see a tenth of the shift. A test that states neither risk does not say
-# what it can see.
+# A hundred times the samples detect a tenth of the shift. A test that states neither risk does not
+# say what it can detect.
 #
 # Here is one with its limits drawn in, for a risk of one in a million: p = (3, 2, 1)/6, q = (1, 1,
 # 4)/6 of notebook 6, the first token of 20,000 texts. The mutant draws from p itself after a
@@ -210,7 +210,7 @@ P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
 shipped = first_token_counts(verify_rejection, P, Q, 20_000)
 with planted(mutant_named("correction-from-p")):
     mutant = first_token_counts(verify_rejection, P, Q, 20_000)
-bounds = envelope(P, 20_000)  # between which shares of the right law stay
+bounds = envelope(P, 20_000)  # where the shares stay if the rule is right
 for share, (low, high) in zip(shipped, bounds, strict=True):
     assert low <= share / 20_000 <= high
 assert mutant[0] / 20_000 < bounds[0][0]
@@ -218,7 +218,7 @@ law_histogram(P, shipped, mutant, "abc")
 
 # %% [markdown]
 # Now the pair that you have been using: 2,000 times, three tokens of a story through the whole
-# loop, against the target's exact law.
+# loop, against the target's exact distribution.
 
 # %% tags=["claim-D1", "claim-A7"]
 from minispec.evidence.proof.sampling import trained_experiments
@@ -230,16 +230,16 @@ print(f"code that is off by {test.detects:.2f} would have been caught; less than
 assert test.passed
 
 # %% [markdown]
-# Walks are exact, on small models. Samples see the real pair, and only what is large. Each covers
-# what the other cannot.
+# Enumeration is exact, on small models. Samples test the real pair, and detect only large errors.
+# Each covers what the other cannot.
 #
 # ## The bug zoo
 #
 # A test that has never failed says little. So minispec keeps dozens of bugs, many of them shipped
 # by real projects, as patches to its own code. Each is planted, and each must be found.
 #
-# Plant a few on a small model, and walk: how far off is the law, and how often are drafted tokens
-# accepted?
+# Plant a few on a small model, and enumerate: how far off is the distribution, and how often are
+# drafted tokens accepted?
 
 # %% tags=["misconception-higher-acceptance"]
 from minispec.evidence.proof.branches import figures
@@ -247,22 +247,22 @@ from minispec.evidence.proof.distributions import total_variation
 
 case = Case("table", *table_pair(3), prompts=((0,), (1, 0)), k=2, max_new_tokens=3)
 right, acceptance = exact_laws(case), figures(case).acceptance
-print(f"shipped code: law off by 0, acceptance {acceptance:.3f}")
+print(f"shipped code: distribution off by 0, acceptance {acceptance:.3f}")
 for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pending-read-again"):
     with planted(mutant_named(bug)):
         found = figures(case)
     off = max(total_variation(a, b) for a, b in zip(found.laws, right, strict=True))
-    print(f"{bug}: law off by {off:.3f}, acceptance {found.acceptance:.3f}")
+    print(f"{bug}: distribution off by {off:.3f}, acceptance {found.acceptance:.3f}")
     assert (off > 0.01) == (bug != "pending-read-again")
     assert (found.acceptance > acceptance) == (bug in ("ratio-inverted", "greedy-draft-soft-q"))
 
 # %% [markdown]
-# Two of these bugs make acceptance *better*. Whoever watches only the speed will like them. The
-# last one keeps the law and loses speed: the opposite kind, and a test of the law does not see it.
-# So one check is never enough.
+# Two of these bugs make acceptance *better*. They look good if only the speed is measured. The last
+# one keeps the distribution and loses speed: the opposite kind, and a test of the distribution does
+# not find it. So one check is never enough.
 #
 # This is the whole matrix, as it was recorded: a line for each bug, a column for each check. The
-# last three columns retell how other projects test.
+# last three columns are our reimplementations of how other projects test.
 
 # %% tags=["claim-D1"]
 from minispec.evidence.bench.measurements import recorded
@@ -270,8 +270,8 @@ from minispec.show.plots.kill_matrix import kill_matrix
 
 matrix = recorded("zoo")
 checks, theirs = matrix.conditions["checks"], matrix.conditions["theirs"]
-ours = [place for place, name in enumerate(checks) if name not in theirs]
-assert all(any(row.marks[place] != "." for place in ours) for row in matrix.points)
+ours = [index for index, name in enumerate(checks) if name not in theirs]
+assert all(any(row.marks[index] != "." for index in ours) for row in matrix.points)
 for name in theirs:
     found = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
     print(f"{name} finds {found} of {len(matrix.points)}")
@@ -283,7 +283,7 @@ kill_matrix(matrix.points, checks, theirs)
 # ## The smallest counterexample
 #
 # "It is wrong" helps little; "here is the smallest case" helps a lot. `check_verifier` takes any
-# accept rule, yours too, and tries it on small worlds from the smallest up.
+# accept rule, yours too, and tries it on small examples, the smallest first.
 
 # %%
 from minispec.classroom.buggy import rule_with
@@ -294,7 +294,7 @@ print(report)
 assert not report.passed and report.counterexample.k == 2
 
 # %% [markdown]
-# K = 2, because with one drafted token there is nothing behind a rejection. The smallest case often
+# K = 2, because with one drafted token nothing comes after a rejection. The smallest case often
 # says where to look.
 #
 # ## Exercise: catch a mutant
@@ -327,10 +327,10 @@ check("write-a-test", my_test)
 # ## Recap
 #
 # - At temperature 0, lossless means the same tokens, up to rounding. Above it, it means the same
-#   law.
-# - The same seed gives another text. Only with the coupled rule it is the same one.
-# - Walking every branch is exact, on small models. Samples see large models, and only what is
-#   large.
+#   distribution.
+# - The same seed gives another text, except with the coupled rule.
+# - Enumerating every branch is exact, on small models. Samples work for large models, and detect
+#   only large errors.
 # - A test is worth what it can fail on. State both risks, and plant bugs to see that it does.
 # - More acceptance is not more right: some bugs accept more.
 #

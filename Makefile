@@ -41,7 +41,7 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 	@$(VENV_PYTHON) -m minispec lab $(LAB_ARGS)
 
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
-	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(LINT)  ## check style, format, types and the order of imports
 	@$(VENV_PYTHON) -m ruff check .

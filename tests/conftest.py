@@ -20,6 +20,29 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "docs")]  # so that tests can import `tiny`, and `book`
 
+# The files that take longest, longest first: begun last, one of them would run alone at the end.
+LONGEST = (
+    "tests/test_main_job.py",
+    "tests/evidence/proof/test_sampling.py",
+    "tests/test_shipped_pair.py",
+    "tests/evidence/zoo/test_zoo.py",
+    "tests/evidence/checker/test_check.py",
+    "tests/notebooks/test_claims.py",
+    "tests/rules/test_coupled.py",
+    "tests/train/test_training.py",
+    "tests/cli/test_generate.py",
+    "notebooks/10_measure_it.ipynb",
+    "notebooks/03_train_two_models.ipynb",
+    "tests/docs/test_gallery.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Puts the longest files first; the others keep their order."""
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("wide", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("MINISPEC_HYPOTHESIS", "ci"))

@@ -71,40 +71,29 @@ def test_recorded_losses_are_measured_again(pair, corpus):
 
 
 def test_target_is_near_the_floor_and_ahead_of_the_draft(pair):
-    """The target is within 10% of the entropy, the draft at least 5% behind the target."""
+    """The target is within 10% of the entropy, the draft at least 5% above the target."""
     models, floor = pair.info["models"], pair.info["entropy_floor"]
     assert models["target"]["validation_loss"] <= 1.10 * floor
     assert models["draft"]["validation_loss"] >= 1.05 * models["target"]["validation_loss"]
 
 
-def test_draft_does_not_recall(pair, corpus):
-    """Of words that an earlier sentence forces, the draft gets at most 60%, the target far more."""
-    draft = forced_accuracy(pair.draft, corpus, pair.tokenizer)["all"]
-    assert draft <= 0.60
-    assert forced_accuracy(pair.target, corpus, pair.tokenizer)["all"] >= draft + 0.30
-
-
-def test_target_recalls(pair, corpus):
-    """Of words that an earlier sentence forces, the target gets at least 90%."""
+def test_the_target_recalls_and_the_draft_does_not(pair, corpus):
+    """Of words that an earlier sentence forces, the target gets at least 90%, the draft at most 60%."""
     assert forced_accuracy(pair.target, corpus, pair.tokenizer)["all"] >= 0.90
+    assert forced_accuracy(pair.draft, corpus, pair.tokenizer)["all"] <= 0.60
 
 
 def test_acceptance_is_measured_again(pair):
-    """Acceptance at temperature 1 is in the range that makes the pair worth showing.
+    """Acceptance at temperature 1 is in the range that makes the pair worth showing; distilling raised it.
 
     About 4,500 tests of tokens have a standard error of half a percentage point: two runs with
-    different streams of chance would differ by more than three points once in 100,000.
+    different streams of random numbers would differ by more than three points once in 100,000.
     """
     acceptance = measure_acceptance(pair, pair.info["prompts"]).statistics().acceptance
     assert 0.80 <= acceptance <= 0.93
     assert acceptance == pytest.approx(pair.info["acceptance"], abs=0.03)
-
-
-def test_distillation_made_the_draft_agree_more(pair):
-    """The distilled draft is accepted more often than the one before distillation."""
     plain = minispec.load_pair("stories", draft="draft-plain")
-    before = measure_acceptance(plain, pair.info["prompts"]).statistics().acceptance
-    assert measure_acceptance(pair, pair.info["prompts"]).statistics().acceptance > before
+    assert measure_acceptance(plain, pair.info["prompts"]).statistics().acceptance < acceptance
 
 
 def test_walkthrough(pair):
@@ -169,10 +158,10 @@ def test_greedy_differs_only_at_near_ties(dtype, corpus, record_property):
 
 @pytest.mark.slow
 def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(corpus):
-    """100 prompts, 200 tokens each: with a target of fixed width, and the draft as it is, texts are equal."""
+    """40 prompts, 200 tokens each: with a target of fixed width, and the draft as it is, texts are equal."""
     pair = minispec.load_pair("stories", dtype=torch.bfloat16)
-    alone, fast = greedy(pair, hundred_prompts(pair, corpus), 200, target=FixedWidth(pair.target))
-    assert sum(map(len, alone)) >= 100 * 200
+    alone, fast = greedy(pair, hundred_prompts(pair, corpus)[:40], 200, target=FixedWidth(pair.target))
+    assert sum(map(len, alone)) >= 40 * 200
     assert fast == alone
 
 

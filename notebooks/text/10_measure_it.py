@@ -5,11 +5,11 @@
 # measurements of when it loses (part b).
 #
 # **You'll learn**: which two numbers decide, how to predict a speed-up before you run it, and what
-# a draft can be wrong about: its size, its K, its batch.
+# a wrong draft size, a wrong K or a large batch costs.
 #
 # **You'll need**: notebooks 5, 6 and 8.
 #
-# **Time**: 35 minutes, and half a minute of computing. Close what else is busy on your machine.
+# **Time**: 35 minutes, and half a minute of computing. Close other busy programs on your machine.
 
 # %%
 from statistics import fmean
@@ -27,59 +27,60 @@ print(pair.tokenizer.decode(prompts[0]))
 # %% [markdown]
 # ## Part a: when it wins
 #
-# Two numbers decide. α says how often a guess is accepted. c says what a guess costs: the time of a
-# draft step over the time of a target step.
+# Two numbers decide. α says how often a tested guess is accepted. c says what a guess costs: the
+# time of a draft step over the time of a target step.
 #
-# Notebook 6 has computed by hand that a guess is accepted with chance Σ min(p, q). So α can be
-# known in two ways. Count what was accepted. Or look at p and q alone, wherever a guess was tested,
-# and take the mean of Σ min(p, q).
+# In notebook 6 you computed by hand that a guess is accepted with probability Σ min(p, q). So α can
+# be found in two ways. Count what was accepted. Or look at p and q alone, wherever a guess was
+# tested, and take the mean of Σ min(p, q).
 
 # %% tags=["claim-D3"]
 from minispec.evidence.theory.formulas import acceptance
 
 
-def chances(run):
-    """Returns Σ min(p, q) of every place where a guess was tested."""
-    places = [(r, b, i) for r in run.rounds for b in range(len(r.live)) for i in range(r.tested(b))]
-    return [acceptance(r.target_probs[b, i], r.draft.probs[b, i]) for r, b, i in places]
+def acceptance_probabilities(run):
+    """Returns Σ min(p, q) at every position where a guess was tested."""
+    tests = [(r, b, i) for r in run.rounds for b in range(len(r.live)) for i in range(r.tested(b))]
+    return [acceptance(r.target_probs[b, i], r.draft.probs[b, i]) for r, b, i in tests]
 
 
 run = measure_acceptance(pair, prompts, k=4)  # temperature 1, the rejection verifier
-counts, by_law = run.statistics(), chances(run)
-wobble = sum(a * (1 - a) for a in by_law) ** 0.5 / len(by_law)  # of a share, by chance alone
-print(f"α from p and q: {fmean(by_law):.3f}")
+counts, expected = run.statistics(), acceptance_probabilities(run)
+standard_error = sum(a * (1 - a) for a in expected) ** 0.5 / len(expected)  # of the counted α
+print(f"α from p and q: {fmean(expected):.3f}")
 print(f"α counted in {counts.tested} tests: {counts.acceptance:.3f}")
-assert abs(counts.acceptance - fmean(by_law)) < 5 * wobble
+assert abs(counts.acceptance - fmean(expected)) < 5 * standard_error
 
 # %% [markdown]
 # ## From α to tokens
 #
-# If every guess is accepted with the same chance α, then a target call yields 1 + α + α² + … + α^K
-# tokens on average. The first token is the target's own. The second needs one accepted guess, the
-# third needs two in a row.
+# Suppose that every guess is accepted with the same probability α, given the text before it. Then a
+# target call yields 1 + α + α² + … + α^K tokens on average. The first token is the target's own.
+# The second needs one accepted guess, the third needs two in a row.
 #
-# Real guesses are not all alike. The last column takes each place's own acceptance rate.
+# Real guesses are not all alike. The last column takes an acceptance rate of its own for each
+# position of the draft.
 
 # %% tags=["claim-A6", "claim-D3"]
 from minispec.evidence.bench.measure import acceptance_by_position
 from minispec.evidence.theory.formulas import expected_tokens, expected_tokens_by_position
 
-print("  K  measured  one α for all  place by place   (tokens a target call)")
+print("  K  measured  one α for all  α per position   (tokens a target call)")
 for k in (1, 2, 4, 8, 16):
     run = measure_acceptance(pair, prompts, k)
     measured, alpha = run.statistics().tokens_per_target_call, run.statistics().acceptance
-    by_place = expected_tokens_by_position(acceptance_by_position(run))
-    print(f"{k:3}  {measured:8.2f}  {expected_tokens(alpha, k):13.2f}  {by_place:14.2f}")
-    assert 1 < measured <= k + 1 and abs(measured / by_place - 1) < 0.15
+    by_position = expected_tokens_by_position(acceptance_by_position(run))
+    print(f"{k:3}  {measured:8.2f}  {expected_tokens(alpha, k):13.2f}  {by_position:14.2f}")
+    assert 1 < measured <= k + 1 and abs(measured / by_position - 1) < 0.15
 
 # %% [markdown]
-# Each further guess yields less than the one before it. (The last round of a text has less room, so
-# a large K measures a little below its column.)
+# Each further guess yields less than the one before it. (The last round of a text has few tokens
+# left to write, so a large K measures a little below its column.)
 #
 # ## What guessing and checking cost
 #
 # Now time. How long does a target forward take over 1, 2, 3, … new tokens, and a draft forward over
-# one? Medians of 30, taken in turns, on your machine.
+# one? Medians of 30 interleaved measurements, on your machine.
 
 # %%
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
@@ -127,14 +128,14 @@ assert speed_up(0.8, 1, 0.1) < speed_up(0.8, 5, 0.1) > speed_up(0.8, 20, 0.1) an
 assert abs(speed_up(0.8, 50, 0.1) - fifty.truth) < 1e-3
 
 # %% [markdown]
-# Too few guesses gain little. Too many are thrown away, and cost their time. In between there is a
+# Too few guesses gain little. Too many are rejected, and cost their time. In between there is a
 # best K, and you can compute it. (`minispec generate --k auto` does so while it decodes: from the
 # costs that it has measured, and from what was accepted so far.)
 #
 # ## Exercise
 #
-# Write your answer in place of the `...`, and run the cell: `check` looks at it. A wrong answer
-# stops nothing. If you are stuck: `hint("choose-k", 1)`, and then 2.
+# Replace the `...` with your answer and run the cell: `check` looks at it. A wrong answer stops
+# nothing. If you are stuck: `hint("choose-k", 1)`, and then 2.
 
 # %%
 goal("choose-k")
@@ -154,10 +155,10 @@ def best_k(alpha, c, most):
 check("choose-k", best_k)
 
 # %% [markdown]
-# ## The real thing
+# ## Measure the speed-up
 #
-# Now decode, with and without a draft, and take turns. The speed-up is seconds per token of the
-# target alone over seconds per token with a draft, prefill included on both sides.
+# Now decode with and without a draft, interleaved. The speed-up is seconds per token of the target
+# alone over seconds per token with a draft, prefill included on both sides.
 
 # %% tags=["claim-C2", "claim-D4"]
 from minispec.evidence.bench.sweeps import Conditions, measure_speed
@@ -175,8 +176,8 @@ for p in points:  # what theorem 3.8 makes of α and c
 
 # %% [markdown]
 # Could you have known? The figure holds two predictions against what was measured. One is theorem
-# 3.8. The other takes your measured time for checking K + 1 tokens, and each place's own
-# acceptance.
+# 3.8. The other takes your measured time for checking K + 1 tokens, and the acceptance rate of each
+# position of the draft.
 
 # %% tags=["claim-D4"]
 from minispec.show.plots.speed import predicted_measured
@@ -190,14 +191,14 @@ assert all(p.refined > 0 and p.simple > 0 for p in points)
 predicted_measured(points)
 
 # %% [markdown]
-# Points above the diagonal were faster than promised, points below it slower. What no formula here
-# knows: the time between the models, in Python, in the verifier, in rollback.
+# Points above the diagonal were faster than predicted, points below it slower. What no formula here
+# knows: the time outside the models, in Python, in the verifier, in rollback.
 #
-# ## A sharper draft?
+# ## A draft at another temperature
 #
-# The draft need not use the target's temperature. At 0 it always says its best guess; at 1.5 it is
-# adventurous. The text has the target's law in any case, because q is the law that was really drawn
-# from. Only α changes.
+# The draft need not use the target's temperature. At 0 it always proposes its most probable token;
+# at 1.5 it proposes unlikely ones more often. The text has the target's distribution in any case,
+# because q is the distribution that was really drawn from. Only α changes.
 
 # %% tags=["claim-C2"]
 settings = dict(k=4, verifier=minispec.verify_rejection, max_new_tokens=80, warp=minispec.Warp(1.0))
@@ -205,33 +206,31 @@ rates = {}
 for temperature in (0, 0.5, 1, 1.5):
     drafter = minispec.ModelDrafter(draft, warp=minispec.Warp(temperature))
     run = minispec.record(target, drafter, prompts, rng=minispec.SeededRng(0), **settings)
-    rates[temperature], by_law = run.statistics().acceptance, chances(run)
-    wobble = sum(a * (1 - a) for a in by_law) ** 0.5 / len(by_law)
+    rates[temperature], expected = run.statistics().acceptance, acceptance_probabilities(run)
+    standard_error = sum(a * (1 - a) for a in expected) ** 0.5 / len(expected)
     print(f"draft at temperature {temperature}: α = {rates[temperature]:.2f}")
-    assert abs(rates[temperature] - fmean(by_law)) <= 5 * wobble + 1e-6
+    assert abs(rates[temperature] - fmean(expected)) <= 5 * standard_error + 1e-6
 print("best of these:", max(rates, key=rates.get))
 
 # %% [markdown]
-# ## What is thrown away
+# ## Wasted work
 #
-# Wrong guesses were computed for nothing: once by the draft, once by the target. Here is the run
-# with K = 4 again, counted.
+# Wrong guesses were computed and then discarded: once by the draft, once by the target. Here is the
+# run with K = 4 again, counted.
 
 # %% tags=["claim-E3"]
 from minispec.evidence.theory.formulas import arithmetic_growth
 
 wasted = counts.drafted - counts.accepted
 computed = counts.row_rounds + counts.drafted  # pending tokens and drafts
-print(
-    f"{counts.emitted} tokens came out; {counts.drafted} were drafted, {wasted} of them for nothing"
-)
+print(f"{counts.emitted} tokens came out; {counts.drafted} were drafted, {wasted} of them wasted")
 print(f"the target computed {computed / counts.emitted:.2f} positions a token; alone it computes 1")
 assert computed - counts.emitted == wasted
 growth = arithmetic_growth(counts.acceptance, 4, draft.parameters_count / target.parameters_count)
 print(f"with the draft's own work, theorem 3.11 says {growth:.2f} times the arithmetic")
 
 # %% [markdown]
-# More arithmetic and less time: that is the bargain. It needs a machine with arithmetic to spare.
+# More arithmetic and less time: that is the exchange. It needs a machine with arithmetic to spare.
 #
 # ## Part b: when it loses
 
@@ -247,8 +246,8 @@ predict(
 )
 
 # %% [markdown]
-# What follows takes longer than you want to wait, so it was recorded. Each figure says on which
-# machine and when. Other machines give other numbers.
+# What follows takes longer than you want to wait, so it was measured before. Each figure says on
+# which machine and when. Other machines give other numbers.
 #
 # First K. Curves are theorem 3.8 for several α; the points were measured. The hatched part is loss.
 
@@ -319,8 +318,8 @@ batch_sweep(batches.points)
 # %% [markdown]
 # Both are right. Many texts share one reading of the weights, so throughput grows. But then the
 # machine has little arithmetic to spare, and the positions of a draft are no longer nearly free.
-# With more texts still, what is read is their key-value caches, one for each text. That takes
-# memory's time again, and a draft's positions share it.
+# With more texts still, most of what is read are their key-value caches, one for each text. That
+# takes time again, and a draft's positions share it.
 #
 # ## What it takes in memory
 #
@@ -341,10 +340,12 @@ memory_bars(parts)
 # %% [markdown]
 # ## Recap
 #
-# - α and c decide. α is 1 − TV(p, q), so it can be read off the two laws without decoding anything.
+# - α and c decide. α is the mean of 1 − TV(p, q), so it can be computed from the two models without
+#   decoding anything.
 # - K guesses yield at most K + 1 tokens and cost Kc + 1 steps or more. There is a best K.
-# - A larger draft is accepted more and costs more. The best one lies in between.
-# - A batch makes a machine faster and speculation weaker: both want the same spare arithmetic.
+# - A larger draft is accepted more often and costs more. The best one lies in between.
+# - A batch gives more tokens a second and less gain from speculation: both use the same spare
+#   arithmetic.
 # - A speed-up belongs to a machine, a pair, a temperature and a batch. Measure your own.
 #
 # Next, notebook 11: what else makes models fast, and where this method stands among it.

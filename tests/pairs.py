@@ -12,7 +12,8 @@ import torch
 
 from minispec.cli.main import run
 from minispec.core.model import GPT, GPTConfig
-from minispec.io.checkpoint import save_model, write_json
+from minispec.io.checkpoint import save_model
+from minispec.io.files import write_json
 from minispec.io.tokenizer import Tokenizer, train_tokenizer
 from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.stories import draw_stories

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minispec.cli import options
 from minispec.evidence.bench.settings import measure_acceptance
-from minispec.io.checkpoint import Pair, cache_folder, check_pair_folder
+from minispec.io.checkpoint import Pair, cache_folder
+from minispec.io.files import check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.presets import PRESETS, WALKTHROUGHS

@@ -10,14 +10,9 @@ Everything is written under a temporary name and renamed when it is complete. A 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -28,32 +23,33 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from minispec.core.model import GPT, GPTConfig
+from minispec.io.files import read_json, write_json
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
 MINUTES = {"quick": 1, "stories": 15, "english": 7}  # that training a preset takes
-# Their field in Hugging Face's config, and ours.
-FIELDS = {
-    "vocab_size": "vocab_size",
-    "num_hidden_layers": "layers",
-    "hidden_size": "width",
-    "num_attention_heads": "heads",
-    "num_key_value_heads": "kv_heads",
-    "intermediate_size": "ffn",
-    "max_position_embeddings": "max_length",
-    "tie_word_embeddings": "tied",
-    "rope_theta": "rope_theta",
-    "rms_norm_eps": "norm_eps",
-}
-TYPES = {"tie_word_embeddings": bool, "rope_theta": float, "rms_norm_eps": float}  # the others: int
-KINDS = {bool: "true or false", float: "a number above 0", int: "an integer"}
 # What a checkpoint may say only if it says this: our model has nothing else.
-PLAIN = {
+REQUIRED = {
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
     "rope_scaling": None,
     "rope_parameters": None,
+}
+
+
+# Fields of Hugging Face's config: their name in ours, their type, and the largest value that is read.
+FIELDS: dict[str, tuple[str, type, float]] = {
+    "vocab_size": ("vocab_size", int, 2**20),
+    "num_hidden_layers": ("layers", int, 1000),
+    "hidden_size": ("width", int, 2**20),
+    "num_attention_heads": ("heads", int, 2**20),
+    "num_key_value_heads": ("kv_heads", int, 2**20),
+    "intermediate_size": ("ffn", int, 2**20),
+    "max_position_embeddings": ("max_length", int, 2**17),
+    "tie_word_embeddings": ("tied", bool, True),
+    "rope_theta": ("rope_theta", float, 1e9),
+    "rms_norm_eps": ("norm_eps", float, 1.0),
 }
 
 
@@ -192,13 +188,9 @@ def load_model(
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-    if config.layers > len(stored):  # else a wrong number here would build layers without end
-        raise ValueError(
-            f"{path} does not fit its config.json: {len(stored)} weights for {config.layers} layers"
-        )
     with torch.device("meta"):
         model = GPT(config)
-    weights = {ours(name): weight for name, weight in stored.items()}
+    weights = {name.removeprefix("model."): weight for name, weight in stored.items()}
     if config.tied and "embed_tokens.weight" in weights:
         weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     wrong = mismatch(model, weights)
@@ -233,67 +225,12 @@ def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) ->
         dtype: of the weights on disk.
     """
     weights = {
-        theirs(name): weight.detach().to("cpu", dtype).contiguous()
+        name if name.startswith("lm_head") else f"model.{name}": weight.to("cpu", dtype).contiguous()
         for name, weight in model.state_dict().items()
         if not (model.config.tied and name == "lm_head.weight")
     }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     write_json(folder / "config.json", config_to_json(model.config, dtype))
-
-
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """Gives a temporary folder that replaces `folder` when all went well.
-
-    Args:
-        folder: what to replace; it may not exist yet.
-
-    Yields:
-        An empty folder next to it, to fill.
-
-    Raises:
-        ValueError: if the disk is full, the folder cannot be written, or something other than a pair is
-            there; what was there is left whole.
-    """
-    check_pair_folder(folder)
-    temporary: Path | None = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        yield temporary
-        temporary.chmod(0o755)
-        old = temporary.with_name(temporary.name + "-old")
-        if folder.exists():
-            folder.rename(old)
-        try:
-            temporary.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"cannot write {folder}: {error}; what was there before is unchanged") from error
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-def check_pair_folder(folder: Path) -> None:
-    """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
-
-    Raises:
-        ValueError: if there is a file, or a folder that is neither empty nor a pair.
-    """
-    above = next((parent for parent in folder.absolute().parents if parent.exists()), None)
-    if above is not None and not above.is_dir():
-        raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
-    try:
-        taken = folder.exists() and not (folder / "pair.json").is_file() and any(folder.iterdir())
-    except OSError as error:
-        raise ValueError(f"cannot write a pair to {folder}: {error.strerror or error}") from error
-    if taken:
-        raise ValueError(f"cannot write a pair to {folder}: it holds other files; choose a new folder")
 
 
 def weights_hash(model: GPT) -> str:
@@ -315,7 +252,7 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
         "mlp_bias": False,
         "head_dim": config.head_dim,
         "torch_dtype": str(dtype).removeprefix("torch."),
-        **{theirs_: getattr(config, ours_) for theirs_, ours_ in FIELDS.items()},
+        **{name: getattr(config, ours) for name, (ours, _, _) in FIELDS.items()},
     }
 
 
@@ -325,55 +262,33 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
     Raises:
         ValueError: if it is no plain Llama, or a size is missing or impossible.
     """
+    path = folder / "config.json"
     if data.get("model_type") != "llama":
-        raise ValueError(f"{folder}/config.json describes {data.get('model_type')!r}; minispec reads 'llama'")
-    for name, value in PLAIN.items():
+        raise ValueError(f"{path} describes {data.get('model_type')!r}; minispec reads 'llama'")
+    for name, value in REQUIRED.items():
         if data.get(name, value) != value:
-            raise ValueError(f"{folder}/config.json has {name} {data[name]!r}; minispec reads {value!r} only")
-    if missing := [name for name in FIELDS if name not in data]:
-        raise ValueError(f"{folder}/config.json lacks {missing[0]}")
-    for name in FIELDS:
-        kind, value = TYPES.get(name, int), data[name]
-        fits = type(value) in (int, float) and 0 < value < inf if kind is float else type(value) is kind
-        if not fits:
-            raise ValueError(f"{folder}/config.json has {name} {value!r}; it should be {KINDS[kind]}")
+            raise ValueError(f"{path} has {name} {data[name]!r}; minispec reads {value!r} only")
+    for name, (_, kind, most) in FIELDS.items():
+        if name not in data:
+            raise ValueError(f"{path} lacks {name}")
+        if not fits(data[name], kind, most):
+            wanted = f"{'an integer' if kind is int else 'a number'} above 0 and at most {most:,}"
+            wanted = "true or false" if kind is bool else wanted
+            raise ValueError(f"{path} has {name} {data[name]!r}; it should be {wanted}")
     try:
-        config = GPTConfig(**{ours_: data[theirs_] for theirs_, ours_ in FIELDS.items()})
+        config = GPTConfig(**{ours: data[name] for name, (ours, _, _) in FIELDS.items()})
     except ValueError as error:
-        raise ValueError(f"{folder}/config.json: {error}") from error
+        raise ValueError(f"{path}: {error}") from error
     if data.get("head_dim") not in (None, config.head_dim):
         raise ValueError(
-            f"{folder}/config.json has head_dim {data['head_dim']!r}; minispec reads hidden_size / "
-            f"num_attention_heads only, {config.head_dim}"
+            f"{path} has head_dim {data['head_dim']!r}; minispec reads hidden_size / num_attention_heads "
+            f"only, {config.head_dim}"
         )
     return config
 
 
-def theirs(name: str) -> str:
-    """Returns a weight's name in Hugging Face's layout."""
-    return name if name.startswith("lm_head") else "model." + name
-
-
-def ours(name: str) -> str:
-    """Returns a weight's name in our module."""
-    return name.removeprefix("model.")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads an object from a JSON file.
-
-    Raises:
-        ValueError: if the file is missing, damaged, or holds something else.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{path} should hold a JSON object")
-    return data
-
-
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Writes an object as a JSON file, UTF-8 and indented."""
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+def fits(value: Any, kind: type, most: float) -> bool:
+    """Whether a value from a file is of a type and within bounds; an integer may stand for a number."""
+    if kind is bool:
+        return type(value) is bool
+    return type(value) in ((int, float) if kind is float else (int,)) and 0 < value <= most

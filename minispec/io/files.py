@@ -1,10 +1,16 @@
-"""Files that are there whole or not at all."""
+"""Files, and the folder of a pair, that are there whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -46,3 +52,73 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"cannot write {path}: the folder {path.parent} cannot be written to")
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Gives a temporary folder that replaces `folder` when all went well.
+
+    Args:
+        folder: what to replace; it may not exist yet.
+
+    Yields:
+        An empty folder next to it, to fill.
+
+    Raises:
+        ValueError: if the disk is full, the folder cannot be written, or something other than a pair is
+            there; what was there is left whole.
+    """
+    check_pair_folder(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+            new, old = Path(temporary) / "new", Path(temporary) / "old"
+            new.mkdir()
+            yield new
+            if folder.exists():
+                folder.rename(old)
+            try:
+                new.rename(folder)
+            except OSError:
+                if old.exists():
+                    old.rename(folder)
+                raise
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"cannot write {folder}: {error}; what was there before is unchanged") from error
+
+
+def check_pair_folder(folder: Path) -> None:
+    """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
+
+    Raises:
+        ValueError: if there is a file, or a folder that is neither empty nor a pair.
+    """
+    above = next((parent for parent in folder.absolute().parents if parent.exists()), None)
+    if above is not None and not above.is_dir():
+        raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
+    try:
+        taken = folder.exists() and not (folder / "pair.json").is_file() and any(folder.iterdir())
+    except OSError as error:
+        raise ValueError(f"cannot write a pair to {folder}: {error.strerror or error}") from error
+    if taken:
+        raise ValueError(f"cannot write a pair to {folder}: it holds other files; choose a new folder")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads an object from a JSON file.
+
+    Raises:
+        ValueError: if the file is missing, damaged, or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{path} should hold a JSON object")
+    return data
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Writes an object as a JSON file, UTF-8 and indented."""
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")

@@ -17,12 +17,10 @@ import torch
 from minispec.io.checkpoint import (
     Pair,
     load_pair,
-    read_json,
-    replacing,
     save_model,
     weights_hash,
-    write_json,
 )
+from minispec.io.files import read_json, replacing, write_json
 from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe

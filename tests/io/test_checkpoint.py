@@ -17,15 +17,14 @@ import minispec
 from minispec.core.model import GPT
 from minispec.io import checkpoint
 from minispec.io.checkpoint import (
-    check_pair_folder,
     find_pair,
     known_pairs,
     load_model,
     load_pair,
-    replacing,
     save_model,
     weights_hash,
 )
+from minispec.io.files import check_pair_folder, replacing
 from minispec.train import corpus
 from minispec.train.batches import pack
 from minispec.train.dataset import Dataset, kind_of
@@ -319,8 +318,8 @@ FOREIGN = [
     ({"head_dim": 8}, "has head_dim 8"),
     ({"num_attention_heads": 3}, "width 16 must be an even multiple of heads 3"),
     ({"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
-    ({"num_hidden_layers": 0}, "layers must be at least 1, not 0"),
-    ({"num_hidden_layers": 10**12}, "weights for 1000000000000 layers"),
+    ({"num_hidden_layers": 0}, "has num_hidden_layers 0; it should be an integer above 0 and at most 1,000"),
+    ({"num_hidden_layers": 10**12}, "has num_hidden_layers 1000000000000; it should be"),
     ({"hidden_size": ...}, "lacks hidden_size"),
     ({"rope_theta": ...}, "lacks rope_theta"),
     ({"hidden_size": 32}, "has head_dim 4"),
@@ -328,10 +327,15 @@ FOREIGN = [
     ({"vocab_size": "300"}, "has vocab_size '300'; it should be an integer"),
     ({"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
     ({"max_position_embeddings": None}, "has max_position_embeddings None; it should be an integer"),
-    ({"max_position_embeddings": -5}, "max_length must be at least 1, not -5"),
+    ({"max_position_embeddings": -5}, "has max_position_embeddings -5; it should be"),
     ({"tie_word_embeddings": "no"}, "it should be true or false"),
     ({"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
     ({"rope_theta": float("inf")}, "has rope_theta inf; it should be a number above 0"),
+    ({"max_position_embeddings": 10**6}, "has max_position_embeddings 1000000; it should be"),
+    ({"vocab_size": 2**63}, "it should be an integer above 0 and at most 1,048,576"),
+    ({"rope_theta": 1e30}, "has rope_theta 1e+30; it should be a number above 0"),
+    ({"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
+    ({"num_hidden_layers": 999}, "weights are missing"),
     ({"rope_theta": []}, "it should be a number above 0"),
 ]
 
@@ -394,7 +398,7 @@ def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
     before, rename = everything(pair), Path.rename
 
     def failing(path, target):
-        if target == pair and not path.name.endswith("-old"):
+        if target == pair and path.name == "new":
             raise OSError(errno.EACCES, "Permission denied")
         return rename(path, target)
 

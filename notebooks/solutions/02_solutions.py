@@ -7,7 +7,7 @@ from minispec.classroom import check
 # %% [markdown]
 # ## Count what is computed, with and without a cache
 #
-# With a cache every token is read once, but for the last one, which nobody needs to read. Without
+# With a cache every token is read once, except the last one, which nothing needs to read. Without
 # one, step i reads the prompt and the i tokens that were made before.
 
 
@@ -24,7 +24,7 @@ check("positions-computed", positions_computed, strict=True)
 # ## Count the bytes of a cache
 #
 # For each token, every layer keeps a key and a value, each of kv_heads · head_dim numbers. The
-# query heads do not count: queries are used once and thrown away.
+# query heads do not count: queries are used once and not kept.
 
 
 # %% tags=["exercise"]

@@ -5,9 +5,9 @@
 from minispec.classroom import check
 
 # %% [markdown]
-# ## Measure how far two laws are apart
+# ## Measure how far apart two distributions are
 #
-# What p has more than q in some places, it has less in others, so each difference is counted twice
+# Where p has more than q at some tokens, it has less at others, so each difference is counted twice
 # in the sum. Half of it is the share of draws that must differ.
 
 

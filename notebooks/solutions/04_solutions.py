@@ -8,21 +8,21 @@ from minispec import Draft
 from minispec.classroom import check
 
 # %% [markdown]
-# ## Draft tokens, and remember their laws
+# ## Draft tokens, and remember their distributions
 #
-# Each token is drawn from a law, and this very law is kept. The drawn token is read next, so the
-# last one is drawn and not read.
+# Each token is drawn from a distribution, and exactly that distribution is kept. The drawn token is
+# read next, so the last one is drawn and not read.
 
 
 # %% tags=["exercise"]
 def draft_tokens(model, cache, pending, k, warp, rng):
-    token, tokens, laws = pending, [], []
+    token, tokens, probs = pending, [], []
     for _ in range(k):
-        law = warp(model(token[:, None], cache)[:, -1])  # [B, V]
-        token = rng.categorical(law)  # [B]
+        q = warp(model(token[:, None], cache)[:, -1])  # [B, V]
+        token = rng.categorical(q)  # [B]
         tokens.append(token)
-        laws.append(law)
-    return Draft(torch.stack(tokens, 1), torch.stack(laws, 1))
+        probs.append(q)
+    return Draft(torch.stack(tokens, 1), torch.stack(probs, 1))
 
 
 check("remember-q", draft_tokens, strict=True)

@@ -9,8 +9,8 @@ from minispec.classroom import check
 # %% [markdown]
 # ## Write the greedy verifier
 #
-# Go left to right while draft and target agree. Where they part, and behind the end, stands the
-# target's own choice: a correction or a bonus, by the same line.
+# Go left to right while draft and target agree. Where they differ, and after the last guess, comes
+# the target's own choice: a correction or a bonus, by the same line.
 
 
 # %% tags=["exercise"]
@@ -26,8 +26,8 @@ check("verify-greedily", verify_greedily, strict=True)
 # %% [markdown]
 # ## Build the mask of a verification pass
 #
-# Row i is the token at place cached + i of the text, and sees that place and all before it. That is
-# a lower triangle, shifted to the right by what is cached.
+# Row i is the token at position cached + i of the text, and sees that position and all before it.
+# That is a lower triangle, shifted to the right by what is cached.
 
 
 # %% tags=["exercise"]

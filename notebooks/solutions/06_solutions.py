@@ -10,14 +10,14 @@ from minispec.classroom import check
 # %% [markdown]
 # ## Write the residual
 #
-# What q was short of is the positive part of p − q; divided by its sum it is a law. Where p = q it
-# is empty, and p is as good as anything, because nothing is rejected there.
+# The mass that q lacks is the positive part of p − q; divided by its sum it is a distribution.
+# Where p = q it is empty, and p is as good as anything, because nothing is rejected there.
 
 
 # %% tags=["exercise"]
 def residual(p, q):
-    short = (p - q).clamp(min=0)
-    return short / short.sum() if short.sum() > 0 else p
+    lacking = (p - q).clamp(min=0)
+    return lacking / lacking.sum() if lacking.sum() > 0 else p
 
 
 check("residual", residual, strict=True)
@@ -25,8 +25,9 @@ check("residual", residual, strict=True)
 # %% [markdown]
 # ## Write the verifier
 #
-# Each place is tested with chance min(1, p/q), but only in rows that have kept everything before
-# it. Then each row draws once: from the residual where it rejected, else from the last p.
+# Each drafted token is kept with probability min(1, p/q), but it is tested only in rows that have
+# kept everything before it. Then each row draws once: from the residual where it rejected, else
+# from the last p.
 
 
 # %% tags=["exercise"]
@@ -42,11 +43,11 @@ def my_verifier(draft, target_probs, rng):
         accepted += kept
         testing = kept & (i + 1 < draft.lengths)
 
-    laws = []
+    final = []
     for b, a in zip(rows, accepted.tolist(), strict=True):
         rejected = a < draft.lengths[b]
-        laws.append(residual(p[b, a], q[b, a]) if rejected else p[b, a])
-    return Verdict(accepted, rng.categorical(torch.stack(laws)))
+        final.append(residual(p[b, a], q[b, a]) if rejected else p[b, a])
+    return Verdict(accepted, rng.categorical(torch.stack(final)))
 
 
 check("write-the-verifier", my_verifier, strict=True)

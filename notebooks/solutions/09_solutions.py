@@ -10,9 +10,9 @@ from minispec.classroom import check
 # %% [markdown]
 # ## Write a test that finds bugs
 #
-# Two drafted tokens from laws that differ by place, and many rows. What comes first, second where
-# something was kept, and third where all was kept must each have the target's law, up to the wobble
-# of so many samples.
+# Two drafted tokens from distributions that differ by position, and many rows. What comes first,
+# second where something was kept, and third where all was kept must each have the target's
+# distribution, up to a few standard errors.
 
 
 # %% tags=["exercise"]
@@ -24,12 +24,12 @@ def my_test(verifier):
     tokens = torch.stack([rng.categorical(probs[:, i]) for i in range(2)], 1)
     verdict = verifier(Draft(tokens, probs), p.expand(rows, 3, 3), rng)
 
-    text = torch.cat([tokens, tokens[:, :1]], 1)  # [B, 3]; behind verdict.token it means nothing
+    text = torch.cat([tokens, tokens[:, :1]], 1)  # [B, 3]; after verdict.token it means nothing
     text[torch.arange(rows), verdict.accepted] = verdict.token
-    for place in range(3):
-        said = text[verdict.accepted >= place, place]
+    for i in range(3):
+        said = text[verdict.accepted >= i, i]
         share = torch.bincount(said, minlength=3) / len(said)
-        if (share - p[place]).abs().max() > 5 * 0.5 / len(said) ** 0.5:
+        if (share - p[i]).abs().max() > 5 * 0.5 / len(said) ** 0.5:
             return False
     return True
 

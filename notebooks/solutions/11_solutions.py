@@ -11,7 +11,7 @@ from minispec.classroom import check
 # ## Write a drafter without a model
 #
 # The text itself is the model: what followed the last two tokens before is proposed again. A token
-# that is looked up is certain, so its law is one-hot, and the verifier does the rest.
+# that is looked up is certain, so its distribution is one-hot, and the verifier does the rest.
 
 
 # %% tags=["exercise"]
@@ -27,11 +27,11 @@ class LookUpDrafter:
     def propose(self, pending, k, warp, rng):
         found = [self.look_up(text)[:k] for text in self.texts]
         tokens = torch.tensor([ids + [0] * (k - len(ids)) for ids in found])  # [B, k]
-        laws = torch.nn.functional.one_hot(tokens, self.vocab_size).double()
-        return Draft(tokens, laws, torch.tensor([len(ids) for ids in found]))
+        probs = torch.nn.functional.one_hot(tokens, self.vocab_size).double()
+        return Draft(tokens, probs, torch.tensor([len(ids) for ids in found]))
 
     def look_up(self, text):
-        for end in range(len(text) - 1, 1, -1):  # the latest place first
+        for end in range(len(text) - 1, 1, -1):  # the latest position first
             if text[end - 2 : end] == text[-2:]:
                 return text[end:]
         return []

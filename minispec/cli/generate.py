@@ -23,7 +23,7 @@ from minispec.drafters.costs import Costs
 from minispec.evidence.bench.costs import FEW, measure_costs
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
-from minispec.io.stop import StopText, until
+from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import TORCH, Backend, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,20 +25,16 @@ def write_whole(path: Path, text: str) -> None:
         ValueError: if the file cannot be written; what was there before is unchanged.
     """
     check_writable(path)
-    temporary: str | None = None
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        # Temporary files are for their owner's eyes only; this one is to be an ordinary file.
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        if path.exists():
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
-        temporary = None
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:

@@ -6,7 +6,7 @@ the clock when they are called. `record` keeps what it saw as a `Trace`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from time import perf_counter
 from typing import Any
@@ -26,14 +26,7 @@ from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 
 def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
-    """Runs `speculate` to its end and returns the whole trace.
-
-    Args:
-        target: as in `speculate`.
-        drafter: as in `speculate`.
-        prompts: as in `speculate`.
-        **settings: the keyword arguments of `speculate`.
-    """
+    """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
     rounds = tuple(observe(target, drafter, prompts, **settings))
     config = run_config(target, drafter, settings)
     return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
@@ -42,17 +35,10 @@ def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **s
 def observe(
     target: LanguageModel, drafter: Drafter | None, prompts: Prompts, *, verifier: Verifier, **settings: Any
 ) -> Iterator[ObservedRound]:
-    """Runs `speculate` and adds to each round what can be seen of it from outside.
-
-    Args:
-        target: as in `speculate`.
-        drafter: as in `speculate`.
-        prompts: as in `speculate`.
-        verifier: as in `speculate`.
-        **settings: the other keyword arguments of `speculate`.
+    """Runs `speculate`, with the same arguments.
 
     Yields:
-        The rounds of `speculate`, each an `ObservedRound`.
+        The rounds of `speculate`, each with what can be seen of it from outside.
     """
     clock = Clock()
     watched = WatchedTarget(target, clock)
@@ -82,6 +68,9 @@ def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping
     }
 
 
+PHASES = ("draft", "verify", "rollback", "other")
+
+
 class Clock:
     """Adds up seconds by phase; all before the first round is `prefill`."""
 
@@ -108,15 +97,8 @@ class Clock:
 
     def take(self) -> dict[str, float]:
         """Returns the sums and starts afresh."""
-        taken, self._seconds = self._seconds, {}
-        return {
-            phase: taken.get(phase, 0.0)
-            for phase in ("prefill", *PHASES)
-            if phase in taken or phase in PHASES
-        }
-
-
-PHASES = ("draft", "verify", "rollback", "other")
+        taken, self._seconds = dict.fromkeys(PHASES, 0.0) | self._seconds, {}
+        return taken
 
 
 class WatchedTarget:
@@ -126,7 +108,7 @@ class WatchedTarget:
         self.vocab_size, self.max_length, self.device = model.vocab_size, model.max_length, device_of(model)
         self.head = model.head
         self._model, self._clock = model, clock
-        self._cache: KVCache | None = None
+        self._cache: KVCache
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
 
@@ -144,35 +126,24 @@ class WatchedTarget:
         return cache
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n] as the model does: [B, n, D]."""
-        if not self._clock.in_prefill:
-            self._begin()
-        hidden = self._model.hidden(tokens, cache)
-        self._end()
-        return hidden
+        """Reads tokens as the model does: [B, n] -> [B, n, D]."""
+        return self._watch(self._model.hidden, tokens, cache)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n] as the model does: logits [B, n, V]."""
-        if self._clock.in_prefill:
-            self._clock.round_begins()
-        self._begin()
-        logits = self._model(tokens, cache)
-        self._end()
-        return logits
+        """Reads tokens as the model does: [B, n] -> logits [B, n, V]."""
+        self._clock.round_begins()
+        return self._watch(self._model, tokens, cache)
 
     def lengths(self) -> CacheLengths:
         """How long the cache was in the round that has just ended."""
-        assert self._cache is not None
         return CacheLengths(self._before, self._verified, self._cache.row_lengths)
 
-    def _begin(self) -> None:
-        assert self._cache is not None
+    def _watch(self, read: Callable[..., Tensor], tokens: Tensor, cache: KVCache | None) -> Tensor:
         self._before = self._cache.row_lengths
         self._clock.lap("other")
-
-    def _end(self) -> None:
-        assert self._cache is not None
+        found = read(tokens, cache)
         self._verified = self._cache.row_lengths
+        return found
 
 
 class WatchedDrafter:
@@ -198,9 +169,7 @@ class WatchedDrafter:
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes what the drafter does after the pending tokens [B]."""
-        if self._clock.in_prefill:
-            self._clock.round_begins()
-        self._clock.lap("other")
+        self._clock.round_begins()
         draft = self._drafter.propose(pending, k, warp, rng)
         self._verified = self._drafter.cache_lengths
         self._clock.lap("draft")

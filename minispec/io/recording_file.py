@@ -170,11 +170,15 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
     tokens = torch.tensor(r["drafted"], dtype=torch.long).view(rows, -1)
     k = tokens.shape[1]
     _check_ids([*tokens.flatten().tolist(), *r["pending"], *r["token"], *sum(r["emitted"], [])], size)
-    if not all(len(r[key]) == rows for key in ("pending", "live", "finish", "emitted", "token", "accepted")):
+    by_row = [r[key] for key in ("pending", "live", "finish", "emitted", "token", "accepted")]
+    if not all(len(one) == rows for one in (*by_row, *r["target_cache"], *(r["draft_cache"] or ()))):
         raise ValueError(f"round {r['index']} does not have {rows} rows")
     if not all(finish in FINISHES for finish in r["finish"]):
         raise ValueError(f"round {r['index']} ends for an unknown reason")
     q = _tensor(r["q"], _dist_from_json, size, rows, k)
+    target_cache, draft_cache = (
+        r[key] and _lengths_from_json(*r[key]) for key in ("target_cache", "draft_cache")
+    )
     return ObservedRound(
         index=r["index"],
         pending=torch.tensor(r["pending"], dtype=torch.long),
@@ -185,9 +189,9 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
         emitted=tuple(map(tuple, r["emitted"])),
         live=tuple(map(bool, r["live"])),
         finish=tuple(r["finish"]),
-        lengths=tuple(map(int, r["target_cache"][2])),
-        target_cache=_lengths_from_json(*r["target_cache"], rows=rows),
-        draft_cache=_lengths_from_json(*r["draft_cache"], rows=rows) if r["draft_cache"] else None,
+        lengths=target_cache.after,
+        target_cache=target_cache,
+        draft_cache=draft_cache,
         seconds={str(phase): float(value) for phase, value in r["seconds"].items()},
     )
 
@@ -206,10 +210,7 @@ def _tensor(stored: Any, read: Callable[..., Tensor], size: int, rows: int, widt
 
 
 def _dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
-    _check_ids(ids, size)
-    others = size - len(ids)
-    dist = torch.full((size,), rest / others if others else 0.0, dtype=torch.float64)
-    dist[ids] = torch.tensor(probs, dtype=torch.float64)
+    dist = _filled(ids, probs, rest / max(size - len(ids), 1), size)
     total = float(dist.sum())
     if not abs(total - 1) < 1e-5 or bool((dist < 0).any()):
         raise ValueError(f"a distribution sums to {total:.6g}")
@@ -217,17 +218,19 @@ def _dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) 
 
 
 def _logits_from_json(ids: list[int], values: list[float], rest: float | None, size: int) -> Tensor:
+    fill = -math.inf if rest is None else rest - math.log(max(size - len(ids), 1))
+    return _filled(ids, values, fill, size)
+
+
+def _filled(ids: list[int], values: list[float], fill: float, size: int) -> Tensor:
+    """Returns [size] float64 that has the given values at some ids and the same at all others."""
     _check_ids(ids, size)
-    others = size - len(ids)
-    fill = -math.inf if rest is None or not others else rest - math.log(others)
-    logits = torch.full((size,), fill, dtype=torch.float64)
-    logits[ids] = torch.tensor(values, dtype=torch.float64)
-    return logits
+    whole = torch.full((size,), fill, dtype=torch.float64)
+    whole[ids] = torch.tensor(values, dtype=torch.float64)
+    return whole
 
 
-def _lengths_from_json(*moments: Sequence[int], rows: int) -> CacheLengths:
-    if not all(len(moment) == rows for moment in moments):
-        raise ValueError(f"cache lengths should be of {rows} rows")
+def _lengths_from_json(*moments: Sequence[int]) -> CacheLengths:
     return CacheLengths(*(tuple(map(int, moment)) for moment in moments))
 
 

@@ -1,16 +1,19 @@
-"""Stream: text as it is decoded.
+"""Text as it is decoded, and where it stops.
 
 A token may end in the middle of a character: byte-level vocabularies cut UTF-8 where they like. Such a
-token is held back until the rest has come.
+token is held back until the rest has come. A stop text ends a run where it appears, whatever tokens spell it.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from minispec.core.records import Round
 from minispec.io.tokenizer import Tokenizer
+
+AnyRound = TypeVar("AnyRound", bound=Round)
 
 
 class TextStream:
@@ -52,3 +55,47 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Itera
                 yield text
     if rest := pieces.flush():
         yield rest
+
+
+class StopText:
+    """Watches one row's text for certain strings.
+
+    Attributes:
+        found: whether one has come up.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
+        """Watches for `stops`.
+
+        Raises:
+            ValueError: if one of them is empty.
+        """
+        if "" in stops:
+            raise ValueError("a stop text must not be empty")
+        self._tokenizer, self._stops = tokenizer, stops
+        self._tokens: list[int] = []
+        self.found = False
+
+    def push(self, tokens: Sequence[int]) -> None:
+        """Takes new tokens."""
+        self._tokens.extend(tokens)
+        if self._stops:
+            text = self._tokenizer.decode(self._tokens)
+            self.found = any(stop in text for stop in self._stops)
+
+    def cut(self, text: str) -> str:
+        """Returns a text up to the first stop."""
+        starts = [text.find(stop) for stop in self._stops if stop in text]
+        return text[: min(starts)] if starts else text
+
+
+def until(rounds: Iterable[AnyRound], stopper: StopText, row: int = 0) -> Iterator[AnyRound]:
+    """Yields rounds up to the one in which a stop text appears in a row.
+
+    The tokens of that round stay as they are: they were verified. It is the text that is cut.
+    """
+    for r in rounds:
+        stopper.push(r.emitted[row])
+        yield r
+        if stopper.found:
+            return

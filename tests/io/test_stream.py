@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minispec import stream, train_tokenizer
-from minispec.io.stop import StopText, until
-from minispec.io.stream import TextStream
+from minispec.io.stream import StopText, TextStream, until
 
 REPLACEMENT = "\ufffd"
 

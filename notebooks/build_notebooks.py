@@ -72,21 +72,17 @@ def build(text: Path, most_seconds: float) -> int:
 
 def prepared(text: Path) -> NotebookNode:
     """Returns a text's cells as a notebook that has not run."""
-    read = read_text(text)
-    ids = cell_ids(text.name[:2], len(read.cells))
-    for cell, name in zip(read.cells, ids, strict=True):
+    read = clean(read_text(text))
+    for cell, name in zip(read.cells, cell_ids(text.name[:2], len(read.cells)), strict=True):
         cell.id = name
-        cell.metadata = NotebookNode({"tags": tags(cell)} if tags(cell) else {})
-    read.metadata = nbformat.from_dict(plain_metadata())
     read.nbformat, read.nbformat_minor = 4, 5
     return read
 
 
 def run(notebook: NotebookNode, folder: Path, most_seconds: float) -> NotebookNode:
     """Runs all cells in a fresh kernel, where the notebook will lie; errors become outputs."""
-    os.environ.setdefault(
-        "JUPYTER_PREFER_ENV_PATH", "1"
-    )  # this environment's kernel, not another one's
+    # this environment's kernel, not another one's
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
     client = NotebookClient(
         notebook,
         timeout=int(2 * most_seconds),
@@ -105,7 +101,7 @@ def run(notebook: NotebookNode, folder: Path, most_seconds: float) -> NotebookNo
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """Drops what a kernel has added about itself; returns the notebook."""
+    """Keeps no metadata but tags; returns the notebook."""
     notebook.metadata = nbformat.from_dict(plain_metadata())
     for cell in notebook.cells:
         cell.metadata = NotebookNode({"tags": tags(cell)} if tags(cell) else {})

@@ -1,164 +1,96 @@
-"""What the notebooks must show, row by row, and the planted bugs that make their cells fail.
+"""What the notebooks must show, and the planted bugs that make their cells fail.
 
-A row is named by the tag of the cells that show it. Misconceptions also name the questions that
-bring them up. What is not built yet says so.
+Each sentence has a tag, which the cells that show it carry too.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minispec.evidence.zoo.mutation import Mutant
 
-
-@dataclass(frozen=True)
-class Row:
-    """Something to show.
-
-    Attributes:
-        tag: of the cells that show it.
-        words: what is so.
-        questions: predictions that ask for it.
-        not_yet: what is still to be built, or nothing.
-    """
-
-    tag: str
-    words: str
-    questions: tuple[str, ...] = field(default=())
-    not_yet: str = ""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A planted bug that must make a tagged cell fail.
-
-    Attributes:
-        notebook: its number.
-        tag: of the cell.
-        mutant: the bug's name, in the zoo or below.
-        nth: which of the notebook's cells with this tag, from 0.
-    """
-
-    notebook: int
-    tag: str
-    mutant: str
-    nth: int = 0
-
-
-CLAIMS = (
-    Row(
-        "claim-A1", "Prefill reads the prompt once and fills the caches; its last token is pending."
-    ),
-    Row("claim-A2", "The draft guesses several tokens one by one, with a cache of its own."),
-    Row("claim-A3", "One pass of the target scores all guesses."),
-    Row("claim-A4", "Guesses are kept from left to right, up to the first one that differs."),
-    Row("claim-A5", "The next round starts from what was kept; nothing is computed again."),
-    Row("claim-A6", "A target call gains several tokens."),
-    Row(
-        "claim-A7",
-        "The text is the target's: greedy token for token, sampled from the same distribution.",
-    ),
-    Row("claim-B1", "Many tokens are easy, and a small model gets them right."),
-    Row("claim-B2", "One new token is bound by memory, not by arithmetic; more are nearly free."),
-    Row("claim-B3", "After the kept guesses comes the target's token: a correction or a bonus."),
-    Row("claim-B4", "Two models and two caches take memory; in large batches the gain shrinks."),
-    Row("claim-C1", "Both models read the same prompt, each into its own cache."),
-    Row("claim-C2", "Drafts of many lengths, greedy or sampled: all are lossless."),
-    Row("claim-C3", "Roll back, commit, repeat until the cap or the end of the sequence."),
-    Row("claim-C4", "A recipe without correction and bonus wastes target calls."),
-    Row("claim-C5", "Too many guesses are rolled back, too few gain little."),
-    Row("claim-C6", "Rows of a batch accept different numbers of guesses."),
-    Row("claim-C7", "The target is not trained again: its weights stay the same."),
-    Row(
-        "claim-C8",
-        "Grouped heads, fused attention, text as it comes.",
-        not_yet="CUDA graphs, and handing a pair to vLLM",
-    ),
-    Row("claim-C9", "A draft that was trained to be like the target is accepted more often."),
-    Row("claim-D1", "Rejection sampling has exactly the target's distribution."),
-    Row(
-        "claim-D2",
-        "A draft may come from another model, or from none.",
-        not_yet="early exit, and heads that guess ahead",
-    ),
-    Row("claim-D3", "α = 1 − TV(p, q) governs the tokens per target call."),
-    Row("claim-D4", "The speed-up, measured beside what α and c predict."),
-    Row("claim-E1", "It is speculative execution: work done ahead, kept if it was right."),
-    Row(
-        "claim-E2",
-        "The best draft is neither the smallest nor the largest.",
-    ),
-    Row("claim-E3", "Wrong guesses cost work that is thrown away."),
-    Row("claim-E4", "Draft and target must share a vocabulary; else there is a clear error."),
-    Row(
-        "claim-E5",
-        "Other methods make decoding faster too: kernels, batching, quantization.",
-    ),
-)
-
-MISLEADS = (
-    Row("misleads-correction-emitted", "The correction is gained too, not only what was accepted."),
-    Row("misleads-own-cache", "The draft has its own cache; it does not read the target's."),
-    Row("misleads-whole-sequence", "To verify, only the pending token and the draft are read."),
-    Row(
-        "misleads-second-pass", "Correction and bonus come out of the same pass, not a second one."
-    ),
-    Row(
-        "misleads-left-to-right",
-        "Scoring is parallel; accepting is not: nothing counts after a rejection.",
-    ),
-    Row("misleads-offset", "Without the offset of the prompt, the rows judge the wrong tokens."),
-    Row("misleads-no-bonus", "Cutting off the last row loses the bonus; caps and ends need care."),
-    Row(
-        "misleads-top-1-sampled",
-        "Agreement with the favourite token gives greedy text, at any temperature.",
-    ),
-    Row("misleads-one-shot", "A draft model guesses one after another, not in one shot."),
-    Row("misleads-negligible-draft", "Guessing takes time: K·c target steps a round."),
-    Row(
-        "misleads-single-pass", "With a separate draft, a round is K small passes and a large one."
-    ),
-    Row("misleads-batch", "Batches raise tokens a second and lower the gain of speculation."),
-)
-
-MISCONCEPTIONS = (
-    Row("misconception-bad-draft", "A bad draft does not spoil the text.", ("bad-draft",)),
-    Row(
-        "misconception-same-seed",
-        "The same seed gives another text, unless draws are coupled.",
-        ("same-seed",),
-    ),
-    Row(
-        "misconception-keep-later", "Nothing after a rejection is kept.", ("keep-after-rejection",)
-    ),
-    Row(
-        "misconception-correction-again",
-        "The correction is never the rejected token.",
-        ("correction-again",),
-    ),
-    Row(
-        "misconception-higher-acceptance",
-        "More acceptance is not more correct.",
-        ("higher-acceptance",),
-    ),
-    Row(
-        "misconception-sample-again",
-        "Drawing from p after a rejection is wrong.",
-        ("resample-from-p",),
-    ),
-    Row("misconception-larger-draft", "A larger draft is not always better.", ("larger-draft",)),
-    Row(
-        "misconception-always-pays",
-        "Speculation can be slower than none.",
-        ("always-pays", "k-of-fifty"),
-    ),
-)
-
+CLAIMS = {
+    "claim-A1": "Prefill reads the prompt once and fills the caches; its last token is pending.",
+    "claim-A2": "The draft guesses several tokens one by one, with a cache of its own.",
+    "claim-A3": "One pass of the target scores all guesses.",
+    "claim-A4": "Guesses are kept from left to right, up to the first one that differs.",
+    "claim-A5": "The next round starts from what was kept; nothing is computed again.",
+    "claim-A6": "A target call gains several tokens.",
+    "claim-A7": "The text is the target's: greedy token for token, sampled in distribution.",
+    "claim-B1": "Many tokens are easy, and a small model gets them right.",
+    "claim-B2": "One new token is bound by memory, not by arithmetic; more are nearly free.",
+    "claim-B3": "After the kept guesses comes the target's token: a correction or a bonus.",
+    "claim-B4": "Two models and two caches take memory; in large batches the gain shrinks.",
+    "claim-C1": "Both models read the same prompt, each into its own cache.",
+    "claim-C2": "Drafts of many lengths, greedy or sampled: all are lossless.",
+    "claim-C3": "Roll back, commit, repeat until the cap or the end of the sequence.",
+    "claim-C4": "A recipe without correction and bonus wastes target calls.",
+    "claim-C5": "Too many guesses are rolled back, too few gain little.",
+    "claim-C6": "Rows of a batch accept different numbers of guesses.",
+    "claim-C7": "The target is not trained again: its weights stay the same.",
+    "claim-C8": "Grouped heads, fused attention, text as it comes.",
+    "claim-C9": "A draft that was trained to be like the target is accepted more often.",
+    "claim-D1": "Rejection sampling has exactly the target's distribution.",
+    "claim-D2": "A draft may come from another model, or from none.",
+    "claim-D3": "α = 1 − TV(p, q) governs the tokens per target call.",
+    "claim-D4": "The speed-up, measured and compared with what α and c predict.",
+    "claim-E1": "It is speculative execution: work done ahead, kept if it was right.",
+    "claim-E2": "The best draft is neither the smallest nor the largest.",
+    "claim-E3": "Wrong guesses waste work: the draft's, and the target's.",
+    "claim-E4": "With these rules, both models share a vocabulary; else there is a clear error.",
+    "claim-E5": "Other methods make decoding faster too: kernels, batching, quantization.",
+}
+MISLEADS = {
+    "misleads-correction-emitted": "The correction is gained too, not only what was accepted.",
+    "misleads-own-cache": "The draft has its own cache; it does not read the target's.",
+    "misleads-whole-sequence": "To verify, only the pending token and the draft are read.",
+    "misleads-second-pass": "Correction and bonus come out of the same pass, not a second one.",
+    "misleads-left-to-right": "Scoring is parallel; accepting stops at the first rejection.",
+    "misleads-offset": "Without the offset of the prompt, the rows judge the wrong tokens.",
+    "misleads-no-bonus": "Cutting off the last row loses the bonus; caps and ends need care.",
+    "misleads-top-1-sampled": "Agreement with the best token gives greedy text, at any temperature.",
+    "misleads-one-shot": "A draft model that writes token by token does not draft in one shot.",
+    "misleads-negligible-draft": "Guessing takes time: K·c target steps a round.",
+    "misleads-single-pass": "With a separate draft, K small passes and a large one make a round.",
+    "misleads-batch": "Batches raise tokens a second and lower the gain of speculation.",
+}
+MISCONCEPTIONS = {
+    "misconception-bad-draft": "A bad draft does not spoil the text.",
+    "misconception-same-seed": "The same seed gives another text, unless draws are coupled.",
+    "misconception-keep-later": "Nothing after a rejection is kept.",
+    "misconception-correction-again": "The correction is never the rejected token.",
+    "misconception-higher-acceptance": "More acceptance is not more correct.",
+    "misconception-sample-again": "Drawing from p after a rejection is wrong.",
+    "misconception-larger-draft": "A larger draft is not always better.",
+    "misconception-always-pays": "Speculation can be slower than none.",
+}
 TABLES = {
     "Claims": CLAIMS,
     "Where short introductions mislead": MISLEADS,
     "Misconceptions": MISCONCEPTIONS,
 }
+QUESTIONS = {  # the predictions that ask for a misconception
+    "misconception-bad-draft": ("bad-draft",),
+    "misconception-same-seed": ("same-seed",),
+    "misconception-keep-later": ("keep-after-rejection",),
+    "misconception-correction-again": ("correction-again",),
+    "misconception-higher-acceptance": ("higher-acceptance",),
+    "misconception-sample-again": ("resample-from-p",),
+    "misconception-larger-draft": ("larger-draft",),
+    "misconception-always-pays": ("always-pays", "k-of-fifty"),
+}
+NOT_YET = {  # what a claim speaks of and minispec has not built
+    "claim-C8": "CUDA graphs, and handing a pair to vLLM",
+    "claim-D2": "early exit, and heads that guess ahead",
+}
+
+
+class Case(NamedTuple):
+    """A planted bug that must make a tagged cell fail: the nth one of this tag in the notebook."""
+
+    notebook: int
+    tag: str
+    mutant: str  # its name, in the zoo or below
+    nth: int = 0
+
 
 PROPOSE = "minispec.core.draft:ModelDrafter.propose"
 THEORY = "minispec.evidence.theory.formulas"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from claims_rows import CASES, TABLES, Row
+from claims_rows import CASES, NOT_YET, QUESTIONS, TABLES
 from notebook_rules import FOLDER, is_solution, notebook_of, read_text, tags, texts
 
 TABLE = FOLDER.parent / "docs" / "claims.md"
@@ -23,14 +22,14 @@ just shows it. All cells run in `make test`.
 """
 
 
-def cells_of(row: Row) -> list[tuple[Path, str, str]]:
-    """Returns where a row is shown: the text, the section, and the cell's source."""
+def cells_of(tag: str) -> list[tuple[Path, str, str]]:
+    """Returns the cells that show or ask for a sentence: the text, the section, and the source."""
     return [
         (text, section, source)
         for text in texts()
         if not is_solution(text)
         for section, of_cell, source in read(text)
-        if row.tag in of_cell or any(f'"{key}"' in source for key in row.questions)
+        if tag in of_cell or any(f'"{key}"' in source for key in QUESTIONS.get(tag, ()))
     ]
 
 
@@ -47,46 +46,29 @@ def read(text: Path) -> list[tuple[str, list[str], str]]:
     return found
 
 
-def asserts(source: str) -> bool:
-    """Returns whether a cell asserts something."""
-    return re.search(r"^ *assert |assert_close", source, flags=re.MULTILINE) is not None
-
-
 def table() -> str:
     """Returns the whole page."""
-    return HEAD + "".join(part(title, rows) for title, rows in TABLES.items())
+    page = HEAD
+    for title, sentences in TABLES.items():
+        page += f"\n## {title}\n\n| tag | what is so | shown in | asked in | test |\n"
+        page += "|---|---|---|---|---|\n"
+        page += "".join(line(tag, words) for tag, words in sentences.items())
+    return page
 
 
-def part(title: str, rows: Sequence[Row]) -> str:
-    """Returns the table of one kind of rows."""
-    lines = [
-        f"\n## {title}\n",
-        "| tag | what is so | shown in | asked in | test |",
-        "|---|---|---|---|---|",
-    ]
-    return "\n".join([*lines, *(line(row) for row in rows)]) + "\n"
-
-
-def line(row: Row) -> str:
-    """Returns a row as a line of Markdown."""
-    places: dict[str, str] = {}
-    for text, section, _ in cells_of(row):
+def line(tag: str, words: str) -> str:
+    """Returns a sentence as a line of the table."""
+    cells, shown = cells_of(tag), {}
+    for text, section, _ in cells:
         name = f"{int(text.name[:2])}: {re.sub(r'^[0-9]+[.] ', '', section)}"
-        places[name] = f"[{name}](../notebooks/{notebook_of(text).name})"
-    shown = "; ".join(places.values())
-    missing = f"not yet: {row.not_yet}" if row.not_yet else ""
-    asked = ", ".join(f"`{key}`" for key in row.questions)
-    bugs = ", ".join(dict.fromkeys(f"`{case.mutant}`" for case in CASES if case.tag == row.tag))
-    if not bugs:
-        bugs = "asserted" if any(asserts(source) for _, _, source in cells_of(row)) else "shown"
-    cells = [
-        f"`{row.tag}`",
-        row.words,
-        "; ".join(filter(None, (shown, missing))) or "not yet",
-        asked,
-        bugs,
-    ]
-    return f"| {' | '.join(cells)} |"
+        shown[name] = f"[{name}](../notebooks/{notebook_of(text).name})"
+    if tag in NOT_YET:
+        shown["not yet"] = f"not yet: {NOT_YET[tag]}"
+    asked = ", ".join(f"`{key}`" for key in QUESTIONS.get(tag, ()))
+    bugs = ", ".join(dict.fromkeys(f"`{case.mutant}`" for case in CASES if case.tag == tag))
+    asserts = any(re.search(r"(?m)^ *assert |assert_close", source) for _, _, source in cells)
+    test = bugs or ("asserted" if asserts else "shown")
+    return f"| `{tag}` | {words} | {'; '.join(shown.values())} | {asked} | {test} |\n"
 
 
 if __name__ == "__main__":

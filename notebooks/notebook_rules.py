@@ -109,9 +109,8 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
             faults.append(f"{name}: {len(lines)} lines, more than {most}")
         if max(map(len, lines), default=0) > MOST_LINE:
             faults.append(f"{name}: a line of more than {MOST_LINE} characters")
-    faults += [
-        f"tag {tag!r} is not like claim-A1" for tag in all_tags(notebook) if not TAG.fullmatch(tag)
-    ]
+    named = (tag for cell in notebook.cells for tag in tags(cell))
+    faults += [f"tag {tag!r} is not like claim-A1" for tag in named if not TAG.fullmatch(tag)]
     return faults + word_faults(notebook)
 
 
@@ -132,12 +131,10 @@ def sync_faults(notebook: NotebookNode, text: NotebookNode) -> list[str]:
     """The notebook and its text have the same cells, with the same tags."""
     if len(notebook.cells) != len(text.cells):
         return [f"{len(notebook.cells)} cells, and {len(text.cells)} in the text"]
-    pairs = enumerate(zip(notebook.cells, text.cells, strict=True))
     return [
-        f"cell {number}: the text has another {what}"
-        for number, (ours, theirs) in pairs
-        for what, of in (("kind", kind), ("source", source), ("list of tags", tags))
-        if of(ours) != of(theirs)
+        f"cell {number}: the text differs in kind, source or tags"
+        for number, (ours, theirs) in enumerate(zip(notebook.cells, text.cells, strict=True))
+        if content(ours) != content(theirs)
     ]
 
 
@@ -160,24 +157,14 @@ def code_cells(notebook: NotebookNode) -> list[tuple[str, NotebookNode]]:
     return [(f"cell {number}", cell) for number, cell in numbered if cell.cell_type == "code"]
 
 
-def kind(cell: NotebookNode) -> str:
-    """Returns whether a cell is code or markdown."""
-    return cell.cell_type
-
-
-def source(cell: NotebookNode) -> str:
-    """Returns what stands in a cell."""
-    return cell.source.strip()
+def content(cell: NotebookNode) -> tuple[str, str, list[str]]:
+    """Returns what a cell and its text have in common."""
+    return cell.cell_type, cell.source.strip(), tags(cell)
 
 
 def tags(cell: NotebookNode) -> list[str]:
     """Returns a cell's tags."""
     return list(cell.metadata.get("tags", []))
-
-
-def all_tags(notebook: NotebookNode) -> list[str]:
-    """Returns the tags of all cells."""
-    return [tag for cell in notebook.cells for tag in tags(cell)]
 
 
 def strings(value: Any) -> Iterator[str]:

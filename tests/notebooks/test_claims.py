@@ -8,7 +8,7 @@ import ast
 from functools import lru_cache
 
 import pytest
-from claims_rows import BUGS, CASES, MISCONCEPTIONS, TABLES
+from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
 from claims_table import TABLE, cells_of, table
 from notebook_rules import code_cells, is_solution, read_text, tags, texts
 
@@ -116,30 +116,25 @@ class Names(ast.NodeVisitor):
 
 
 def test_at_least_fifteen_claims_are_tried_by_bugs():
-    """The cases cover fifteen different rows or more, and every notebook."""
+    """The cases cover fifteen different sentences or more, and every notebook."""
     assert len({case.tag for case in CASES}) >= 15
     assert {case.notebook for case in CASES} == set(NOTEBOOKS)
 
 
-def test_every_row_is_shown_or_not_yet():
-    """Each claim, each misleading sentence and each misconception has cells, or says what is missing."""
-    rows = [row for part in TABLES.values() for row in part]
-    assert [row.tag for row in rows if not cells_of(row) and not row.not_yet] == []
-    assert len({row.tag for row in rows}) == len(rows)
-
-
-def test_every_tag_is_a_row():
-    """No cell is tagged with a row that does not exist."""
-    known = {row.tag for part in TABLES.values() for row in part}
-    kinds = ("claim-", "misleads-", "misconception-")
+def test_every_sentence_is_shown_and_every_tag_is_a_sentence():
+    """Each sentence has a tag of its own and cells, or says what is missing. No cell has an unknown tag."""
+    known = [tag for sentences in TABLES.values() for tag in sentences]
+    assert len(set(known)) == len(known)
+    assert {*NOT_YET, *QUESTIONS, *(case.tag for case in CASES)} <= set(known)
+    assert [tag for tag in known if not cells_of(tag) and tag not in NOT_YET] == []
     found = {tag for number in NOTEBOOKS for _, of_cell in read(number) for tag in of_cell}
-    assert {tag for tag in found if tag.startswith(kinds)} <= known
+    assert {tag for tag in found if tag.startswith(("claim-", "misleads-", "misconception-"))} <= set(known)
 
 
 def test_misconceptions_are_asked():
     """Each is a wrong choice, or a wrong number, of a question that exists."""
-    for row in MISCONCEPTIONS:
-        for key in row.questions:
+    for tag in MISCONCEPTIONS:
+        for key in QUESTIONS[tag]:
             question = question_named(key)
             assert question.slips or any(choice.belief for choice in question.choices.values())
 

@@ -116,7 +116,7 @@ for seed in (1, 2, 3):
 
 # %% tags=["claim-D1", "nbval-check-output"]
 from minispec.evidence.proof.branches import branches
-from minispec.evidence.proof.distributions import Case
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
@@ -134,9 +134,13 @@ print(f"{sum(branch.weight for branch in found):.4f}  all {len(found)} branches 
 # probability of the first token times that of the second.
 
 # %% tags=["claim-D1", "nbval-check-output"]
-from minispec.evidence.proof.distributions import exact_laws, largest_error, speculative_laws
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    largest_error,
+    speculative_distributions,
+)
 
-(came,), (should,) = speculative_laws(small).laws, exact_laws(small)
+(came,), (should,) = speculative_distributions(small).distributions, exact_distributions(small)
 for text, end in sorted(should):
     print(f"text {text}: {came[text, end]:.4f}, and {should[text, end]:.4f} without a draft")
 assert largest_error(came, should) < 1e-12
@@ -242,16 +246,15 @@ assert test.passed
 # drafted tokens accepted?
 
 # %% tags=["misconception-higher-acceptance"]
-from minispec.evidence.proof.branches import figures
-from minispec.evidence.proof.distributions import total_variation
+from minispec.evidence.proof.distributions import speculative_distributions, total_variation
 
 case = Case("table", *table_pair(3), prompts=((0,), (1, 0)), k=2, max_new_tokens=3)
-right, acceptance = exact_laws(case), figures(case).acceptance
+right, acceptance = exact_distributions(case), speculative_distributions(case).acceptance
 print(f"shipped code: distribution off by 0, acceptance {acceptance:.3f}")
 for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pending-read-again"):
     with planted(mutant_named(bug)):
-        found = figures(case)
-    off = max(total_variation(a, b) for a, b in zip(found.laws, right, strict=True))
+        found = speculative_distributions(case)
+    off = max(total_variation(a, b) for a, b in zip(found.distributions, right, strict=True))
     print(f"{bug}: distribution off by {off:.3f}, acceptance {found.acceptance:.3f}")
     assert (off > 0.01) == (bug != "pending-read-again")
     assert (found.acceptance > acceptance) == (bug in ("ratio-inverted", "greedy-draft-soft-q"))

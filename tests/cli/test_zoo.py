@@ -7,7 +7,7 @@ import pytest
 
 import minispec.cli.zoo as command
 from minispec.cli.main import run
-from minispec.evidence.proof.cases import ladder
+from minispec.evidence.proof.cases import size_ordered_cases
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.run import zoo
@@ -23,7 +23,7 @@ def small(monkeypatch):
     """Three mutants and four checks on eight cases: the whole zoo has its own tests."""
 
     def some(mutants, seed, tell):
-        return zoo(mutants, ladder(seed)[:8], SOME, seed, tell)
+        return zoo(mutants, size_ordered_cases(seed)[:8], SOME, seed, tell)
 
     monkeypatch.setattr(command, "zoo", some)
     monkeypatch.setattr(command, "MUTANTS", FEW)

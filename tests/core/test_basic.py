@@ -17,8 +17,9 @@ from minispec import (
 )
 from minispec.core import basic
 from minispec.core.basic import accept_greedy, accept_rejection, generate_basic, speculate_basic
-from minispec.evidence.proof.distributions import Case, exact_laws
-from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import exact_distributions
+from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 
 EXACT = 1e-10
@@ -104,14 +105,14 @@ def test_short_texts_end_where_they_should(new, prompt):
 def exact(target, draft, warp):
     """Returns {tokens: probability} of the target alone, from forwards without a cache."""
     case = Case("basic", target, draft, (PROMPT,), 0, NEW, warp)
-    return {tokens: weight for (tokens, _), weight in exact_laws(case)[0].items()}
+    return {tokens: weight for (tokens, _), weight in exact_distributions(case)[0].items()}
 
 
 def enumerated(run):
     """Returns {tokens: probability} of `run(rng)`, over every outcome of every draw."""
     found = {}
     with torch.inference_mode():
-        for _, tokens, weight in walk(lambda rng, _: [tuple(run(rng))], [PROMPT], most_rows=1):
+        for _, tokens, weight in enumerate_branches(lambda rng, _: [tuple(run(rng))], [PROMPT], most_rows=1):
             found[tokens] = found.get(tokens, 0.0) + weight
     return found
 

@@ -21,7 +21,12 @@ from minispec import (
 )
 from minispec.core.verify import residual
 from minispec.core.warp import lowest_argmax
-from minispec.evidence.proof.distributions import Case, exact_laws, speculative_laws, total_variation
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    speculative_distributions,
+    total_variation,
+)
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.zoo.check_state import EdgeRng
@@ -128,7 +133,7 @@ def coupled_is_the_targets():
 def joint_law_is_right(k=2, **changes):
     target, draft = table_pair(3)
     case = Case("small", target, draft, ((0,),), k, 3, **changes)
-    ((came,), (should,)) = speculative_laws(case).laws, exact_laws(case)
+    ((came,), (should,)) = speculative_distributions(case).distributions, exact_distributions(case)
     assert total_variation(came, should) < 1e-9
 
 

@@ -24,12 +24,12 @@ from minispec import (
 )
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import OneScript, rounds_of
-from minispec.evidence.proof.distributions import Case, exact_laws, outcomes
-from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.branches import OneScript, outcomes
+from minispec.evidence.proof.cases import COSTS, Case, automatic
+from minispec.evidence.proof.distributions import exact_distributions
+from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair as small_pair
 from minispec.evidence.proof.models import tiny_gpt_pair
-from minispec.evidence.proof.quick_drafters import COSTS, automatic
 from minispec.evidence.theory.formulas import expected_tokens_by_position
 from minispec.evidence.zoo.check_state import check_invariant
 
@@ -215,13 +215,13 @@ def test_rows_that_share_a_width_stay_independent():
     joint, widths = {}, set()
 
     def run(rng, keys):
-        rounds = list(rounds_of(case, case.prompts, OneScript(rng)))
+        rounds = list(case.rounds(case.prompts, OneScript(rng)))
         widths.add(tuple(widths_of(rounds)))
         return [tuple(outcomes(rounds, 2))]
 
-    for _, both, weight in walk(run, [0], most_rows=1):
+    for _, both, weight in enumerate_branches(run, [0], most_rows=1):
         joint[both] = joint.get(both, 0.0) + weight
-    one, other = exact_laws(case)
+    one, other = exact_distributions(case)
     assert len(widths) > 4 and sum(joint.values()) == pytest.approx(1)
     for a, b in product(one, other):
         assert joint[a, b] == pytest.approx(one[a] * other[b], abs=1e-12)

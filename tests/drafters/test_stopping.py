@@ -19,10 +19,9 @@ from minispec import (
 from minispec.core.records import Draft, Round, Verdict
 from minispec.drafters.costs import Costs
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
-from minispec.evidence.proof.distributions import Case
+from minispec.evidence.proof.cases import Case, learning_to_stop, stopping
 from minispec.evidence.proof.models import table_pair as small_pair
 from minispec.evidence.proof.models import tiny_gpt_pair
-from minispec.evidence.proof.quick_drafters import learning_to_stop, stopping
 from minispec.evidence.zoo.check_state import check_invariant
 
 COSTS = Costs(t_draft=0.1, t_target={1: 1.0, 17: 2.6}, round=0.2, place=0.0)

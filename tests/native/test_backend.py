@@ -8,12 +8,12 @@ import torch
 from native_models import native, needs_compiler, small_pair
 
 from minispec import Warp, generate, load_pair, speculate
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
-    Case,
-    exact_laws,
+    exact_distributions,
     largest_error,
-    speculative_laws,
-    target_only_laws,
+    speculative_distributions,
+    target_only_distributions,
 )
 from minispec.evidence.proof.prove import LARGEST_ERROR, gpt_cases
 from minispec.evidence.proof.sampling import Experiment
@@ -93,8 +93,8 @@ def test_it_is_lossless_branch_by_branch(case, rule):
     plain, warp = replace(case, warp=Warp(**vars(cold))), NATIVE.warp(**vars(cold))
     models = {"target": native(case.target), "draft": native(case.draft)}
     ours = replace(plain, **models, warp=warp, verifier=NATIVE.rules[rule], drafter=NATIVE.drafter)
-    exact = exact_laws(plain)
-    for found in (speculative_laws(ours).laws, target_only_laws(ours)):
+    exact = exact_distributions(plain)
+    for found in (speculative_distributions(ours).distributions, target_only_distributions(ours)):
         errors = [largest_error(one, dist) for one, dist in zip(found, exact, strict=True)]
         assert max(errors) <= LARGEST_ERROR
 
@@ -115,7 +115,7 @@ def test_it_is_lossless_by_samples(rows):
         drafter=NATIVE.drafter,
         rows=rows,
     )
-    result = Experiment(case, samples=20_000, rows=rows, chance=NATIVE.rng).check(
+    result = Experiment(case, samples=20_000, rows=rows, rng=NATIVE.rng).check(
         seed=0, false_alarm=FALSE_ALARM
     )
     assert result.detects < 0.07  # the least difference in total variation that is all but surely found

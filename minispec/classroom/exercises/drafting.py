@@ -21,7 +21,7 @@ from minispec.core.prefill import prefill
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import table_model
 
 STUB = '''def draft_tokens(model, cache, pending, k, warp, rng):
@@ -134,7 +134,7 @@ def drafting(answer: Any, text: Sequence[int], k: int, warp: Warp) -> tuple[Any,
         return list(zip(tokens, laws, strict=True))
 
     sums: dict[Any, tuple[float, Any]] = {}
-    for _, (tokens, laws), chance in walk(run, [0]):
+    for _, (tokens, laws), chance in enumerate_branches(run, [0]):
         sums[tokens] = (sums.get(tokens, (0.0, None))[0] + chance, laws)
     return tuple((tokens, *sums[tokens]) for tokens in sorted(sums))
 

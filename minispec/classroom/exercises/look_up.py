@@ -26,8 +26,8 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.distributions import outcomes
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.branches import outcomes
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import table_model
 
 STUB = '''class LookUpDrafter:
@@ -145,7 +145,7 @@ def law_of_texts(answer: Any, prompt: list[int], k: int, n: int) -> Any:
         return [tokens for tokens, _ in outcomes(rounds, len(keys))]
 
     law: dict[tuple[int, ...], float] = {}
-    for _, tokens, chance in walk(run, [0], most_rows=1):
+    for _, tokens, chance in enumerate_branches(run, [0], most_rows=1):
         law[tokens] = law.get(tokens, 0.0) + chance
     return tuple((tokens, law[tokens]) for tokens in sorted(law))
 

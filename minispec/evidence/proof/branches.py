@@ -1,29 +1,28 @@
-"""Branches: every way that the loop can take, with all that happened on it.
+"""Branches: every way the loop can go in a case, with its probability and its rounds, row by row.
 
-`law` keeps of a branch only what came out. Here its rounds are kept too, row by row, as plain numbers: which
-tokens were drafted from which laws, how many were accepted, how many decisions were open.
+`EnumeratingRng` takes the place of the random number generator, and the loop is the shipped one: cache, warp,
+end-of-sequence, cap, ragged batch and all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from minispec.core.loop import speculate
-from minispec.core.records import Finish, Round
-from minispec.core.rng import Rng, Which
-from minispec.evidence.proof.distributions import Case, Law
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.core.records import Finish, Kind, Round
+from minispec.core.rng import Which
+from minispec.evidence.proof.cases import Case, Text
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 
-Text = tuple[int, ...]
+Outcome = tuple[Text, Finish | None]  # the tokens of a row, and why it ended
 
 
 @dataclass(frozen=True)
-class Step:
+class RowRound:
     """One row's share of one round.
 
     Attributes:
@@ -33,8 +32,11 @@ class Step:
         tested: how many were looked at, as the round reports it.
         emitted: what was committed.
         finish: why the row ended, or None.
-        p: the target's laws, as the round reports them, one more than drafted.
-        q: the draft's laws.
+        kind: what its last token is.
+        p: the target's distributions, as the round reports them, one more than drafted.
+        q: the draft's distributions.
+        longest: how many tokens were proposed for the row of the batch that got most.
+        after_another: whether another row of the batch was done already.
     """
 
     text: Text
@@ -43,8 +45,11 @@ class Step:
     tested: int | None
     emitted: Text
     finish: Finish | None
+    kind: Kind
     p: Sequence[Sequence[float]]
     q: Sequence[Sequence[float]]
+    longest: int
+    after_another: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Branch:
 
     prompt: int
     weight: float
-    steps: tuple[Step, ...]
+    steps: tuple[RowRound, ...]
     decisions: int | None
 
     @property
@@ -70,27 +75,12 @@ class Branch:
 
     @property
     def finish(self) -> Finish | None:
-        """Why the row ended; None if there was no room from the start."""
+        """Why the row ended; None if nothing could be emitted from the start."""
         return self.steps[-1].finish if self.steps else None
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What all branches of a case come to.
-
-    Attributes:
-        laws: of the outcomes, one per prompt.
-        acceptance: expected accepted tokens over expected tested ones; None if nothing was tested.
-        tokens_per_call: expected tokens over expected rounds; None if there was no round.
-    """
-
-    laws: list[Law]
-    acceptance: float | None
-    tokens_per_call: float | None
-
-
 class OneScript:
-    """An `Rng` that lets all rows of a batch follow one script: so the batch is walked through as a whole."""
+    """An `Rng` that lets all rows of a batch follow one script: so the batch is enumerated as a whole."""
 
     def __init__(self, rng: EnumeratingRng) -> None:
         """Asks `rng`, which has one script, for one row after another."""
@@ -108,83 +98,70 @@ class OneScript:
         return Which(rows=torch.zeros(len(probs), dtype=torch.long), live=which.get("live"))
 
 
-def rounds_of(case: Case, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
-    """Runs the shipped loop as a case says, on any prompts."""
-    return speculate(
-        case.target,
-        case.new_drafter(),
-        prompts,
-        k=case.k,
-        verifier=case.verifier,
-        max_new_tokens=case.max_new_tokens,
-        warp=case.warp,
-        rng=rng,
-        eos=case.eos,
-    )
-
-
-def branches(case: Case, as_one: bool = False) -> Iterator[Branch]:
-    """Walks through every branch of a case.
+def branches(case: Case, together: bool = False) -> Iterator[Branch]:
+    """Enumerates every branch of a case.
 
     Args:
         case: the setting.
-        as_one: whether to walk through the batch of all prompts as a whole. That is right even where rows
+        together: whether to enumerate the batch of all prompts as a whole. That is right even where rows
             influence each other, and takes the product of the rows' branches, one at a time. By default
             branches run as rows of batches.
     """
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[tuple[Step, ...], int]]:
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[tuple[RowRound, ...], int]]:
         prompts = [case.prompts[key] for key in keys]
-        steps = steps_of(rounds_of(case, prompts, rng), prompts)
+        steps = by_row(case.rounds(prompts, rng), prompts)
         return [(own, len(way)) for own, way in zip(steps, rng.ways, strict=True)]
 
-    def run_as_one(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[tuple[Step, ...]]]:
-        return [steps_of(rounds_of(case, case.prompts, OneScript(rng)), case.prompts)]
+    def run_together(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[tuple[RowRound, ...]]]:
+        return [by_row(case.rounds(case.prompts, OneScript(rng)), case.prompts)]
 
-    if as_one:
-        for _, batch, weight in walk(run_as_one, [0], most_rows=1):
+    if together:
+        for _, batch, weight in enumerate_branches(run_together, [0], most_rows=1):
             for prompt, own in enumerate(batch):
                 yield Branch(prompt, weight, own, None)
     else:
-        for prompt, (own, decisions), weight in walk(run, range(len(case.prompts)), case.rows):
+        starts = range(len(case.prompts))
+        for prompt, (own, decisions), weight in enumerate_branches(run, starts, case.rows):
             yield Branch(prompt, weight, own, decisions)
 
 
-def steps_of(rounds: Iterator[Round], prompts: Sequence[Sequence[int]]) -> list[tuple[Step, ...]]:
+def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[tuple[RowRound, ...]]:
     """Sorts rounds by row; rounds in which a row took no part are left out."""
     texts = [tuple(prompt) for prompt in prompts]
-    steps: list[list[Step]] = [[] for _ in prompts]
+    steps: list[list[RowRound]] = [[] for _ in prompts]
     for r in rounds:
         drafted, p, q = r.draft.tokens.tolist(), r.target_probs.tolist(), r.draft.probs.tolist()
+        longest = max(
+            (n for n, live in zip(r.draft.lengths.tolist(), r.live, strict=True) if live), default=0
+        )
         for row, emitted in enumerate(r.emitted):
             if not (r.live[row] or emitted):
                 continue
             n = r.drafted(row)
-            steps[row].append(
-                Step(
-                    texts[row],
-                    tuple(drafted[row][:n]),
-                    r.accepted(row),
-                    r.tested(row),
-                    emitted,
-                    r.finish[row],
-                    p[row][: n + 1],
-                    q[row][:n],
-                )
+            step = RowRound(
+                text=texts[row],
+                drafted=tuple(drafted[row][:n]),
+                accepted=r.accepted(row),
+                tested=r.tested(row),
+                emitted=emitted,
+                finish=r.finish[row],
+                kind=r.kind(row),
+                p=p[row][: n + 1],
+                q=q[row][:n],
+                longest=longest,
+                after_another=not all(r.live),
             )
+            steps[row].append(step)
             texts[row] += emitted
     return [tuple(own) for own in steps]
 
 
-def figures(case: Case, as_one: bool = False) -> Figures:
-    """Adds all branches of a case up."""
-    laws: list[Law] = [{} for _ in case.prompts]
-    accepted = tested = emitted = calls = 0.0
-    for branch in branches(case, as_one):
-        outcome = (branch.tokens, branch.finish)
-        laws[branch.prompt][outcome] = laws[branch.prompt].get(outcome, 0.0) + branch.weight
-        accepted += branch.weight * sum(step.accepted for step in branch.steps)
-        tested += branch.weight * sum(step.tested or 0 for step in branch.steps)
-        emitted += branch.weight * len(branch.tokens)
-        calls += branch.weight * len(branch.steps)
-    return Figures(laws, accepted / tested if tested else None, emitted / calls if calls else None)
+def outcomes(rounds: Sequence[Round], rows: int) -> list[Outcome]:
+    """Returns each row's tokens, and why it ended."""
+    tokens: list[list[int]] = [[] for _ in range(rows)]
+    for r in rounds:
+        for row, emitted in enumerate(r.emitted):
+            tokens[row].extend(emitted)
+    ends: Sequence[Finish | None] = rounds[-1].finish if rounds else [None] * rows
+    return [(tuple(row), end) for row, end in zip(tokens, ends, strict=True)]

@@ -1,7 +1,7 @@
 """By hand: the same things as the package computes, written in another way and as plainly as possible.
 
 Checks compare the shipped code with these. Nothing here uses a cache, a loop of the package or its warp, but
-for `laws_behind`, which warps.
+for `distributions_after`, which warps.
 """
 
 from __future__ import annotations
@@ -14,24 +14,14 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import LanguageModel
-from minispec.core.records import Finish
 from minispec.core.warp import ROUNDING, Warp
-from minispec.evidence.proof.branches import Step, Text
-from minispec.evidence.proof.distributions import Case
+from minispec.evidence.proof.branches import RowRound
+from minispec.evidence.proof.cases import Case, Text
 from minispec.rules.coupled import verify_coupled
 
 
-def why_it_ends(case: Case, prompt: Text, tokens: Text) -> Finish | None:
-    """Says why a text ends here, if it does: an ending token first, then the context, then the cap."""
-    if tokens and tokens[-1] in case.eos:
-        return "eos"
-    if len(prompt) + len(tokens) >= case.context:
-        return "context"
-    return "cap" if len(tokens) >= case.max_new_tokens else None
-
-
 def reachable(case: Case) -> Iterator[Text]:
-    """Yields every text behind which the case may need a law, shortest first."""
+    """Yields every text after which the case may need a distribution, shortest first."""
     least = min(len(prompt) for prompt in case.prompts)
     for length in range(least, case.context):
         for prompt in case.prompts:
@@ -41,25 +31,25 @@ def reachable(case: Case) -> Iterator[Text]:
 
 
 @torch.inference_mode()
-def logits_behind(model: LanguageModel, texts: Sequence[Text]) -> Tensor:
-    """Returns the logits behind texts of one length, without a cache: [B, V]."""
+def logits_after(model: LanguageModel, texts: Sequence[Text]) -> Tensor:
+    """Returns the logits after texts of one length, without a cache: [B, V]."""
     return model(torch.tensor(texts))[:, -1]
 
 
-def laws_behind(model: LanguageModel, warp: Warp, texts: Sequence[Text]) -> dict[Text, list[float]]:
-    """Returns the warped law behind each text, without a cache."""
-    laws: dict[Text, list[float]] = {}
+def distributions_after(model: LanguageModel, warp: Warp, texts: Sequence[Text]) -> dict[Text, list[float]]:
+    """Returns the warped distribution after each text, without a cache."""
+    found: dict[Text, list[float]] = {}
     for length in {len(text) for text in texts}:
         alike = [text for text in texts if len(text) == length]
-        laws.update(zip(alike, warp(logits_behind(model, alike)).double().tolist(), strict=True))
-    return laws
+        found.update(zip(alike, warp(logits_after(model, alike)).double().tolist(), strict=True))
+    return found
 
 
 def greedy_by_hand(case: Case, prompt: Text) -> Text:
     """Decodes at temperature 0: the first of the largest logits, a forward without a cache for each token."""
     tokens: Text = ()
-    while why_it_ends(case, prompt, tokens) is None:
-        (logits,) = logits_behind(case.target, [(*prompt, *tokens)]).tolist()
+    while case.finish(prompt, tokens) is None:
+        (logits,) = logits_after(case.target, [(*prompt, *tokens)]).tolist()
         tokens += (logits.index(max(logits)),)
     return tokens
 
@@ -82,7 +72,7 @@ def warp_by_hand(logits: Sequence[float], warp: Warp) -> list[float]:
 
 
 def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
-    """Returns the chance that a token of q is accepted: Σ min(p, q); for the coupled rule Σ p·q.
+    """Returns the probability that a token of q is accepted: Σ min(p, q); for the coupled rule Σ p·q.
 
     Leviathan et al. 2023, theorem 3.5.
     """
@@ -91,31 +81,27 @@ def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
     return fsum(min(a, b) for a, b in zip(p, q, strict=True))
 
 
-def open_decisions(case: Case, step: Step) -> int:
-    """Counts the decisions of a step that were neither certain nor impossible."""
+def open_decisions(case: Case, step: RowRound) -> int:
+    """Counts the decisions of a row's round that were neither certain nor impossible."""
     count = sum(is_open(q) for q in step.q)
     if case.verifier is verify_coupled:
         return count + sum(is_open(p) for p in step.p[: step.accepted + 1])
     tested = min(step.accepted + 1, len(step.drafted))
     for i, token in enumerate(step.drafted[:tested]):
         count += 0 < step.p[i][token] < step.q[i][token]
-    return count + is_open(law_of_the_next(step))
+    # The correction or the bonus is drawn from the residual, or from p.
+    following = step.p[step.accepted]
+    if step.accepted < len(step.drafted):
+        lacking = [max(a - b, 0.0) for a, b in zip(following, step.q[step.accepted], strict=True)]
+        following = lacking if any(lacking) else following
+    return count + is_open(following)
 
 
-def law_of_the_next(step: Step) -> list[float]:
-    """Returns what the correction or the bonus is drawn from, not rescaled: the residual, or p."""
-    p = list(step.p[step.accepted])
-    if step.accepted == len(step.drafted):
-        return p
-    short = [max(a - b, 0.0) for a, b in zip(p, step.q[step.accepted], strict=True)]
-    return short if any(short) else p
+def is_open(probabilities: Sequence[float]) -> bool:
+    """Says whether a distribution leaves a choice."""
+    return sum(probability > 0 for probability in probabilities) > 1
 
 
-def is_open(law: Sequence[float]) -> bool:
-    """Says whether a law leaves a choice."""
-    return sum(chance > 0 for chance in law) > 1
-
-
-def rounded(law: Sequence[float]) -> list[float]:
+def rounded(probabilities: Sequence[float]) -> list[float]:
     """Returns numbers that people can read."""
-    return [round(chance, 4) for chance in law]
+    return [round(probability, 4) for probability in probabilities]

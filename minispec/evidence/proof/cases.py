@@ -1,4 +1,4 @@
-"""The ladder: settings of the loop, from the smallest up, on which a bug may show itself.
+"""Settings of the loop whose every branch can be enumerated, ordered by size.
 
 They are ordered by the size of the vocabulary, then K, then the cap, then the number of rows; the tables come
 before the GPTs. The first one that shows a bug is the bug's smallest instance.
@@ -6,26 +6,145 @@ before the GPTs. The first one that shows a bug is the bug's smallest instance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from minispec.core.verify import verify_greedy
+from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.loop import speculate
+from minispec.core.model import GPT, LanguageModel
+from minispec.core.records import Finish, Round
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.distributions import Case
+from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
+from minispec.drafters.costs import Costs
+from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair
-from minispec.evidence.proof.quick_drafters import automatic, stopping
+from minispec.native.backend import TORCH, Backend
+from minispec.native.drafter import NativeDrafter
 from minispec.rules.coupled import verify_coupled
+
+Text = tuple[int, ...]
 
 ONE = ((0,),)
 RAGGED = ((0,), (1, 0, 1))
 COLD = Warp(temperature=0)
 SHARP = Warp(temperature=0.5)
+COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 
 
-def ladder(seed: int = 0) -> tuple[Case, ...]:
-    """Returns all cases, smallest first.
+@dataclass(frozen=True)
+class Case:
+    """One setting of the loop, to be enumerated or sampled.
+
+    Attributes:
+        name: for people.
+        target: the model whose distribution the output must have.
+        draft: the model that guesses.
+        prompts: each becomes a start; branches of all of them run together, as rows of ragged batches.
+        k: K.
+        max_new_tokens: the cap.
+        warp: of the target, and of the draft unless it has its own.
+        eos: ids that end a row.
+        verifier: the rule.
+        draft_warp: the draft's own warp, or None.
+        drafter: makes what drafts, from the draft and its own warp.
+        rows: how many branches run as rows of one batch; 1 where a row's drafts depend on the others.
+    """
+
+    name: str
+    target: LanguageModel
+    draft: LanguageModel
+    prompts: tuple[Text, ...]
+    k: int
+    max_new_tokens: int
+    warp: Warp = field(default_factory=Warp)
+    eos: tuple[int, ...] = ()
+    verifier: Verifier = verify_rejection
+    draft_warp: Warp | None = None
+    drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter
+    rows: int = 512
+
+    @property
+    def drafts_all(self) -> bool:
+        """Whether K tokens are drafted wherever the remaining budget allows; else it may be fewer."""
+        return self.drafter in (ModelDrafter, NativeDrafter)
+
+    @property
+    def context(self) -> int:
+        """The longest text that both models hold."""
+        return min(self.target.max_length, self.draft.max_length)
+
+    def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
+        """Runs the shipped loop in this setting, on any prompts."""
+        return speculate(
+            self.target,
+            self.drafter(self.draft, self.draft_warp),
+            prompts,
+            k=self.k,
+            verifier=self.verifier,
+            max_new_tokens=self.max_new_tokens,
+            warp=self.warp,
+            rng=rng,
+            eos=self.eos,
+        )
+
+    def finish(self, prompt: Sequence[int], tokens: Text) -> Finish | None:
+        """Says why a text ends here, if it does: an ending token first, then the context, then the cap."""
+        if tokens and tokens[-1] in self.eos:
+            return "eos"
+        if len(prompt) + len(tokens) >= self.context:
+            return "context"
+        return "cap" if len(tokens) >= self.max_new_tokens else None
+
+    def on(self, backend: Backend) -> Case:
+        """Returns the case with a backend's GPTs, warps, rule and drafter; table models stay as they are."""
+        if backend is TORCH:
+            return self
+
+        def model(own: LanguageModel) -> LanguageModel:
+            return backend.model(own) if isinstance(own, GPT) else own
+
+        def warp(own: Warp) -> Warp:
+            return backend.warp(own.temperature, own.top_k, own.top_p)
+
+        rules = {verify_greedy: backend.rules["greedy"], verify_rejection: backend.rules["rejection"]}
+        return replace(
+            self,
+            name=f"{self.name}, {backend.name}",
+            target=model(self.target),
+            draft=model(self.draft),
+            warp=warp(self.warp),
+            draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
+            verifier=rules.get(self.verifier, self.verifier),
+            drafter=backend.drafter if self.drafter is ModelDrafter else self.drafter,
+        )
+
+
+# Drafters that change K within a few rounds. They are the shipped classes. What they start from is chosen so
+# that one accepted or rejected token makes a difference: costs are made up, and a first guess weighs little.
+
+
+def automatic(model: LanguageModel, warp: Warp | None) -> AdaptiveDrafter:
+    """Returns a drafter that picks its K, from 0 to 3, by what the last rounds accepted."""
+    learns = RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6)
+    return AdaptiveDrafter(ModelDrafter(model, warp), COSTS, most=3, acceptance=learns, retry=1, pace=1)
+
+
+def stopping(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
+    """Returns a drafter that stops where all so far would be accepted with a probability below 60%."""
+    return StoppingDrafter(model, FixedStop(0.6), warp)
+
+
+def learning_to_stop(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
+    """Returns a drafter that stops by what past rounds taught it."""
+    return StoppingDrafter(model, LearnedStop(COSTS, weight=0.5, memory=0.6, retry=1), warp)
+
+
+def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:
+    """Returns the cases on which the zoo looks for a bug, smallest first.
 
     Args:
         seed: of the models.
@@ -95,13 +214,13 @@ def three_ids(seed: int) -> Sequence[Case]:
 
 
 def turning(by: int) -> TableModel:
-    """Returns a model whose laws are all (5, 3, 2)/10, turned by one id more from each context to the next.
+    """Returns a model whose rows are all (5, 3, 2)/10, turned by one id more from each context to the next.
 
     Turned by one, a draft's top 2 and a target's have one id in common. Of what top-k 2 leaves, the first id
     has 5/8, above a top-p of 0.6; of the whole it has 5/10, below.
     """
-    law = torch.tensor([5, 3, 2], dtype=torch.float64).div(10).log()
-    return TableModel(torch.stack([law.roll(by + context) for context in range(12)]))
+    logits = torch.tensor([5, 3, 2], dtype=torch.float64).div(10).log()
+    return TableModel(torch.stack([logits.roll(by + context) for context in range(12)]))
 
 
 def gpts(seed: int) -> Sequence[Case]:

@@ -1,9 +1,9 @@
-"""Every way that chance can take, walked through one by one.
+"""Every outcome of every random decision, enumerated one by one.
 
-`EnumeratingRng` stands at the one door of chance and answers by a script instead of by luck. The code behind
-the door is the code that users call. When a run has ended, the rng knows which decisions were open and how
-likely the way was; the branches not taken become the scripts of further runs. In the end every leaf of
-the tree of decisions has been visited once, and the probabilities of the leaves add up to 1.
+`EnumeratingRng` takes the place of the random number generator and answers by a script. The code that asks it
+is the code that users call. When a run has ended, the rng knows which decisions were open and how likely the
+run was; the branches not taken become the scripts of further runs. In the end every leaf of the tree of
+decisions has been visited once, and the probabilities of the leaves add up to 1.
 
 Each row of a batch follows a script of its own, so that hundreds of branches run at once.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -21,7 +21,6 @@ from minispec.core.rng import Which
 
 T = TypeVar("T")
 Key = TypeVar("Key")
-Script = tuple[int, ...]
 
 
 class EnumeratingRng:
@@ -31,7 +30,7 @@ class EnumeratingRng:
     order of ids (for yes or no: yes first). What is certain, impossible or masked is no decision.
 
     Attributes:
-        weights: per row, the probability of the way taken so far.
+        weights: per row, the probability of the outcomes taken so far.
         ways: per row and open decision, (which outcome was taken, how many there were).
     """
 
@@ -39,7 +38,7 @@ class EnumeratingRng:
         """Takes one script a row.
 
         Args:
-            scripts: B of them; `[()]` for one row and the very first way.
+            scripts: B of them; `[()]` for one row and the very first branch.
         """
         self._scripts = [tuple(script) for script in scripts]
         self.weights = [1.0] * len(scripts)
@@ -47,75 +46,71 @@ class EnumeratingRng:
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
-        chances = probs.double().tolist()
-        names, on = self._names(probs, which)
         said = []
-        for row, chance, live_here in zip(names, chances, on, strict=True):
-            if not live_here or chance <= 0:
+        for row, p, live in zip(*self._rows(probs, which), strict=True):
+            if not live or p <= 0:
                 said.append(False)
-            elif chance >= 1:
-                said.append(True)
             else:
-                said.append(self._take(row, [chance, 1 - chance]) == 0)
+                said.append(p >= 1 or self._take(row, [p, 1 - p]) == 0)
         return torch.tensor(said, device=probs.device)
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
         wide = probs.double()
-        laws = (wide / wide.sum(-1, keepdim=True)).tolist()
-        names, on = self._names(probs, which)
         picked = []
-        for row, law, live_here in zip(names, laws, on, strict=True):
-            ids = [token for token, chance in enumerate(law) if chance > 0]
-            if not live_here:
+        for row, distribution, live in zip(
+            *self._rows(wide / wide.sum(-1, keepdim=True), which), strict=True
+        ):
+            ids = [token for token, p in enumerate(distribution) if p > 0]
+            if not live:
                 picked.append(0)
             elif not ids:
                 raise ValueError("a distribution has no mass: it is zero or NaN everywhere")
             else:
-                choice = self._take(row, [law[token] for token in ids]) if len(ids) > 1 else 0
+                choice = self._take(row, [distribution[token] for token in ids]) if len(ids) > 1 else 0
                 picked.append(ids[choice])
         return torch.tensor(picked, device=probs.device)
 
-    def _names(self, probs: Tensor, which: Which) -> tuple[Sequence[int], Sequence[bool]]:
-        """Returns which script each entry follows, and whether it is to be decided."""
+    def _rows(self, probs: Tensor, which: Which) -> tuple[Sequence[int], list[Any], list[bool]]:
+        """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
         count, rows, live = probs.shape[0], which.get("rows"), which.get("live")
         if rows is None and count != len(self._scripts):
             raise ValueError(
                 f"{count} decisions for {len(self._scripts)} rows: name the rows, or ask for all of them"
             )
         names = range(count) if rows is None else rows.tolist()
-        return names, [True] * count if live is None else live.tolist()
+        return names, probs.double().tolist(), [True] * count if live is None else live.tolist()
 
-    def _take(self, row: int, chances: list[float]) -> int:
+    def _take(self, row: int, probabilities: list[float]) -> int:
         """Takes the outcome that the row's script names next; returns its index."""
         way, script = self.ways[row], self._scripts[row]
         choice = script[len(way)] if len(way) < len(script) else 0
-        if choice >= len(chances):
+        if choice >= len(probabilities):
             raise ValueError("the script names an outcome that there is not: the code did not repeat itself")
-        way.append((choice, len(chances)))
-        self.weights[row] *= chances[choice]
+        way.append((choice, len(probabilities)))
+        self.weights[row] *= probabilities[choice]
         return choice
 
 
-def walk(
+def enumerate_branches(
     run: Callable[[EnumeratingRng, Sequence[Key]], Sequence[T]], starts: Sequence[Key], most_rows: int = 512
 ) -> Iterator[tuple[Key, T, float]]:
-    """Plays every branch of every start, many at once.
+    """Runs every branch of every start, many at once.
 
     Args:
-        run: plays len(keys) rows, row b from the start keys[b], with chance from the rng; returns what came
-            of each row. A row's decisions must not depend on the other rows.
+        run: runs len(keys) rows, row b from the start keys[b], with the rng given; returns what came of each
+            row. A row's decisions must not depend on the other rows.
         starts: where rows may start, for instance one prompt each.
-        most_rows: how many rows to play at once.
+        most_rows: how many rows to run at once.
 
     Yields:
         (start, what came of it, probability of the branch), every branch once.
 
     Raises:
-        ValueError: if a branch, played again, asked for other decisions.
+        ValueError: if a branch, run again, asked for other decisions.
     """
     # Oldest first: rows of one batch then have gone about equally far.
-    waiting: deque[tuple[Key, Script]] = deque((start, ()) for start in starts)
+    waiting: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
     while waiting:
         batch = [waiting.popleft() for _ in range(min(most_rows, len(waiting)))]
         rng = EnumeratingRng([script for _, script in batch])
@@ -124,13 +119,7 @@ def walk(
             way = rng.ways[row]
             if len(way) < len(script):
                 raise ValueError("a branch ended before its script did: the code did not repeat itself")
-            waiting.extend((key, sibling) for sibling in siblings(way, len(script)))
+            taken = tuple(choice for choice, _ in way)
+            for i in range(len(script), len(way)):  # the branches that part after the script's end
+                waiting.extend((key, (*taken[:i], other)) for other in range(1, way[i][1]))
             yield key, outcomes[row], rng.weights[row]
-
-
-def siblings(way: Sequence[tuple[int, int]], known: int) -> Iterator[Script]:
-    """Yields the scripts of the branches that leave a way behind its first `known` decisions."""
-    taken = tuple(choice for choice, _ in way)
-    for place in range(known, len(way)):
-        for other in range(1, way[place][1]):
-            yield (*taken[:place], other)

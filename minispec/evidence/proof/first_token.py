@@ -14,7 +14,7 @@ from torch import Tensor
 from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def first_token(
 
     kept, said = [0.0] * size, [0.0] * size
     possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (was_kept, token), chance in walk(run, possible):
+    for drafted, (was_kept, token), chance in enumerate_branches(run, possible):
         (kept if was_kept else said)[token] += float(real[drafted]) * chance
     return FirstToken(tuple(kept), tuple(said))
 

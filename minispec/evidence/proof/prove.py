@@ -1,35 +1,32 @@
 """The proof: every branch of the shipped loop on small models, and samples of the trained pair.
 
-The walk-through is exact, but models that can be walked through are small. The samples come from the pair
-that users run, but can only show that a difference is smaller than something. Each covers what the other
-cannot.
+The enumeration is exact, but models that can be enumerated are small. The samples come from the pair that
+users run, but can only show that a difference is smaller than something. Each covers what the other cannot.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
-from minispec.evidence.proof.backends import case_on
+from minispec.evidence.proof.cases import Case, automatic, learning_to_stop, stopping
 from minispec.evidence.proof.distributions import (
-    Case,
-    Law,
-    exact_laws,
+    Distribution,
+    exact_distributions,
     largest_error,
-    speculative_laws,
-    target_only_laws,
+    speculative_distributions,
+    target_only_distributions,
 )
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
-from minispec.evidence.proof.quick_drafters import automatic, learning_to_stop, stopping
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
 from minispec.rules.coupled import verify_coupled
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
-WIDTHS = (1, 2, 3, 4)  # the values of K that are walked through
+WIDTHS = (1, 2, 3, 4)  # the values of K that are enumerated
 PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are rows of ragged batches
 WARPS = (
     Warp(temperature=0),
@@ -47,8 +44,8 @@ class Proved:
 
     Attributes:
         name: of the case.
-        branches: how many ways of chance were walked.
-        error: the largest difference of any outcome's probability from the exact law, speculative.
+        branches: how many were enumerated.
+        error: the largest difference of any outcome's probability from the exact one, speculative.
         target_only_error: the same for `generate`.
     """
 
@@ -59,7 +56,7 @@ class Proved:
 
     @property
     def passed(self) -> bool:
-        """Whether both agree with the exact law up to rounding."""
+        """Whether both agree with the exact distribution up to rounding."""
         return max(self.error, self.target_only_error) <= LARGEST_ERROR
 
 
@@ -68,7 +65,7 @@ class Proof:
     """All that was shown.
 
     Attributes:
-        cases: walked through completely.
+        cases: enumerated completely.
         coverage: for each thing that must have come up, in how many branches it did.
         sampled: tests on samples.
     """
@@ -89,13 +86,12 @@ class Proof:
 
     @property
     def passed(self) -> bool:
-        """Whether every law is right, everything came up, and every sampled test passed."""
-        laws = all(case.passed for case in self.cases)
-        return laws and all(self.coverage.values()) and all(test.passed for test in self.sampled)
+        """Whether every distribution is right, everything came up, and every sampled test passed."""
+        return all(self.coverage.values()) and all(shown.passed for shown in (*self.cases, *self.sampled))
 
 
 def prove(
-    cases: Iterator[Case],
+    cases: Iterable[Case],
     sampled: Callable[[], list[Sampled]],
     tell: Callable[[str], None],
     backends: Sequence[Backend] = (TORCH,),
@@ -111,23 +107,23 @@ def prove(
     coverage = Counter(dict.fromkeys(wanted(), 0))
     proved = []
     for case in cases:
-        exact = exact_laws(case)
+        exact = exact_distributions(case)
         for backend in backends:
-            moved = case_on(case, backend)
+            moved = case.on(backend)
             tell(moved.name)
             proved.append(prove_case(moved, coverage, exact))
     tell("samples")
     return Proof(tuple(proved), dict(coverage), tuple(sampled()))
 
 
-def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Law] | None = None) -> Proved:
-    """Enumerates one case, and adds to the counts what came up; exact: by `exact_laws` if not given."""
-    walked, alone, exact = speculative_laws(case), target_only_laws(case), exact or exact_laws(case)
-    coverage.update({mark: n for mark, n in walked.coverage.items() if mark in coverage})
-    coverage.update({f"warp {describe(case.warp)}": walked.branches})
-    errors = [largest_error(one, law) for one, law in zip(walked.laws, exact, strict=True)]
-    errors_alone = [largest_error(one, law) for one, law in zip(alone, exact, strict=True)]
-    return Proved(case.name, walked.branches, max(errors), max(errors_alone))
+def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
+    """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
+    found = speculative_distributions(case)
+    coverage.update({mark: n for mark, n in found.coverage.items() if mark in coverage})
+    coverage.update({f"warp {describe(case.warp)}": found.branches})
+    both = (found.distributions, target_only_distributions(case))
+    errors = [max(map(largest_error, ours, exact)) for ours in both]
+    return Proved(case.name, found.branches, *errors)
 
 
 def wanted() -> list[str]:
@@ -225,7 +221,7 @@ def gpt_cases(seed: int, longer: int) -> Iterator[Case]:
 def length_cases(seed: int, longer: int) -> Iterator[Case]:
     """Yields cases of drafters that choose how many tokens they draft.
 
-    The first learns from all rows of a batch, so its branches are walked one by one.
+    The first learns from all rows of a batch, so its branches run one by one.
 
     Args:
         seed: of the models.

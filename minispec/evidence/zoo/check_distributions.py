@@ -18,25 +18,23 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.branches import Text, branches, rounds_of
+from minispec.evidence.proof.branches import branches, outcomes
 from minispec.evidence.proof.by_hand import (
+    distributions_after,
     greedy_by_hand,
-    laws_behind,
-    logits_behind,
+    logits_after,
     overlap,
     reachable,
     rounded,
     warp_by_hand,
-    why_it_ends,
 )
+from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
-    Case,
-    exact_laws,
-    outcomes,
-    speculative_laws,
+    exact_distributions,
+    speculative_distributions,
     total_variation,
 )
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.rules.coupled import KeyedRng, verify_coupled
 
@@ -46,7 +44,9 @@ COPIES = 16  # how many rows of one prompt get keyed noise of their own
 
 def check_law(case: Case) -> str | None:
     """The joint law of whole outputs, branch by branch, is the chain rule's."""
-    for prompt, got, want in zip(case.prompts, speculative_laws(case).laws, exact_laws(case), strict=True):
+    for prompt, got, want in zip(
+        case.prompts, speculative_distributions(case).distributions, exact_distributions(case), strict=True
+    ):
         if not abs(fsum(got.values()) - 1) <= EXACT:
             return (
                 f"after {list(prompt)} the branches' probabilities do not sum to 1: rows depend on each other"
@@ -67,12 +67,12 @@ def check_greedy(case: Case) -> str | None:
     """At temperature 0 both rules emit what a plain loop without a cache emits."""
     for rule in (verify_greedy, verify_rejection):
         cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=rule)
-        got = outcomes(list(rounds_of(cold, case.prompts, SeededRng(0))), len(case.prompts))
+        got = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
         for prompt, (tokens, finish) in zip(case.prompts, got, strict=True):
             want = greedy_by_hand(case, prompt)
             if tokens != want:
                 return f"after {list(prompt)} {rule.__name__} says {list(tokens)}, the target {list(want)}"
-            if finish != why_it_ends(case, prompt, want):
+            if finish != case.finish(prompt, want):
                 return f"after {list(prompt)} {rule.__name__} ends for the wrong reason: {finish}"
     return None
 
@@ -80,7 +80,7 @@ def check_greedy(case: Case) -> str | None:
 def check_coupled(case: Case) -> str | None:
     """With noise by seed and position, the text is target-only's, token for token."""
     prompts = case.prompts * COPIES
-    rounds = rounds_of(replace(case, verifier=verify_coupled), prompts, KeyedRng(0))
+    rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
     got = outcomes(list(rounds), len(prompts))
     settings = {"max_new_tokens": case.max_new_tokens, "warp": case.warp, "eos": case.eos}
     steps = list(generate(case.target, prompts, rng=KeyedRng(0), **settings))  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def check_warp(case: Case) -> str | None:
     """Each law that the case can meet is that of lists sorted in plain Python."""
     for warp, model in ((case.warp, case.target), (case.draft_warp or case.warp, case.draft)):
         for _, texts in groupby(reachable(case), key=len):
-            logits = logits_behind(model, list(texts))
+            logits = logits_after(model, list(texts))
             for got, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
                 if not same(got, want := warp_by_hand(scores, warp)):
                     return f"logits {rounded(scores)} give {rounded(got)}, not {rounded(want)}"
@@ -109,7 +109,7 @@ def check_draft_law(case: Case) -> str | None:
         for step in branch.steps:
             for i, q in enumerate(step.q):
                 reported.setdefault(step.text + step.drafted[:i], []).append(q)
-    true = laws_behind(case.draft, case.draft_warp or case.warp, list(reported))
+    true = distributions_after(case.draft, case.draft_warp or case.warp, list(reported))
     for text, laws in reported.items():
         for q in laws:
             if not same(q, true[text]):
@@ -136,8 +136,8 @@ def check_acceptance(case: Case) -> str | None:
                 weights[0] += branch.weight
                 weights[1] += branch.weight * (i < step.accepted)
     texts = list({text for _, _, text in seen})
-    p = laws_behind(case.target, case.warp, texts)
-    q = laws_behind(case.draft, case.draft_warp or case.warp, texts)
+    p = distributions_after(case.target, case.warp, texts)
+    q = distributions_after(case.draft, case.draft_warp or case.warp, texts)
     for (_, _, text), (tested_weight, kept_weight) in seen.items():
         got, want = kept_weight / tested_weight, overlap(case, p[text], q[text])
         if not abs(got - want) <= 1e-9:
@@ -147,7 +147,7 @@ def check_acceptance(case: Case) -> str | None:
 
 def check_rounding(case: Case) -> str | None:
     """Laws that differ by rounding alone give the target's law, in every branch, however rare."""
-    for p in laws_behind(case.target, case.warp, case.prompts).values():
+    for p in distributions_after(case.target, case.warp, case.prompts).values():
         law = torch.tensor(p, dtype=torch.float64)
         for token in law.nonzero()[:, 0].tolist():
             q = law.clone()
@@ -174,7 +174,7 @@ def first_token_law(case: Case, p: Tensor, q: Tensor) -> list[float]:
         return torch.where(verdict.accepted > 0, drafted, verdict.token).tolist()
 
     law = [0.0] * len(p)
-    for _, token, weight in walk(run, [0]):
+    for _, token, weight in enumerate_branches(run, [0]):
         law[token] += weight
     return law
 

@@ -15,7 +15,8 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.distributions import Case, outcomes
+from minispec.evidence.proof.branches import outcomes
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.models import table_pair
 
 CANDIDATE_DRAWS = 10_000

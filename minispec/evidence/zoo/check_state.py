@@ -16,9 +16,9 @@ from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
 from minispec.evidence.proof.branches import branches
-from minispec.evidence.proof.by_hand import open_decisions, why_it_ends
-from minispec.evidence.proof.distributions import Case
-from minispec.evidence.proof.enumeration import EnumeratingRng, walk
+from minispec.evidence.proof.by_hand import open_decisions
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.zoo.check_distributions import EXACT
 from minispec.rules.coupled import KeyedRng
 
@@ -78,7 +78,7 @@ def check_invariant(case: Case) -> str | None:
             faults.extend(fault for fault in found if fault)
         return [None] * len(keys)
 
-    for _ in walk(run, range(len(case.prompts)), case.rows):
+    for _ in enumerate_branches(run, range(len(case.prompts)), case.rows):
         if faults:
             return faults[0]
     return None
@@ -122,9 +122,9 @@ def check_ends(case: Case) -> str | None:
         if not all(0 <= token < case.target.vocab_size for token in tokens):
             return f"{list(tokens)} has an id outside the vocabulary"
         for n in range(len(tokens)):
-            if why := why_it_ends(case, prompt, tokens[:n]):
+            if why := case.finish(prompt, tokens[:n]):
                 return f"{list(tokens)} goes on where {why} should have ended it, after {n}"
-        why = why_it_ends(case, prompt, tokens)
+        why = case.finish(prompt, tokens)
         if why is None or (branch.steps and branch.finish != why):
             return f"{list(tokens)} ends for {branch.finish}, not for {why}"
         if not all(step.emitted for step in branch.steps):

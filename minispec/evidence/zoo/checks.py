@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minispec.evidence.proof.distributions import Case
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.zoo import check_distributions as laws
 from minispec.evidence.zoo import check_peers as peers
 from minispec.evidence.zoo import check_state as state

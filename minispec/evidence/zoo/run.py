@@ -13,9 +13,15 @@ from math import prod
 from time import perf_counter
 
 from minispec.core.rng import SeededRng
-from minispec.evidence.proof.branches import Figures, branches, figures, rounds_of
-from minispec.evidence.proof.cases import ladder
-from minispec.evidence.proof.distributions import Case, Law, exact_laws, outcomes, total_variation
+from minispec.evidence.proof.branches import branches, outcomes
+from minispec.evidence.proof.cases import Case, size_ordered_cases
+from minispec.evidence.proof.distributions import (
+    Distribution,
+    Enumerated,
+    exact_distributions,
+    speculative_distributions,
+    total_variation,
+)
 from minispec.evidence.theory.statistics import check_sample
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.kill_matrix import EXACT, Cell, Damage, Specimen, Zoo
@@ -45,12 +51,12 @@ def zoo(
         tell: told what is being done.
     """
     started = perf_counter()
-    cases = ladder(seed) if cases is None else cases
+    cases = size_ordered_cases(seed) if cases is None else cases
     unmutated = {}
     for case in cases:
         tell(f"the shipped code: {case.name}")
         unmutated[case.name] = {check.name: ask(check, case) for check in checks}
-    sound: dict[tuple[str, bool], tuple[list[Law], Figures]] = {}
+    sound: dict[tuple[str, bool], tuple[list[Distribution], Enumerated]] = {}
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
@@ -63,7 +69,7 @@ def examine(
     cases: Sequence[Case],
     checks: Sequence[Check],
     seed: int,
-    sound: dict[tuple[str, bool], tuple[list[Law], Figures]],
+    sound: dict[tuple[str, bool], tuple[list[Distribution], Enumerated]],
 ) -> Specimen:
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
@@ -82,7 +88,7 @@ def examine(
             if mutant.crosses_rows and ways_together(case) > MOST_WAYS:
                 continue
             if key not in sound:
-                sound[key] = (exact_laws(case), figures(case, mutant.crosses_rows))
+                sound[key] = (exact_distributions(case), speculative_distributions(case, mutant.crosses_rows))
             with planted(mutant):
                 damage = damage_of(mutant, case, seed, *sound[key])
                 if must_show and not damage.shows(mutant.effect):
@@ -110,7 +116,9 @@ def ask(check: Check, case: Case) -> Cell:
     return Cell(reason is not None, reason)
 
 
-def damage_of(mutant: Mutant, case: Case, seed: int, exact: Sequence[Law], sound: Figures) -> Damage:
+def damage_of(
+    mutant: Mutant, case: Case, seed: int, exact: Sequence[Distribution], sound: Enumerated
+) -> Damage:
     """Measures what a planted mutant does.
 
     Args:
@@ -127,11 +135,11 @@ def damage_of(mutant: Mutant, case: Case, seed: int, exact: Sequence[Law], sound
             ]
             same = (sound.acceptance, sound.acceptance), (sound.tokens_per_call, sound.tokens_per_call)
             return Damage(max(distances), False, *same)
-        found = figures(case, mutant.crosses_rows)
+        found = speculative_distributions(case, mutant.crosses_rows)
     except Exception as error:  # a bug may do anything
         nothing = (sound.acceptance, None), (sound.tokens_per_call, None)
         return Damage(None, True, *nothing, crash=describe(error))
-    distances = [total_variation(got, want) for got, want in zip(found.laws, exact, strict=True)]
+    distances = [total_variation(got, want) for got, want in zip(found.distributions, exact, strict=True)]
     worst = max(distances)
     return Damage(
         worst if not worst <= EXACT else 0.0,
@@ -141,14 +149,14 @@ def damage_of(mutant: Mutant, case: Case, seed: int, exact: Sequence[Law], sound
     )
 
 
-def sampled_distance(case: Case, prompt: tuple[int, ...], seed: int, law: Law) -> float:
+def sampled_distance(case: Case, prompt: tuple[int, ...], seed: int, law: Distribution) -> float:
     """Returns the total variation between samples and a law; 0 where the samples could be the law's.
 
     Rows of one batch are the samples. With samples of the law itself the result is above 0 with a chance of
     1e-9 at most; a law that is off by 0.1 is seen almost surely (see `check_sample`).
     """
     rows = [prompt] * SAMPLES
-    counts = Counter(outcomes(list(rounds_of(case, rows, SeededRng(seed))), SAMPLES))
+    counts = Counter(outcomes(list(case.rounds(rows, SeededRng(seed))), SAMPLES))
     test = check_sample(case.name, counts, law, FALSE_ALARM)
     return 0.0 if test.passed else test.distance
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from minispec import Verdict, Warp, verify_coupled, verify_rejection
 from minispec.core.verify import next_distribution
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
-    Case,
-    exact_laws,
+    exact_distributions,
     largest_error,
-    speculative_laws,
-    target_only_laws,
+    speculative_distributions,
+    target_only_distributions,
     total_variation,
 )
 from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
@@ -33,7 +33,7 @@ def coverage():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_law_is_the_targets(case, coverage):
     """Speculative, target-only and chain rule agree to 1e-10 on every outcome."""
-    proved = prove_case(case, coverage)
+    proved = prove_case(case, coverage, exact_distributions(case))
     assert proved.passed, proved
 
 
@@ -58,7 +58,9 @@ def test_a_wrong_rule_has_a_wrong_law():
     """The walk finds a bias: it can fail."""
     target, draft = table_pair(3, 0)
     case = Case("wrong", target, draft, PROMPTS, 2, 3, verifier=resamples_from_p)
-    for law, exact in zip(speculative_laws(case).laws, exact_laws(case), strict=True):
+    for law, exact in zip(
+        speculative_distributions(case).distributions, exact_distributions(case), strict=True
+    ):
         assert total_variation(law, exact) > 0.01
 
 
@@ -67,7 +69,7 @@ def test_one_token_by_hand():
     p, q = (torch.tensor(law, dtype=torch.float64) / 6 for law in ((3, 2, 1), (1, 1, 4)))
     target, draft = (TableModel(law.log().expand(12, 3)) for law in (p, q))
     case = Case("by hand", target, draft, ((0,),), 1, 2)
-    (law,) = speculative_laws(case).laws
+    (law,) = speculative_distributions(case).distributions
     for one in range(3):
         for two in range(3):
             assert law[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
@@ -77,11 +79,11 @@ def test_branches_do_not_depend_on_company():
     """Rows in batches of 1, 7 and 512 have the same branches: neighbours decide nothing."""
     target, draft = table_pair(2, 1)
     case = Case("alone", target, draft, PROMPTS, 3, 4, eos=(1,))
-    together = speculative_laws(case)
-    apart = [speculative_laws(replace(case, prompts=(prompt,))) for prompt in PROMPTS]
+    together = speculative_distributions(case)
+    apart = [speculative_distributions(replace(case, prompts=(prompt,))) for prompt in PROMPTS]
     assert together.branches == sum(one.branches for one in apart)
-    for law, one in zip(together.laws, apart, strict=True):
-        assert largest_error(law, one.laws[0]) < 1e-15
+    for law, one in zip(together.distributions, apart, strict=True):
+        assert largest_error(law, one.distributions[0]) < 1e-15
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -126,7 +128,10 @@ def test_the_law_is_the_targets_whatever_the_setting(choice, warp, kind, seed):
     if not case.max_new_tokens:
         return
     for law, alone, exact in zip(
-        speculative_laws(case).laws, target_only_laws(case), exact_laws(case), strict=True
+        speculative_distributions(case).distributions,
+        target_only_distributions(case),
+        exact_distributions(case),
+        strict=True,
     ):
         assert largest_error(law, exact) < 1e-10
         assert largest_error(alone, exact) < 1e-10

@@ -8,7 +8,7 @@ import torch
 from tiny import branches
 
 from minispec import EnumeratingRng
-from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.enumeration import enumerate_branches
 
 
 def coins(n, chance=0.25):
@@ -24,7 +24,7 @@ def coins(n, chance=0.25):
 @pytest.mark.parametrize("most_rows", [1, 3, 512])
 def test_coins(most_rows):
     """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
-    walked = {outcome: weight for _, outcome, weight in walk(coins(4), ["start"], most_rows)}
+    walked = {outcome: weight for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)}
     assert set(walked) == set(itertools.product([True, False], repeat=4))
     for outcome, weight in walked.items():
         heads = sum(outcome)
@@ -33,7 +33,7 @@ def test_coins(most_rows):
 
 def test_each_branch_comes_once():
     """As many branches as leaves, not more."""
-    assert len(list(walk(coins(6), [0], 10))) == 64
+    assert len(list(enumerate_branches(coins(6), [0], 10))) == 64
 
 
 def test_starts_are_kept_apart():
@@ -43,7 +43,7 @@ def test_starts_are_kept_apart():
         law = torch.tensor([[0.5, 0.5, 0.0] if key else [0.1, 0.2, 0.7] for key in keys], dtype=torch.float64)
         return rng.categorical(law).tolist()
 
-    walked = [(key, outcome, round(weight, 12)) for key, outcome, weight in walk(run, [0, 1])]
+    walked = [(key, outcome, round(weight, 12)) for key, outcome, weight in enumerate_branches(run, [0, 1])]
     assert sorted(walked) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
 
 
@@ -59,7 +59,7 @@ def stop_at_heads(rng, keys):
 
 def test_rows_that_stop_are_no_branches():
     """A geometric law: what is masked neither branches nor weighs."""
-    walked = list(walk(stop_at_heads, [0]))
+    walked = list(enumerate_branches(stop_at_heads, [0]))
     assert len(walked) == 6
     law = {}
     for _, outcome, weight in walked:
@@ -75,7 +75,7 @@ def test_what_is_certain_or_impossible_does_not_branch():
         token = rng.categorical(torch.tensor([[0.0, 1.0, 0.0]]).expand(len(keys), 3))
         return list(zip(yes.tolist(), token.tolist(), strict=True))
 
-    assert list(walk(run, [0])) == [(0, (False, 1), 1.0)]
+    assert list(enumerate_branches(run, [0])) == [(0, (False, 1), 1.0)]
 
 
 def test_agrees_with_walking_one_row_at_a_time():
@@ -95,7 +95,7 @@ def test_agrees_with_walking_one_row_at_a_time():
         return out
 
     one = sorted((outcome, round(weight, 9)) for outcome, weight in branches(play))
-    many = sorted((outcome, round(weight, 9)) for _, outcome, weight in walk(run, [0], 4))
+    many = sorted((outcome, round(weight, 9)) for _, outcome, weight in enumerate_branches(run, [0], 4))
     assert one == many
     assert math.fsum(weight for _, weight in many) == pytest.approx(1)
 
@@ -110,7 +110,7 @@ def test_code_that_does_not_repeat_itself_is_found_out():
         return [None] * len(keys)
 
     with pytest.raises(ValueError, match="did not repeat itself"):
-        list(walk(run, [0]))
+        list(enumerate_branches(run, [0]))
 
 
 def test_decisions_for_unnamed_rows_are_refused():

@@ -1,4 +1,4 @@
-"""Sampling: the exact law is exact, the loop's samples have it, and planted faults are caught."""
+"""Sampling: the exact distribution is exact, the loop's samples have it, and planted faults are caught."""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,17 +8,14 @@ import pytest
 import torch
 
 from minispec import ModelDrafter, SeededRng, Verdict, Warp, record, verify_rejection
-from minispec.evidence.proof.distributions import Case, exact_laws
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import continuations
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 from minispec.evidence.proof.sampling import (
     FAMILY_FALSE_ALARM,
     PEARSON_ERROR,
     Experiment,
-    calibration,
     check_calibration,
-    continuation_law,
-    few_sampled_tests,
-    sample_outcomes,
     sampled_tests,
     shortened,
     tiny_experiments,
@@ -36,42 +33,32 @@ SAMPLES = 20_000
 
 
 def case(**changes):
-    """Three tokens drafted, four emitted: rounds end at every place inside the text."""
+    """Three tokens drafted, four emitted: rounds end everywhere inside the text."""
     target, draft = table_pair(vocab_size=3, seed=0, distance=1.5)
     return replace(Case("table", target, draft, ((0, 1),), 3, 4), **changes)
 
 
-def test_continuation_law_is_the_chain_rule():
-    """On table models and a GPT, with warps and ends: the product of the conditional laws."""
-    gpt, small = tiny_gpt_pair(seed=1, vocab_size=3)
-    for one in (
-        case(),
-        case(warp=Warp(0.7, top_k=2)),
-        case(eos=(2,)),
-        Case("gpt", gpt, small, ((2, 0, 1),), 2, 3, Warp(top_p=0.8), (0,)),
-    ):
-        law = continuation_law(one.target, one.prompts[0], one.max_new_tokens, one.warp, eos=one.eos)
-        exact = {tokens: p for (tokens, _), p in exact_laws(one)[0].items()}
-        assert law == pytest.approx(exact, abs=1e-12)
-
-
-def test_continuation_law_by_hand():
+def test_continuations_by_hand():
     """Two tokens: every probability is a product of two rows of the table's softmax."""
-    target = case().target
-    law = continuation_law(target, [0, 1], 2, Warp())
-    probs = target.table.softmax(-1)
+    probs = case().target.table.softmax(-1)
+    found = continuations(case(max_new_tokens=2), (0, 1))
     for a in range(3):
         for b in range(3):
-            assert law[a, b] == pytest.approx(float(probs[0 * 3 + 1, a] * probs[1 * 3 + a, b]), abs=1e-12)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+            assert found[a, b] == pytest.approx(float(probs[0 * 3 + 1, a] * probs[1 * 3 + a, b]), abs=1e-12)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("rows", [1, 5, 256])
-def test_rare_continuations_are_pooled(rows):
+def test_continuations_end_at_eos():
+    """With 2 as the end: a first token of 2 is a whole text, and the others go on."""
+    found = continuations(case(max_new_tokens=2, eos=(2,)), (0, 1))
+    assert found.keys() == {(2,), *((a, b) for a in range(2) for b in range(3))}
+    assert found[2,] == pytest.approx(float(case().target.table.softmax(-1)[1, 2]), abs=1e-12)
+
+
+def test_rare_continuations_are_pooled():
     """What is likely enough keeps its probability; the rest is one cell, and the sum stays 1."""
-    target = case().target
-    whole = continuation_law(target, [0, 1], 4, Warp())
-    part = continuation_law(target, [0, 1], 4, Warp(), least=0.02, rows=rows)
+    whole = continuations(case(), (0, 1))
+    part = continuations(case(), (0, 1), least=0.02)
     kept = {text: p for text, p in whole.items() if p >= 0.02}
     assert 0 < len(kept) < len(whole)
     assert part == pytest.approx({**kept, RARE: 1 - sum(kept.values())}, abs=1e-12)
@@ -79,24 +66,17 @@ def test_rare_continuations_are_pooled(rows):
 
 def test_impossible_continuations_are_not_rare():
     """What a warp excludes has no cell at all, so that a sample of it fails."""
-    law = continuation_law(case().target, [0, 1], 3, Warp(top_k=2))
-    assert len(law) == 8 and RARE not in law
+    found = continuations(case(max_new_tokens=3, warp=Warp(top_k=2)), (0, 1))
+    assert len(found) == 8 and RARE not in found
 
 
 def test_samples_are_counted_once_each():
     """So many as asked for, whatever the size of a batch; the same seed gives the same; another, others."""
-    target, draft = table_pair(vocab_size=3, seed=0)
-
-    def draw(seed, rows, samples=1_000):
-        settings = {"k": 2, "max_new_tokens": 3, "warp": Warp()}
-        return sample_outcomes(
-            target, ModelDrafter(draft), [0, 1], samples=samples, seed=seed, rows=rows, **settings
-        )
-
-    assert [sum(draw(0, rows).values()) for rows in (1_000, 300, 4_096)] == [1_000] * 3
-    assert {len(text) for text in draw(0, 300)} == {3}
-    assert draw(0, 300) == draw(0, 300) != draw(1, 300)
-    assert draw(0, 300, samples=0) == Counter()
+    one = Experiment(case(k=2, max_new_tokens=3), 1_000, rows=300)
+    assert [sum(replace(one, rows=rows).draw(0).values()) for rows in (1_000, 300, 4_096)] == [1_000] * 3
+    assert {len(text) for text in one.draw(0)} == {3}
+    assert one.draw(0) == one.draw(0) != one.draw(1)
+    assert replace(one, samples=0).draw(0) == Counter()
 
 
 def test_samples_end_at_eos():
@@ -130,7 +110,7 @@ def from_target(draft, target_probs, rng):
 
 
 class OneCoin:
-    """Gives all tests of a round the same number: each position right, the joint law wrong."""
+    """Gives all tests of a round the same number: each position right, the joint distribution wrong."""
 
     def __init__(self, rng):
         self.rng, self.uniform = rng, None
@@ -151,27 +131,27 @@ def one_coin(draft, target_probs, rng):
 
 
 def draft_bonus(draft, target_probs, rng):
-    """Takes the bonus from the last drafted position's law, one place too early."""
+    """Takes the bonus from the last drafted position's distribution, one position too early."""
     late = torch.cat([target_probs[:, : draft.k], target_probs[:, max(draft.k - 1, 0), None]], 1)
     return verify_rejection(draft, late, rng)
 
 
 @pytest.mark.parametrize("fault", [from_target, one_coin, draft_bonus])
 def test_a_planted_fault_is_caught(fault):
-    """Rules that are wrong in the first token, only jointly, or only behind a full draft all fail."""
+    """Rules that are wrong in the first token, only jointly, or only after a full draft all fail."""
     assert Experiment(case(), SAMPLES).check(0, ALARM).passed
     result = Experiment(case(verifier=fault), SAMPLES).check(0, ALARM)
     assert not result.passed and result.impossible == 0
 
 
 def test_a_shared_coin_is_seen_only_jointly():
-    """The first token alone has the right law under `one_coin`: it takes the joint law to see it."""
+    """The first token alone is right under `one_coin`: it takes the joint distribution to see it."""
     wrong = Experiment(case(verifier=one_coin), SAMPLES)
     first = Counter()
     for text, count in wrong.draw(0).items():
         first[text[:1]] += count
-    law = continuation_law(wrong.case.target, wrong.case.prompts[0], 1, Warp())
-    assert check_sample("first token", first, law, ALARM).passed
+    exact = continuations(replace(wrong.case, max_new_tokens=1), (0, 1))
+    assert check_sample("first token", first, exact, ALARM).passed
 
 
 class Pairs(SeededRng):
@@ -182,25 +162,22 @@ class Pairs(SeededRng):
         return half[torch.arange(wanted.shape[0]) // 2 * 2]
 
 
-def test_calibration_sees_rows_that_share_their_chance():
-    """Rows in pairs with the same numbers: every law right, yet the p-values are far from uniform."""
-    assert check_calibration(calibration(40, 500), 500, ALARM).passed
+def test_calibration_sees_rows_that_share_their_random_numbers():
+    """Rows in pairs with the same numbers: every distribution right, the p-values not uniform."""
     plain = Experiment(case(max_new_tokens=3), 500, rows=500)
-    law = plain.law()
-    twins = replace(plain, chance=Pairs)
-    p_values = [pearson_p_value(twins.draw(seed), law) for seed in range(40)]
-    assert not check_calibration(p_values, 500, ALARM).passed
+    assert check_calibration(plain, range(40), ALARM).passed
+    assert not check_calibration(replace(plain, rng=Pairs), range(40), ALARM).passed
 
 
 def test_p_values_of_right_samples_are_nearly_uniform():
-    """What `PEARSON_ERROR` allows for: 20,000 samples of the law itself, drawn without the loop.
+    """What `PEARSON_ERROR` allows for: 20,000 samples of the exact distribution, drawn without the loop.
 
-    20,000 p-values stray by 0.019 from their own law with chance 1e-6 at most; the seed is fixed.
+    20,000 p-values stray by 0.019 from what they should be with probability 1e-6 at most; the seed is fixed.
     """
     for size, seed in ((2_000, 0), (500, 1)):
-        law = continuation_law(case().target, [0, 1], 3, Warp())
-        counts = np.random.default_rng(seed).multinomial(size, np.array(list(law.values())), size=20_000)
-        values = [pearson_p_value(dict(zip(law, row.tolist(), strict=True)), law) for row in counts]
+        exact = continuations(case(max_new_tokens=3), (0, 1))
+        counts = np.random.default_rng(seed).multinomial(size, np.array(list(exact.values())), size=20_000)
+        values = [pearson_p_value(dict(zip(exact, row.tolist(), strict=True)), exact) for row in counts]
         assert kolmogorov_distance(values) <= PEARSON_ERROR
 
 
@@ -210,7 +187,7 @@ def share(results):
 
 def test_quick_family():
     """All pass; their false-alarm rates add up to 1e-6 at most; none is blind."""
-    results = few_sampled_tests(seed=0)
+    results = sampled_tests(seed=0)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)
     assert all(result.miss <= 1e-6 for result in results)
@@ -219,7 +196,7 @@ def test_quick_family():
 
 
 def test_every_experiment_has_ragged_rounds_and_a_border_inside():
-    """Drafts are accepted and rejected often enough for the joint law to be one over several rounds."""
+    """Drafts are accepted and rejected often enough for texts to span several rounds."""
     for one in tiny_experiments(500):
         c = one.case
         settings = {"k": c.k, "verifier": c.verifier, "max_new_tokens": c.max_new_tokens, "warp": c.warp}
@@ -227,7 +204,7 @@ def test_every_experiment_has_ragged_rounds_and_a_border_inside():
             c.target,
             ModelDrafter(c.draft, c.draft_warp),
             [c.prompts[0]] * 500,
-            rng=one.chance(0),
+            rng=one.rng(0),
             eos=c.eos,
             **settings,
         )
@@ -239,7 +216,7 @@ def test_every_experiment_has_ragged_rounds_and_a_border_inside():
 @pytest.mark.slow
 def test_full_family():
     """All pass, with the N that is promised, and the trained pair among them."""
-    results = sampled_tests(seed=0)
+    results = sampled_tests(seed=0, full=True)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)
     stories = [result for result in results if result.name.startswith("stories")]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from minispec import SeededRng, Warp, verify_greedy
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import branches, rounds_of
-from minispec.evidence.proof.distributions import Case, exact_laws
+from minispec.evidence.proof.branches import branches
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import exact_distributions
 from minispec.evidence.proof.models import TableModel, table_pair
 from minispec.evidence.theory.formulas import expected_tokens, speed_up
 from minispec.evidence.theory.predict import (
@@ -83,9 +84,9 @@ def test_samples_of_the_loop_agree():
     case = replace(BASE, k=1, max_new_tokens=4)
     count = 20_000
     calls = [0] * count
-    for r in rounds_of(case, case.prompts * count, SeededRng(0)):
+    for r in case.rounds(case.prompts * count, SeededRng(0)):
         calls = [n + live for n, live in zip(calls, r.live, strict=True)]
-    (law,) = exact_laws(case)
+    (law,) = exact_distributions(case)
     want = sum(p * rounds(text_chances(case, list(tokens)), 1).row_rounds for (tokens, _), p in law.items())
     bound = (4 - 2) * sqrt(log(2 / 1e-9) / (2 * count))
     assert abs(sum(calls) / count - want) < bound < 0.105
@@ -141,7 +142,7 @@ def test_chances_of_models():
 def test_mean_chance_estimates_alpha():
     """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
     p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
-    (law,) = exact_laws(replace(BASE, max_new_tokens=1))
+    (law,) = exact_distributions(replace(BASE, max_new_tokens=1))
     mean = sum(chance * text_chances(BASE, list(tokens))[0] for (tokens, _), chance in law.items())
     assert mean == pytest.approx(float(torch.minimum(p, q).sum()))
 

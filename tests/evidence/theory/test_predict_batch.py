@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import OneScript, rounds_of
-from minispec.evidence.proof.distributions import Case, exact_laws
-from minispec.evidence.proof.enumeration import walk
+from minispec.evidence.proof.branches import OneScript
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import exact_distributions
+from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.theory.predict import chances, predict_speed_up, rounds
 from minispec.evidence.theory.predict_batch import (
@@ -75,7 +76,7 @@ def test_what_is_expected_of_a_batch_is_what_the_loop_does(k):
     def run(rng, keys):
         widths, caught_up = [0] * (k + 1), 0
         before = [len(prompt) - 1 for prompt in case.prompts]
-        for r in rounds_of(case, case.prompts, OneScript(rng)):
+        for r in case.rounds(case.prompts, OneScript(rng)):
             widths[r.draft.k] += 1
             # Drafting reads K tokens a row; a row whose cache holds more after the round has caught up.
             caught_up += any(after > had + r.draft.k for had, after in zip(before, r.lengths, strict=True))
@@ -83,10 +84,10 @@ def test_what_is_expected_of_a_batch_is_what_the_loop_does(k):
         return [(*widths, caught_up)]
 
     got = [0.0] * (k + 2)
-    for _, counts, weight in walk(run, [0], most_rows=1):
+    for _, counts, weight in enumerate_branches(run, [0], most_rows=1):
         got = [total + weight * count for total, count in zip(got, counts, strict=True)]
     want = [0.0] * (k + 2)
-    for (one, p), (other, q) in product(*(law.items() for law in exact_laws(case))):
+    for (one, p), (other, q) in product(*(law.items() for law in exact_distributions(case))):
         texts = [list(one[0]), list(other[0])]
         found = batch_rounds(chances(target, draft, case.prompts, texts, case.warp), k)
         each = [*found.by_width, found.caught_up]

@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from minispec.evidence.proof.cases import ladder
-from minispec.evidence.proof.distributions import exact_laws, speculative_laws, total_variation
+from minispec.evidence.proof.cases import size_ordered_cases
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    speculative_distributions,
+    total_variation,
+)
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import find_function, planted
 from minispec.evidence.zoo.run import zoo
 
-FEW = ladder()[:3]
+FEW = size_ordered_cases()[:3]
 HARMLESS = replace(
     mutant_named("going-on-after-a-rejection"),
     name="harmless",
@@ -43,7 +47,7 @@ def test_nothing_kills_the_shipped_code(report):
     """All checks, ours and the retold ones, pass on every case of the ladder."""
     assert report.false_alarms == []
     assert report.passed
-    assert set(report.unmutated) == {case.name for case in ladder()}
+    assert set(report.unmutated) == {case.name for case in size_ordered_cases()}
 
 
 def test_each_mutant_does_what_it_is_said_to_do(report):
@@ -69,13 +73,13 @@ def test_mutants_that_only_slow_down_lower_acceptance_or_tokens_per_call(report)
 
 def test_smallest_instances_come_from_the_ladder_in_order(report):
     """No smaller case shows the same damage, for some mutants of each kind."""
-    cases = ladder()
+    cases = size_ordered_cases()
     for name in ("correction-from-p", "one-number-for-all-places", "temperature-after-the-cut"):
         s = specimen(report, name)
         for case in cases:
-            exact = exact_laws(case)
+            exact = exact_distributions(case)
             with planted(s.mutant):
-                found = speculative_laws(case).laws
+                found = speculative_distributions(case).distributions
             off = max(total_variation(a, b) for a, b in zip(found, exact, strict=True))
             if case.name == s.instance:
                 assert off == pytest.approx(s.damage.total_variation, abs=1e-12)

@@ -46,7 +46,7 @@ MISLEADS = {
     "misleads-left-to-right": "Scoring is parallel; accepting stops at the first rejection.",
     "misleads-offset": "Without the offset of the prompt, the rows judge the wrong tokens.",
     "misleads-no-bonus": "Cutting off the last row loses the bonus; caps and ends need care.",
-    "misleads-top-1-sampled": "Agreement with the best token gives greedy text, at any temperature.",
+    "misleads-top-1-sampled": "Agreement with the best token gives greedy text at any temperature.",
     "misleads-one-shot": "A draft model that writes token by token does not draft in one shot.",
     "misleads-negligible-draft": "Guessing takes time: K·c target steps a round.",
     "misleads-single-pass": "With a separate draft, K small passes and a large one make a round.",

@@ -98,8 +98,8 @@ rates = {}
 for name, model in (("float32", draft), ("bfloat16", rounded)):
     counts = measure_acceptance(replace(pair, draft=model), bench_prompts(pair)[:8]).statistics()
     rates[name] = alpha = counts.acceptance
-    error = (alpha * (1 - alpha) / counts.tested) ** 0.5
-    print(f"{name:8}: α = {alpha:.3f}, with a standard error of {error:.3f}")
+    standard_error = (alpha * (1 - alpha) / counts.tested) ** 0.5
+    print(f"{name:8}: α = {alpha:.3f}, with a standard error of {standard_error:.3f}")
     trace = minispec.record(target, minispec.ModelDrafter(model), [prompt], **speculative)
     assert trace.tokens() == alone  # whatever the draft
 assert abs(rates["bfloat16"] - rates["float32"]) < 0.1

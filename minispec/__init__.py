@@ -16,7 +16,8 @@ from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.costs import Costs
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
-from minispec.evidence.checker.check import Report, check_verifier
+from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.report import Report
 from minispec.evidence.proof.enumeration import EnumeratingRng
 from minispec.io.checkpoint import Pair, load_model, load_pair
 from minispec.io.observe import observe, record

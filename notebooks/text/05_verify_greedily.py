@@ -174,7 +174,7 @@ verification_strip(rounds[0], words)
 # too, and ask `check_verifier` whether it does harm.
 
 # %% tags=["misleads-left-to-right", "nbval-check-output"]
-from minispec.evidence.checker.families import greedy_instances
+from minispec.evidence.checker.instances import greedy_instances
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 

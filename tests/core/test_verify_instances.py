@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from minispec import Verdict, verify_coupled, verify_rejection
 from minispec.evidence.checker.instances import Instance
-from minispec.evidence.checker.trial import walk_through
+from minispec.evidence.checker.trials import compare_exactly
 
 EXACT = 1e-10
 RARE = 10**9  # a weight next to which 1 is nearly nothing
@@ -58,28 +58,28 @@ def instances(draw, most_k=3, most_ids=3):
 @given(instance=instances(), most_rows=st.sampled_from([1, 2, 3, 7, 512]))
 def test_the_distribution_is_exactly_the_targets(rule, instance, most_rows):
     """Whatever p, q, K, the lengths of rows, and how many rows share a batch."""
-    finding = walk_through(rule, instance, most_rows, EXACT)
+    finding = compare_exactly(rule, instance, most_rows, EXACT)
     assert finding.reason is None and finding.error <= EXACT, finding.reason
 
 
 @given(instance=instances(most_k=1, most_ids=6))
 def test_the_distribution_is_exact_over_more_ids(instance):
     """The same over up to six ids."""
-    assert walk_through(verify_rejection, instance, 512, EXACT).reason is None
+    assert compare_exactly(verify_rejection, instance, 512, EXACT).reason is None
 
 
 @given(instance=instances())
 def test_something_is_played(instance):
     """The probabilities of all drafts sum to 1, and the distribution that is compared with does."""
-    assert float(instance.rows().chances.sum()) == pytest.approx(1, abs=1e-12)
-    assert float(instance.law().sum()) == pytest.approx(1, abs=1e-12)
+    assert float(instance.drafts().weights.sum()) == pytest.approx(1, abs=1e-12)
+    assert float(instance.distribution().sum()) == pytest.approx(1, abs=1e-12)
 
 
 def smallest(wrong):
     """The instance to which Hypothesis shrinks a failure; derandomized, so always the same."""
     fixed = settings(derandomize=True, database=None, deadline=None, max_examples=3000)
     return find(
-        instances(), lambda one: walk_through(wrong, one, 512, EXACT).reason is not None, settings=fixed
+        instances(), lambda one: compare_exactly(wrong, one, 512, EXACT).reason is not None, settings=fixed
     )
 
 

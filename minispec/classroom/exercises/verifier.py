@@ -15,10 +15,11 @@ from minispec.classroom.running import NOTHING, Malformed, OutOfTime, raised, ti
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.check import Report, check_verifier
-from minispec.evidence.checker.families import fractions, standard_instances, steady
-from minispec.evidence.checker.instances import Instance
-from minispec.evidence.checker.play import Broken, NotScripted, TooMany, law_of, play
+from minispec.evidence.checker.calls import Broken, NotScripted
+from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.instances import Instance, fractions, one_token, standard_instances
+from minispec.evidence.checker.report import Report
+from minispec.evidence.checker.trials import TooMany, enumerate_rule, text_distribution
 
 SECONDS = 60
 
@@ -116,8 +117,8 @@ PRAISE = "It is lossless on every branch that was walked. You have written the h
 
 # Where rules show who they are: zeros, several places, laws that differ by place, and padding.
 TELLING = (
-    steady(fractions(3, 2, 1), fractions(1, 1, 4)),
-    steady(fractions(3, 2, 1), fractions(1, 1, 4), fractions(1, 1, 2)),
+    one_token(fractions(3, 2, 1), fractions(1, 1, 4)),
+    one_token(fractions(3, 2, 1), fractions(1, 1, 4), fractions(1, 1, 2)),
     Instance(
         ((fractions(3, 1),), (fractions(1, 2),), (fractions(2, 3),)), ((fractions(1, 1),), (fractions(3, 1),))
     ),
@@ -133,15 +134,15 @@ def laws_on_telling(rule: Verifier) -> tuple[Any, ...] | None:
     """Returns what a rule says on the telling instances, exactly; None if it follows no script."""
     laws = []
     for instance in TELLING:
-        rows = instance.rows()
+        drafts = instance.drafts()
         try:
-            leaves = play(rule, rows, 1)
+            leaves = enumerate_rule(rule, drafts, 1)
         except Broken as broken:
             laws.append(str(broken))
         except (NotScripted, TooMany):
             return None
         else:
-            laws.append(nested(law_of(list(leaves.values()), instance, rows).tolist()))
+            laws.append(nested(text_distribution(leaves.values(), instance, drafts).tolist()))
     return tuple(laws)
 
 
@@ -185,7 +186,7 @@ def checked(rule: Verifier) -> Report:
 def unready(answer: Any) -> Finding | None:
     """Calls a rule once on one row: says what is wrong if it is blank, raises, or returns no Verdict."""
     instance = TELLING[0]
-    rows = instance.rows()
+    drafts = instance.drafts()
     caught: list[BaseException] = []
 
     def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
@@ -199,7 +200,7 @@ def unready(answer: Any) -> Finding | None:
 
     try:
         with time_limit():
-            play(rule, rows, 1)
+            enumerate_rule(rule, drafts, 1)
     except OutOfTime:
         return Finding("wrong", "It does not come to an end.")
     except (Broken, NotScripted, TooMany):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
-from minispec.evidence.checker.instances import Chance, Instance, Table
-from minispec.evidence.checker.trial import Line
+from minispec.evidence.checker.instances import Instance, Probability, Table
+from minispec.evidence.checker.trials import InstanceResult, TextProbability
 
 MOST_LINES = 8  # of a table
+FALSE_ALARM = 1e-6  # for all sampled instances together
 
 
 @dataclass(frozen=True)
-class Damage:
+class RuleDamage:
     """How far off a rule is, in total variation.
 
     Attributes:
@@ -33,112 +34,124 @@ class Report:
     """What was found out about a rule. Print it.
 
     Attributes:
-        passed: whether no instance failed.
-        reason: what is wrong, in plain words; None if nothing is.
-        counterexample: the smallest instance that fails.
-        damage: None if the rule passed, or broke off without a law.
-        method: `exact`, if all branches were walked; `sampled` else.
-        instances: how many were tried.
-        branches: how many were walked, all instances together.
-        samples: how many were drawn, all instances together.
-        largest_error: in the chance of a text, over all instances that were walked and passed.
-        false_alarm: the chance that a right rule fails, at most; 0 if exact.
-        detects: a rule that is at least this far off on any sampled instance fails, but for one chance in a
-            million; None if nothing was sampled.
-        lines: the texts of the counterexample, if their law is wrong.
-        notes: how the rule had to be handled.
+        results: of the instances that were tried, the smallest first.
+        method: `exact`, if all branches were enumerated; `sampled` else.
+        notes: how the rule had to be called.
     """
 
-    passed: bool
-    reason: str | None
-    counterexample: Instance | None
-    damage: Damage | None
+    results: tuple[InstanceResult, ...]
     method: Literal["exact", "sampled"]
-    instances: int
-    branches: int
-    samples: int
-    largest_error: float
-    false_alarm: float
-    detects: float | None
-    lines: tuple[Line, ...] = field(repr=False)
     notes: tuple[str, ...]
 
+    @property
+    def failure(self) -> InstanceResult | None:
+        """What the rule did on the smallest instance that fails."""
+        return next((one for one in self.results if one.reason), None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no instance failed."""
+        return self.failure is None
+
+    @property
+    def reason(self) -> str | None:
+        """What is wrong, in plain words; None if nothing is."""
+        return self.failure and self.failure.reason
+
+    @property
+    def counterexample(self) -> Instance | None:
+        """The smallest instance that fails: its `p`, `q` and `k`."""
+        return self.failure and self.failure.instance
+
+    @property
+    def damage(self) -> RuleDamage | None:
+        """How far off the rule is; None if it passed, or broke off before it said anything."""
+        first = self.failure
+        if first is None or first.distance is None:
+            return None
+        largest = max(one.distance for one in self.results if one.reason and one.distance is not None)
+        return RuleDamage(
+            max(0.0, first.distance - first.margin), min(1.0, first.distance + first.margin), largest
+        )
+
+    @property
+    def instances(self) -> int:
+        """How many were tried."""
+        return len(self.results)
+
+    @property
+    def branches(self) -> int:
+        """How many were enumerated, all instances together."""
+        return sum(one.branches for one in self.results)
+
+    @property
+    def samples(self) -> int:
+        """How many were drawn, all instances together."""
+        return sum(one.samples for one in self.results)
+
+    @property
+    def largest_error(self) -> float:
+        """The largest difference in the probability of a text, where the rule passed."""
+        return max((one.error for one in self.results if not one.reason), default=0.0)
+
+    @property
+    def false_alarm(self) -> float:
+        """The probability that a right rule fails, at most; 0 if nothing was sampled."""
+        return FALSE_ALARM if self.samples else 0.0
+
+    @property
+    def detects(self) -> float | None:
+        """A rule this far off on any sampled instance fails, but for a probability of 1e-6."""
+        return max((one.detects for one in self.results if one.samples), default=None)
+
     def __str__(self) -> str:
-        if self.passed:
-            text = [f"passed: on {self.instances} instances the text has the target's law"]
+        if self.failure is None:
+            text = [f"passed: on {self.instances} instances the text has the target's distribution"]
         else:
             text = [f"failed: {self.reason}"]
-        if self.counterexample is not None:
-            text += [f"  {line}" for line in about_instance(self.counterexample)]
-            text += [f"  {line}" for line in about_law(self.counterexample, self.lines)]
+            text += [f"  {line}" for line in about_instance(self.failure.instance)]
+            text += [f"  {line}" for line in about_texts(self.failure.instance, self.failure.texts)]
         text += [f"  {line}" for line in about_method(self)]
         return "\n".join(text)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns all of it in plain types; laws are written as people write them."""
-        instance, damage = self.counterexample, self.damage
-        return {
-            "passed": self.passed,
-            "reason": self.reason,
-            "counterexample": instance
-            and {
-                "k": instance.k,
-                "vocab_size": instance.vocab_size,
-                "lengths": list(instance.lengths),
-                "p": [[[show(chance) for chance in law] for law in table] for table in instance.p],
-                "q": [[[show(chance) for chance in law] for law in table] for table in instance.q],
-            },
-            "damage": damage and vars(damage),
-            "method": self.method,
-            "instances": self.instances,
-            "branches": self.branches,
-            "samples": self.samples,
-            "largest_error": self.largest_error,
-            "false_alarm": self.false_alarm,
-            "detects": self.detects,
-            "notes": list(self.notes),
-        }
 
 
 def about_instance(instance: Instance) -> Iterator[str]:
     """Yields lines that say what p, q and K are."""
     yield f"the smallest instance that shows it: K = {instance.k}, V = {instance.vocab_size}"
     if instance.lengths != (instance.k,):
-        yield f"  rows that propose {' or '.join(map(str, instance.lengths))} tokens, side by side"
-    laws = [*about_tables("p", instance.p), *about_tables("q", instance.q)]
-    yield from (f"  {law}" for law in laws[: 2 * MOST_LINES])
-    if len(laws) > 2 * MOST_LINES:
-        yield f"  … and {len(laws) - 2 * MOST_LINES} laws more"
+        yield f"  rows that propose {' or '.join(map(str, instance.lengths))} tokens, in one batch"
+    dists = [*about_tables("p", instance.p), *about_tables("q", instance.q)]
+    yield from (f"  {dist}" for dist in dists[: 2 * MOST_LINES])
+    if len(dists) > 2 * MOST_LINES:
+        yield f"  … and {len(dists) - 2 * MOST_LINES} distributions more"
 
 
 def about_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
-    """Yields a line per law."""
-    for place, table in enumerate(tables):
-        for number, law in enumerate(table):
-            digits = [str(number // len(law) ** (place - 1 - i) % len(law)) for i in range(place)]
-            behind = f" after {' '.join(digits)}" if len(table) > 1 else ""
-            yield f"{name} of token {place + 1}{behind}: ({', '.join(map(show, law))})"
+    """Yields a line per distribution."""
+    for position, table in enumerate(tables):
+        for number, dist in enumerate(table):
+            digits = [str(number // len(dist) ** (position - 1 - i) % len(dist)) for i in range(position)]
+            after = f" after {' '.join(digits)}" if len(table) > 1 else ""
+            yield f"{name} of token {position + 1}{after}: ({', '.join(map(show, dist))})"
 
 
-def about_law(instance: Instance, lines: Sequence[Line]) -> Iterator[str]:
+def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
     """Yields a table of what comes out and what should: of the first token if that tells most of it."""
-    if not lines:
+    if not texts:
         return
     ids = range(instance.vocab_size)
-    should = [sum(line.should for line in lines if line.text[0] == token) for token in ids]
-    came = [sum(line.came for line in lines if line.text[0] == token) for token in ids]
-    whole = sum(abs(line.should - line.came) for line in lines)
-    if 2 * sum(abs(a - b) for a, b in zip(should, came, strict=True)) >= whole:
-        drafted = [show(chance) for chance in instance.q[0][0]] if instance.k else ["-"] * len(ids)
-        rows = [
-            (str(token), drafted[token], show(should[token]), show(came[token]))
-            for token in sorted(ids, key=lambda token: -abs(should[token] - came[token]))[:MOST_LINES]
-        ]
+    expected = [sum(one.expected for one in texts if one.text[0] == token) for token in ids]
+    found = [sum(one.found for one in texts if one.text[0] == token) for token in ids]
+    whole = sum(abs(one.expected - one.found) for one in texts)
+    if 2 * sum(abs(a - b) for a, b in zip(expected, found, strict=True)) >= whole:
+        drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * len(ids)
+        worst = sorted(ids, key=lambda token: -abs(expected[token] - found[token]))[:MOST_LINES]
+        rows = [(str(token), drafted[token], show(expected[token]), show(found[token])) for token in worst]
         yield from columns(("first token", "q", "p", "came out"), sorted(rows))
         return
-    farthest = sorted(lines, key=lambda line: -abs(line.should - line.came))[:MOST_LINES]
-    texts = [(" ".join(map(str, line.text)), show(line.should), show(line.came)) for line in farthest]
-    yield from columns(("text", "should be", "came out"), sorted(texts))
+    farthest = sorted(texts, key=lambda one: -abs(one.expected - one.found))[:MOST_LINES]
+    cells = [(" ".join(map(str, one.text)), show(one.expected), show(one.found)) for one in farthest]
+    yield from columns(("text", "should be", "came out"), sorted(cells))
 
 
 def about_method(report: Report) -> Iterator[str]:
@@ -149,13 +162,13 @@ def about_method(report: Report) -> Iterator[str]:
         yield f"damage: total variation {here} here; {largest} at the worst instance"
     if report.branches:
         yield (
-            f"walked: {report.branches:,} branches on {report.instances} instances; where the law is "
-            f"right it is so up to {report.largest_error:.1g}"
+            f"enumerated: {report.branches:,} branches on {report.instances} instances; where the "
+            f"distribution is right it is so up to {report.largest_error:.1g}"
         )
     if report.samples:
         yield (
-            f"sampled: {report.samples:,} texts; a right rule fails with chance {report.false_alarm:.1g} at "
-            f"most, and one that is off by {report.detects:.2g} passes with chance 1e-06 at most"
+            f"sampled: {report.samples:,} texts; a right rule fails with probability {FALSE_ALARM:.1g} at "
+            f"most, and one that is off by {report.detects:.2g} passes with probability 1e-06 at most"
         )
     yield from (f"note: {note}" for note in report.notes)
 
@@ -167,11 +180,11 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
         yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
-def show(chance: Chance) -> str:
-    """Writes a chance as a fraction where it is one with a small denominator, else in four digits."""
-    if isinstance(chance, Fraction):
-        return str(chance)
-    near = Fraction(chance).limit_denominator(1000)
-    if abs(float(near) - chance) < 1e-13 and (near or not chance):
+def show(prob: Probability) -> str:
+    """Writes a probability as a fraction where it is one with a small denominator, else in four digits."""
+    if isinstance(prob, Fraction):
+        return str(prob)
+    near = Fraction(prob).limit_denominator(1000)
+    if abs(float(near) - prob) < 1e-13 and (near or not prob):
         return str(near)
-    return f"{chance:.4g}"
+    return f"{prob:.4g}"

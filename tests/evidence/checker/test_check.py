@@ -12,57 +12,72 @@ import pytest
 import torch
 
 from minispec import Draft, SeededRng, Verdict, verify_coupled, verify_greedy, verify_rejection
-from minispec.evidence.checker.check import Instance, check_verifier
-from minispec.evidence.checker.families import fractions, greedy_instances, standard_instances, steady
-from minispec.evidence.checker.play import play
-from minispec.evidence.checker.trial import sample
+from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.instances import (
+    Instance,
+    fractions,
+    greedy_instances,
+    one_token,
+    standard_instances,
+)
+from minispec.evidence.checker.trials import compare_samples, enumerate_rule
 
 FAMILY = standard_instances()
 # Enough for the rules below, most of which are wrong at once, and cheap.
 FEW = [one for one in FAMILY if one.k <= 2 and one.vocab_size <= 3 or (one.k, one.vocab_size) == (3, 2)]
 
 
-def smaller(p, q):
-    """The chance to accept: min(1, p/q)."""
+def ratio(p, q):
+    """The probability to accept: min(1, p/q)."""
     return (p / q).clamp(max=1)
 
 
-def shortfall(p, q):
-    """The law of the correction, not normalized: max(0, p − q); p where that is nothing."""
+def lacking(p, q):
+    """The distribution of the correction, not normalized: max(0, p − q); p where that is nothing."""
     short = (p - q).clamp(min=0)
     return torch.where(short.sum(-1, keepdim=True) > 0, short, p)
 
 
-def target_behind(p, q, lengths):
-    """The law of the bonus."""
+def target_after(p, q, lengths):
+    """The distribution of the bonus."""
     return p[torch.arange(len(p)), lengths]
 
 
-def rule_of(chance=smaller, correction=shortfall, bonus=target_behind):
+def next_one(draft, target_probs, accepted, correction=lacking, bonus=None):
+    """The distribution of the token after `accepted` drafted ones: [B, V]."""
+    p, q, each = target_probs.double(), draft.probs.double(), torch.arange(len(accepted))
+    dist = p[each, accepted] if bonus is None else bonus(p, q, draft.lengths)
+    if not draft.k:
+        return dist
+    at = accepted.clamp(max=draft.k - 1)
+    rejected = (accepted < draft.lengths)[:, None]
+    return torch.where(rejected, correction(p[each, at], q[each, at]), dist)
+
+
+def of_drafted(draft, target_probs, i):
+    """p and q of the drafted tokens at position i: [B] each."""
+    each, x = torch.arange(len(target_probs)), draft.tokens[:, i]
+    return target_probs.double()[each, i, x], draft.probs.double()[each, i, x]
+
+
+def rule_of(accept=ratio, correction=lacking, bonus=target_after):
     """Returns a rejection rule with one part exchanged."""
 
     def rule(draft, target_probs, rng):
-        p, q = target_probs.double(), draft.probs.double()
-        each = torch.arange(len(p))
         accepted = torch.zeros_like(draft.lengths)
         going = draft.lengths > 0
         for i in range(draft.k):
-            x = draft.tokens[:, i]
-            kept = rng.bernoulli(chance(p[each, i, x], q[each, i, x]), positions=i, live=going)
+            kept = rng.bernoulli(accept(*of_drafted(draft, target_probs, i)), positions=i, live=going)
             accepted = accepted + kept
             going = going & kept & (i + 1 < draft.lengths)
-        law = bonus(p, q, draft.lengths)
-        if draft.k:
-            at = accepted.clamp(max=draft.k - 1)
-            rejected = (accepted < draft.lengths)[:, None]
-            law = torch.where(rejected, correction(p[each, at], q[each, at]), law)
-        return Verdict(accepted, rng.categorical(law, positions=accepted))
+        dist = next_one(draft, target_probs, accepted, correction, bonus)
+        return Verdict(accepted, rng.categorical(dist, positions=accepted))
 
     return rule
 
 
-def draft_behind(p, q, lengths):
-    """A bonus from the draft's last law."""
+def draft_after(p, q, lengths):
+    """A bonus from the draft's last distribution."""
     return q[torch.arange(len(p)), (lengths - 1).clamp(min=0)] if q.shape[1] else p[:, 0]
 
 
@@ -71,68 +86,49 @@ def one_row_early(p, q, lengths):
     return p[torch.arange(len(p)), (lengths - 1).clamp(min=0)]
 
 
-def likeliest_shortfall(p, q):
-    """A correction without chance: with two ids there is only one candidate anyway."""
-    return torch.nn.functional.one_hot(shortfall(p, q).argmax(-1), p.shape[-1]).double()
+def likeliest_lacking(p, q):
+    """A correction that is not drawn: with two ids there is only one candidate anyway."""
+    return torch.nn.functional.one_hot(lacking(p, q).argmax(-1), p.shape[-1]).double()
 
 
-def fresh_sample_or_shortfall(draft, target_probs, rng):
+def fresh_sample_or_residual(draft, target_probs, rng):
     """Accepts while a fresh sample of the target equals the draft, and corrects from the residual."""
-    p, q = target_probs.double(), draft.probs.double()
-    each = torch.arange(len(p))
     accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
     for i in range(draft.k):
-        going = going & (rng.categorical(p[:, i], live=going) == draft.tokens[:, i])
+        fresh = rng.categorical(target_probs[:, i].double(), live=going)
+        going = going & (fresh == draft.tokens[:, i])
         accepted = accepted + going
         going = going & (i + 1 < draft.lengths)
-    law = p[each, accepted]
-    if draft.k:
-        at = accepted.clamp(max=draft.k - 1)
-        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
-    return Verdict(accepted, rng.categorical(law))
+    return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
 def counts_all_that_fit(draft, target_probs, rng):
     """Goes on after a rejection, and keeps as many tokens as would have been accepted one by one."""
-    p, q = target_probs.double(), draft.probs.double()
-    each = torch.arange(len(p))
-    kept = torch.zeros(len(p), draft.k + 1, dtype=torch.bool)
+    kept = torch.zeros(len(target_probs), draft.k + 1, dtype=torch.bool)
     for i in range(draft.k):
-        x = draft.tokens[:, i]
-        kept[:, i] = rng.bernoulli(smaller(p[each, i, x], q[each, i, x]), live=i < draft.lengths)
+        kept[:, i] = rng.bernoulli(ratio(*of_drafted(draft, target_probs, i)), live=i < draft.lengths)
     leading = kept.long().cumprod(-1).sum(-1)
-    law = p[each, leading]
-    if draft.k:
-        at = leading.clamp(max=draft.k - 1)
-        law = torch.where((leading < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
-    return Verdict(kept.sum(-1), rng.categorical(law))
+    return Verdict(kept.sum(-1), rng.categorical(next_one(draft, target_probs, leading)))
 
 
-def one_coin_for_all(draft, target_probs, rng):
+def one_number_for_all(draft, target_probs, rng):
     """Compares one uniform number with the ratios of all positions: right at each, wrong together.
 
-    Given that u was below the lowest ratio so far, it is below the next with chance next / lowest.
+    Given that u was below the lowest ratio so far, it is below the next with probability next / lowest.
     """
-    p, q = target_probs.double(), draft.probs.double()
-    each = torch.arange(len(p))
-    lowest = torch.ones(len(p), dtype=torch.float64)
+    lowest = torch.ones(len(target_probs), dtype=torch.float64)
     accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
     for i in range(draft.k):
-        x = draft.tokens[:, i]
-        ratio = smaller(p[each, i, x], q[each, i, x])
-        kept = rng.bernoulli((ratio / lowest).clamp(max=1).nan_to_num(0), live=going)
-        lowest = torch.minimum(lowest, ratio)
+        own = ratio(*of_drafted(draft, target_probs, i))
+        kept = rng.bernoulli((own / lowest).clamp(max=1).nan_to_num(0), live=going)
+        lowest = torch.minimum(lowest, own)
         accepted = accepted + kept
         going = going & kept & (i + 1 < draft.lengths)
-    law = p[each, accepted]
-    if draft.k:
-        at = accepted.clamp(max=draft.k - 1)
-        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
-    return Verdict(accepted, rng.categorical(law))
+    return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
 def trusts_the_third(draft, target_probs, rng):
-    """A right rule for two tokens; what was drafted behind them it takes unseen."""
+    """A right rule for two tokens; what was drafted after them it takes unseen."""
     first = Draft(draft.tokens[:, :2], draft.probs[:, :2], draft.lengths.clamp(max=2))
     verdict = verify_rejection(first, target_probs[:, :3], rng)
     more = (verdict.accepted == 2) & (draft.lengths > 2)
@@ -156,19 +152,19 @@ def drops_unsure_tokens(draft, target_probs, rng):
 # What is wrong -> (rule, K, V) of the smallest instance that shows it.
 WRONG = {
     "resamples from p": (rule_of(correction=lambda p, q: p), 1, 2),
-    "accepts everything": (rule_of(chance=lambda p, q: torch.ones_like(p)), 1, 2),
-    "ratio upside down": (rule_of(chance=lambda p, q: (q / p).clamp(max=1)), 1, 2),
-    "accepts where p >= q": (rule_of(chance=lambda p, q: (p >= q).double()), 1, 2),
-    "accepts what is typical": (rule_of(chance=lambda p, q: (p > 0.3).double()), 1, 2),
-    "ratio in one digit": (rule_of(chance=lambda p, q: smaller(p, q).round(decimals=1)), 1, 2),
+    "accepts everything": (rule_of(accept=lambda p, q: torch.ones_like(p)), 1, 2),
+    "ratio upside down": (rule_of(accept=lambda p, q: (q / p).clamp(max=1)), 1, 2),
+    "accepts where p >= q": (rule_of(accept=lambda p, q: (p >= q).double()), 1, 2),
+    "accepts what is typical": (rule_of(accept=lambda p, q: (p > 0.3).double()), 1, 2),
+    "ratio in one digit": (rule_of(accept=lambda p, q: ratio(p, q).round(decimals=1)), 1, 2),
     "residual by absolute value": (rule_of(correction=lambda p, q: (p - q).abs() + 1e-300 * p), 1, 2),
-    "bonus from the draft": (rule_of(bonus=draft_behind), 1, 2),
+    "bonus from the draft": (rule_of(bonus=draft_after), 1, 2),
     "bonus a row early": (rule_of(bonus=one_row_early), 1, 2),
-    "a fresh sample, or the residual": (fresh_sample_or_shortfall, 1, 2),
+    "a fresh sample, or the residual": (fresh_sample_or_residual, 1, 2),
     "drops unsure tokens": (drops_unsure_tokens, 1, 2),
-    "the likeliest correction": (rule_of(correction=likeliest_shortfall), 1, 3),
+    "the likeliest correction": (rule_of(correction=likeliest_lacking), 1, 3),
     "goes on after a rejection": (counts_all_that_fit, 2, 2),
-    "one coin for all positions": (one_coin_for_all, 2, 2),
+    "one number for all positions": (one_number_for_all, 2, 2),
     "trusts the third token": (trusts_the_third, 3, 2),
 }
 
@@ -188,10 +184,10 @@ def test_a_wrong_rule_is_caught_with_the_smallest_instance(what):
 
 
 def test_the_smallest_instance_is_as_small_as_can_be():
-    """Drawing again from p: p = (1/2, 1/2) and q certain, where 3/4 comes out for 1/2. No law is simpler."""
+    """Drawing again from p: p = (1/2, 1/2) and q certain, where 3/4 comes out for 1/2. Nothing is simpler."""
     report = check_verifier(WRONG["resamples from p"][0], instances=FEW)
     half, sure = fractions(1, 1), fractions(1, 0)
-    assert report.counterexample == steady(half, sure)
+    assert report.counterexample == one_token(half, sure)
     assert report.damage.low == report.damage.high == pytest.approx(0.25, abs=1e-12)
     assert report.damage.largest >= 0.25
     text = str(report)
@@ -211,14 +207,14 @@ def test_a_rule_that_forgets_lengths_is_caught_where_rows_differ():
     assert "accepted 1 of 0 drafted tokens" in report.reason and report.damage is None
 
 
-def test_one_coin_shows_only_in_whole_texts():
+def test_one_number_for_all_shows_only_in_whole_texts():
     """The first token is right. p = (1/2, 1/2) and q = (0, 1), twice: then both
     drafted tokens come out half the time, not a quarter."""
-    report = check_verifier(one_coin_for_all, instances=FEW)
+    report = check_verifier(one_number_for_all, instances=FEW)
     half, sure = fractions(1, 1), report.counterexample.q[0][0]
     assert report.counterexample == Instance(((half,),) * 3, ((sure,),) * 2) and max(sure) == 1
-    first = [line for line in report.lines if line.text[0] == 0]
-    assert sum(line.came for line in first) == pytest.approx(sum(line.should for line in first))
+    first = [one for one in report.failure.texts if one.text[0] == 0]
+    assert sum(one.found for one in first) == pytest.approx(sum(one.expected for one in first))
     assert report.damage.high == pytest.approx(1 / 4)
     assert "should be" in str(report)  # so the report shows whole texts
 
@@ -226,7 +222,7 @@ def test_one_coin_shows_only_in_whole_texts():
 def test_damage_is_the_total_variation():
     """Accepting everything emits q: the damage of the first token is TV(p, q), here 1/2."""
     everything = WRONG["accepts everything"][0]
-    report = check_verifier(everything, instances=[steady(fractions(1, 0), fractions(1, 1))])
+    report = check_verifier(everything, instances=[one_token(fractions(1, 0), fractions(1, 1))])
     assert report.damage.low == report.damage.high == report.damage.largest == pytest.approx(0.5)
     assert "never says" in report.reason
 
@@ -234,23 +230,20 @@ def test_damage_is_the_total_variation():
 # Right rules.
 
 
-def one_question(draft, target_probs, rng):
-    """Rejection with one question per position: accept, or this correction? V + 1 answers."""
-    p, q = target_probs.double(), draft.probs.double()
-    each = torch.arange(len(p))
+def one_draw(draft, target_probs, rng):
+    """Rejection with one draw per position: accept, or this correction? V + 1 outcomes."""
     accepted, token = torch.zeros_like(draft.lengths), torch.zeros_like(draft.lengths)
-    going = torch.ones(len(p), dtype=torch.bool)
+    going = torch.ones(len(target_probs), dtype=torch.bool)
     for i in range(draft.k):
-        x = draft.tokens[:, i]
-        keep = smaller(p[each, i, x], q[each, i, x])[:, None]
-        short = shortfall(p[:, i], q[:, i])
-        answers = torch.cat([keep, (1 - keep) * short / short.sum(-1, keepdim=True)], 1)
-        asked = going & (i < draft.lengths)
-        answer = rng.categorical(answers, live=asked)
-        token = torch.where(asked, answer - 1, token)
-        accepted = accepted + (asked & (answer == 0))
-        going = going & ~(asked & (answer > 0))
-    bonus = rng.categorical(p[each, draft.lengths], live=going)
+        keep = ratio(*of_drafted(draft, target_probs, i))[:, None]
+        short = lacking(target_probs[:, i].double(), draft.probs[:, i].double())
+        outcomes = torch.cat([keep, (1 - keep) * short / short.sum(-1, keepdim=True)], 1)
+        tested = going & (i < draft.lengths)
+        outcome = rng.categorical(outcomes, live=tested)
+        token = torch.where(tested, outcome - 1, token)
+        accepted = accepted + (tested & (outcome == 0))
+        going = going & ~(tested & (outcome > 0))
+    bonus = rng.categorical(target_after(target_probs.double(), None, draft.lengths), live=going)
     return Verdict(accepted, torch.where(going, bonus, token))
 
 
@@ -263,14 +256,14 @@ RIGHT = {
     "the shipped one": verify_rejection,
     "the shipped one for shared noise": verify_coupled,
     "the same, written differently": rule_of(),
-    "one question a position": one_question,
+    "one draw a position": one_draw,
     "the target alone": target_alone,
 }
 
 
 @pytest.mark.parametrize("what", RIGHT)
 def test_a_right_rule_passes(what):
-    """On all instances, with every branch walked."""
+    """On all instances, with every branch enumerated."""
     report = check_verifier(RIGHT[what])
     assert report.passed and report.method == "exact", report
     assert report.counterexample is None and report.damage is None and report.reason is None
@@ -339,16 +332,16 @@ BROKEN = {
     "picked token -1": spoiled(lambda v, d, p: Verdict(v.accepted, v.token - 1)),
     "changed its input: target_probs": spoiled(changes_its_input),
     "raised ZeroDivisionError: the residual is empty": raises_on_a_zero_residual,
-    "a law that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
+    "a distribution that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
     "with NaN": rule_of(correction=lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(-1)[:, None]),
-    "a chance that is not a number": rule_of(chance=lambda p, q: torch.full_like(p, float("nan"))),
-    "which the target never says": rule_of(chance=lambda p, q: torch.ones_like(p)),
+    "a probability that is not a number": rule_of(accept=lambda p, q: torch.full_like(p, float("nan"))),
+    "which the target never says": rule_of(accept=lambda p, q: torch.ones_like(p)),
 }
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_what_no_rule_may_do_is_said_in_plain_words(what):
-    """Wrong types, shapes and ranges, changed input, degenerate laws: caught at K = 1, V = 2, and named."""
+    """Wrong types, shapes, ranges and distributions, changed input: caught at K = 1, V = 2, and named."""
     report = check_verifier(BROKEN[what], instances=FEW)
     assert not report.passed and what in report.reason, report
     assert (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
@@ -368,7 +361,7 @@ def test_a_rule_that_cannot_be_handed_nothing_is_caught_at_k_0():
 
 
 def test_rounding_in_float32_is_called_by_its_name():
-    """A law that is off by 1e-8 fails, with another reason; with a tolerance for it, it passes."""
+    """A distribution that is off by 1e-8 fails, with another reason; with a tolerance for it, it passes."""
 
     def rule(draft, target_probs, rng):
         single = Draft(draft.tokens, draft.probs.float(), draft.lengths)
@@ -395,44 +388,30 @@ def test_rows_that_see_each_other_are_found_out():
     assert (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
 
 
-def asks_only_who_is_left(draft, target_probs, rng):
-    """Right, but puts fewer questions than there are rows, without saying whose."""
-    p, q = target_probs.double(), draft.probs.double()
+def draws_only_for_live_rows(draft, target_probs, rng):
+    """Right, but draws for fewer rows than there are, without saying which."""
     accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
     for i in range(draft.k):
         left = going.nonzero()[:, 0]
-        x = draft.tokens[left, i]
-        kept = rng.bernoulli(smaller(p[left, i, x], q[left, i, x]))
+        kept = rng.bernoulli(ratio(*(probs[left] for probs in of_drafted(draft, target_probs, i))))
         accepted[left] += kept
         going[left] = kept & (i + 1 < draft.lengths[left])
-    law = p[torch.arange(len(p)), accepted]
-    if draft.k:
-        at = accepted.clamp(max=draft.k - 1)
-        each = torch.arange(len(p))
-        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
-    return Verdict(accepted, rng.categorical(law))
+    return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
-def asks_until_all_have_stopped(draft, target_probs, rng):
-    """Right, but a row is asked as long as any other goes on."""
-    p, q = target_probs.double(), draft.probs.double()
-    each = torch.arange(len(p))
+def draws_until_all_have_stopped(draft, target_probs, rng):
+    """Right, but draws for a row as long as any other goes on."""
     accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
     for i in range(draft.k):
         if not bool(going.any()):
             break
-        x = draft.tokens[:, i]
-        going = going & (i < draft.lengths) & rng.bernoulli(smaller(p[each, i, x], q[each, i, x]))
+        going = going & (i < draft.lengths) & rng.bernoulli(ratio(*of_drafted(draft, target_probs, i)))
         accepted = accepted + going
-    law = p[each, accepted]
-    if draft.k:
-        at = accepted.clamp(max=draft.k - 1)
-        law = torch.where((accepted < draft.lengths)[:, None], shortfall(p[each, at], q[each, at]), law)
-    return Verdict(accepted, rng.categorical(law))
+    return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
-@pytest.mark.parametrize("rule", [asks_only_who_is_left, asks_until_all_have_stopped])
-def test_rules_whose_batches_follow_no_script_are_walked_row_by_row(rule):
+@pytest.mark.parametrize("rule", [draws_only_for_live_rows, draws_until_all_have_stopped])
+def test_rules_whose_batches_follow_no_script_are_enumerated_row_by_row(rule):
     """Exact row by row, sampled in batches; false alarms at most once in 10^6; it sees a damage of 0.1."""
     report = check_verifier(rule, instances=FEW, samples=5_000)
     assert report.passed and report.method == "exact", report
@@ -441,7 +420,7 @@ def test_rules_whose_batches_follow_no_script_are_walked_row_by_row(rule):
 
 
 def test_rules_for_one_row_are_handed_one_row():
-    """A rule that refuses several rows, or answers for one, is walked row by row, and the report says so."""
+    """A rule that refuses several rows, or answers for one, is enumerated row by row."""
 
     def refuses(draft, target_probs, rng):
         if len(target_probs) > 1:
@@ -458,11 +437,11 @@ def test_rules_for_one_row_are_handed_one_row():
         assert "one row at a time" in report.notes[0]
 
 
-# Rules with chance of their own.
+# Rules with a random number generator of their own.
 
 
 class TorchRng:
-    """Chance from torch's own generator."""
+    """Numbers from torch's own generator."""
 
     def bernoulli(self, probs, *, rows=None, positions=None, live=None):
         yes = torch.rand(probs.shape, dtype=torch.float64) < probs
@@ -488,17 +467,17 @@ def half_of_its_own(draft, target_probs, rng):
 
 
 @pytest.mark.parametrize("rule", [of_its_own(verify_rejection), half_of_its_own])
-def test_a_right_rule_with_chance_of_its_own_is_sampled_and_passes(rule):
-    """A right rule fails once in 10^6 seeds; any of the 24 laws that is 0.07 off is missed once in 10^6."""
+def test_a_right_rule_with_its_own_rng_is_sampled_and_passes(rule):
+    """A right rule fails once in 10^6 seeds; one that is 0.07 off on an instance passes once in 10^6."""
     report = check_verifier(rule, samples=20_000)
     assert report.passed and report.method == "sampled", report
     assert report.false_alarm == 1e-6 and report.detects < 0.07
     assert report.samples == 20_000 * report.instances
     assert "follows no script" in report.notes[0]
-    assert "with chance 1e-06 at most" in str(report)
+    assert "with probability 1e-06 at most" in str(report)
 
 
-def test_a_wrong_rule_with_chance_of_its_own_is_caught_and_its_damage_bounded():
+def test_a_wrong_rule_with_its_own_rng_is_caught_and_its_damage_bounded():
     """The damage of the smallest instance found lies within the bounds: they miss it twice in 10^6."""
     wrong = WRONG["resamples from p"][0]
     report = check_verifier(of_its_own(wrong), samples=20_000)
@@ -511,7 +490,7 @@ def test_a_wrong_rule_with_chance_of_its_own_is_caught_and_its_damage_bounded():
 
 def test_a_black_box_that_says_the_impossible_is_caught_at_once():
     """One sample is enough where the distance shows nothing: here 0.01, and 0.06 would be needed."""
-    instance = steady(fractions(1, 0), fractions(99, 1), fractions(1, 1))
+    instance = one_token(fractions(1, 0), fractions(99, 1), fractions(1, 1))
     rule = of_its_own(WRONG["accepts everything"][0])
     report = check_verifier(rule, instances=[instance], samples=2_000)
     assert report.method == "sampled" and report.damage.low == 0
@@ -520,10 +499,12 @@ def test_a_black_box_that_says_the_impossible_is_caught_at_once():
 
 def test_the_margin_of_a_sample_is_the_bound():
     """Half of √((m − 1)/N) for the mean, √(ln(1/alarm)/(2N)) for how far it strays; m = 4 texts."""
-    finding = sample(verify_rejection, steady(fractions(1, 1), fractions(1, 0)), 10_000, 1e-4, 0, False)
+    result = compare_samples(
+        verify_rejection, one_token(fractions(1, 1), fractions(1, 0)), 10_000, 1e-4, 0, False
+    )
     bound = 0.5 * (3 / 10_000) ** 0.5 + (math.log(1e4) / 20_000) ** 0.5
-    assert finding.reason is None and finding.margin == pytest.approx(bound)
-    assert finding.samples == 10_000 and finding.distance < finding.margin
+    assert result.reason is None and result.margin == pytest.approx(bound)
+    assert result.samples == 10_000 and result.distance < result.margin
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -550,8 +531,8 @@ def test_a_black_box_for_one_row_is_sampled_row_by_row():
     assert report.samples == 200 * report.instances
 
 
-def test_chance_that_starts_anew_at_every_call_is_found_out():
-    """Over the rows of a batch it looks right. One row says the same each time, and is walked exactly."""
+def test_a_generator_seeded_anew_at_every_call_is_found_out():
+    """Over the rows of a batch it looks right. One row says the same each time, and is enumerated exactly."""
 
     def rule(draft, target_probs, rng):
         return verify_rejection(draft, target_probs, SeededRng(0))
@@ -562,7 +543,7 @@ def test_chance_that_starts_anew_at_every_call_is_found_out():
 
 
 def test_a_rule_that_changes_from_call_to_call_is_sampled():
-    """It asks for no chance, but counts its calls: no script can lead it."""
+    """It draws nothing, but counts its calls: no script can lead it."""
     calls = []
 
     def rule(draft, target_probs, rng):
@@ -600,7 +581,7 @@ def test_the_instances_are_many_small_first_and_have_everything():
     assert {one.k for one in FAMILY} == {0, 1, 2, 3, 4}
     assert {one.vocab_size for one in FAMILY} == {2, 3, 4, 5}
     tables = [both for one in FAMILY for both in zip(one.p, one.q, strict=False)]
-    pairs = [laws for both in tables for laws in zip(*both, strict=False)]
+    pairs = [pair for both in tables for pair in zip(*both, strict=False)]
     overlap = [sum(min(a, b) for a, b in zip(p, q, strict=True)) for p, q in pairs]
     assert any(p == q and 0 < max(p) < 1 for p, q in pairs)  # equal
     assert any(share == 0 for share in overlap)  # disjoint
@@ -614,7 +595,7 @@ def test_the_instances_are_many_small_first_and_have_everything():
 
 
 def test_tables_that_do_not_fit_are_refused():
-    """Too few laws, too few tables, numbers that are no law, lengths beyond K."""
+    """Too few rows, too few tables, numbers that are no distribution, lengths beyond K."""
     half = fractions(1, 1)
     for p, q, lengths in [
         (((half,),), ((half,),), ()),
@@ -630,18 +611,18 @@ def test_tables_that_do_not_fit_are_refused():
         check_verifier(verify_rejection, instances=[])
 
 
-def test_the_law_of_an_instance_is_the_product_of_its_tables():
-    """By hand, for two tokens with a law that depends on the first; rows of length 0 count half."""
+def test_the_distribution_of_an_instance_is_the_product_of_its_tables():
+    """By hand, for two tokens with a distribution that depends on the first; rows of length 0 count half."""
     p = ((fractions(1, 3),), (fractions(1, 1), fractions(1, 2)))
     instance = Instance(p, ((fractions(1, 0),),))
     assert instance.texts() == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert instance.law().tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 4, 1 / 2])
+    assert instance.distribution().tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 4, 1 / 2])
     both = Instance(p, ((fractions(1, 0),),), (0, 1))
     assert both.texts()[:2] == [(0,), (1,)]
-    assert both.law().tolist() == pytest.approx([1 / 8, 3 / 8, 1 / 16, 1 / 16, 1 / 8, 1 / 4])
-    rows = both.rows()
-    assert rows.lengths.tolist() == [0, 1] and rows.chances.tolist() == [0.5, 0.5]
-    assert rows.tokens.tolist() == [[0], [0]]
+    assert both.distribution().tolist() == pytest.approx([1 / 8, 3 / 8, 1 / 16, 1 / 16, 1 / 8, 1 / 4])
+    drafts = both.drafts()
+    assert drafts.lengths.tolist() == [0, 1] and drafts.weights.tolist() == [0.5, 0.5]
+    assert drafts.tokens.tolist() == [[0], [0]]
 
 
 # Four rules and a drafter, one table, by hand.
@@ -657,23 +638,27 @@ def test_the_law_of_an_instance_is_the_product_of_its_tables():
     ],
 )
 def test_four_rules_by_hand(rule, twelfths, acceptance):
-    """p = (3, 2, 1)/6, q = (1, 1, 4)/6: the law of the first token, and the chance to accept."""
-    instance = steady(fractions(3, 2, 1), fractions(1, 1, 4))
-    rows = instance.rows()
-    law, accepted = [0.0] * 3, 0.0
-    for leaf in play(rule, rows).values():
-        law[int(rows.tokens[leaf.start, 0]) if leaf.accepted else leaf.token] += leaf.chance
-        accepted += leaf.accepted * leaf.chance
-    assert law == pytest.approx([n / 12 for n in twelfths], abs=1e-12)
+    """p = (3, 2, 1)/6, q = (1, 1, 4)/6: the distribution of the first token, and the acceptance."""
+    instance = one_token(fractions(3, 2, 1), fractions(1, 1, 4))
+    drafts = instance.drafts()
+    dist, accepted = [0.0] * 3, 0.0
+    for leaf in enumerate_rule(rule, drafts).values():
+        dist[int(drafts.tokens[leaf.draft, 0]) if leaf.accepted else leaf.token] += leaf.weight
+        accepted += leaf.accepted * leaf.weight
+    assert dist == pytest.approx([n / 12 for n in twelfths], abs=1e-12)
     assert accepted == pytest.approx(float(Fraction(*acceptance)), abs=1e-12)
 
 
 def test_a_greedy_draft_scored_with_its_softmax():
     """Always draft the likeliest token, but report q: then (6, 3, 3) twelfths come out, not (6, 4, 2)."""
-    instance = steady(fractions(3, 2, 1), fractions(1, 1, 4))
-    rows = instance.rows()
-    likeliest = [leaf for leaf in play(verify_rejection, rows).values() if rows.tokens[leaf.start, 0] == 2]
-    law = [0.0] * 3
+    instance = one_token(fractions(3, 2, 1), fractions(1, 1, 4))
+    drafts = instance.drafts()
+    likeliest = [
+        leaf
+        for leaf in enumerate_rule(verify_rejection, drafts).values()
+        if drafts.tokens[leaf.draft, 0] == 2
+    ]
+    dist = [0.0] * 3
     for leaf in likeliest:
-        law[2 if leaf.accepted else leaf.token] += leaf.chance / float(rows.chances[leaf.start])
-    assert law == pytest.approx([6 / 12, 3 / 12, 3 / 12], abs=1e-12)
+        dist[2 if leaf.accepted else leaf.token] += leaf.weight / float(drafts.weights[leaf.draft])
+    assert dist == pytest.approx([6 / 12, 3 / 12, 3 / 12], abs=1e-12)

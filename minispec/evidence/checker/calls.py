@@ -1,0 +1,145 @@
+"""One call of somebody's rule, and everything that can go wrong in it.
+
+A rule may return nonsense, change its input, ask for an impossible draw, or draw from a random number
+generator of its own. What is plainly wrong raises `Broken` and says why; a rule whose draws cannot be
+enumerated raises `NotScripted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng, Which
+from minispec.core.verify import Verifier
+from minispec.evidence.checker.instances import PossibleDrafts
+from minispec.evidence.proof.enumeration import EnumeratingRng
+
+
+class Broken(Exception):
+    """A rule did what no rule may do. The message says what."""
+
+
+class NotScripted(Exception):
+    """A rule follows no script: it draws numbers of its own, or does not say which row a draw is for."""
+
+
+@contextmanager
+def scripted() -> Iterator[None]:
+    """Turns a complaint about a script into `NotScripted`."""
+    try:
+        yield
+    except ValueError as error:
+        raise NotScripted(str(error)) from error
+
+
+class CheckedRng:
+    """The random number generator that a rule under test gets: it checks each request and passes it on.
+
+    With one row every draw belongs to it, so any shape will do. With several, a request must be for all
+    rows, or name those that it is for.
+    """
+
+    def __init__(self, rng: EnumeratingRng, rows: int) -> None:
+        """Passes requests on to `rng`, for a batch of `rows` rows."""
+        self._rng = rng
+        self._rows = rows
+
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Decides: probs [B] -> [B] bool (see `Rng`)."""
+        rows, live = self._which(probs.shape, which)
+        flat = probs.reshape(-1)
+        if bool(flat[live].isnan().any()):
+            raise Broken("it asked for a yes with a probability that is not a number")
+        with scripted():
+            return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
+        rows, live = self._which(probs.shape[:-1], which)
+        flat = probs.reshape(-1, probs.shape[-1])
+        wanted = flat[live]
+        if not bool(((wanted >= 0) & wanted.isfinite()).all()):
+            raise Broken("it drew from a distribution with negative or infinite entries, or with NaN")
+        if not bool((wanted.sum(-1) > 0).all()):
+            raise Broken("it drew from a distribution that is 0 everywhere")
+        with scripted():
+            return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
+
+    def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
+        """Returns the row that each draw is for, and which draws are to be made: [n], [n]."""
+        rows, live = which.get("rows"), which.get("live")
+        if rows is not None:
+            rows = rows.expand(shape).reshape(-1)
+        elif self._rows == 1:
+            rows = torch.zeros(shape.numel(), dtype=torch.long)
+        elif shape != (self._rows,):
+            raise NotScripted(f"it asks for draws of shape {list(shape)} in a batch of {self._rows} rows")
+        if live is None:
+            return rows, torch.ones(shape.numel(), dtype=torch.bool)
+        return rows, live.bool().expand(shape).reshape(-1)
+
+
+def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+    """Calls a rule once and looks at what it did.
+
+    Args:
+        rule: anybody's accept rule.
+        drafts: of an instance.
+        rows: [B], which of them to hand over.
+        rng: the random number generator that it gets.
+
+    Returns:
+        accepted [B] and token [B], int64.
+
+    Raises:
+        Broken: if it raised, changed its input, or returned what is not a verdict on these rows.
+        ImportError: if it needs what is not installed; that says nothing about the rule.
+    """
+    draft, target_probs = drafts.draft(rows), drafts.target_probs[rows]
+    try:
+        verdict = rule(draft, target_probs, rng)
+    except (Broken, NotScripted, ImportError):
+        raise
+    except Exception as error:  # whatever somebody's function may raise
+        what = str(error).strip().split("\n")[0]
+        raise Broken(f"it raised {type(error).__name__}: {what}") from error
+    fresh = drafts.draft(rows)
+    for name in ("tokens", "probs", "lengths"):
+        if not torch.equal(getattr(fresh, name), getattr(draft, name)):
+            raise Broken(f"it changed its input: draft.{name}")
+    if not torch.equal(drafts.target_probs[rows], target_probs):
+        raise Broken("it changed its input: target_probs")
+    check_verdict(verdict, fresh, target_probs.shape[-1])
+    return verdict.accepted.cpu().long(), verdict.token.cpu().long()
+
+
+def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
+    """Refuses what cannot be a verdict on a draft.
+
+    Raises:
+        Broken: and says why.
+    """
+    if not isinstance(verdict, Verdict):
+        raise Broken(f"it returned a {type(verdict).__name__}, not a Verdict")
+    rows = draft.tokens.shape[0]
+    for name, values in (("accepted", verdict.accepted), ("token", verdict.token)):
+        if values.shape != (rows,):
+            raise Broken(f"it returned {name} of shape {list(values.shape)} for {rows} rows")
+        if values.dtype.is_floating_point and bool(values.isnan().any()):
+            raise Broken(f"it returned a NaN as {name}")
+        if values.dtype.is_floating_point or values.dtype.is_complex or values.dtype == torch.bool:
+            raise Broken(f"it returned {name} as {str(values.dtype).removeprefix('torch.')}, not as integers")
+    accepted, lengths = verdict.accepted.cpu(), draft.lengths
+    beyond = (accepted < 0) | (accepted > lengths)
+    if bool(beyond.any()):
+        row = int(beyond.long().argmax())
+        raise Broken(f"it accepted {int(accepted[row])} of {int(lengths[row])} drafted tokens")
+    outside = verdict.token[(verdict.token < 0) | (verdict.token >= vocab_size)]
+    if len(outside):
+        raise Broken(f"it picked token {int(outside[0])}; the ids are 0 to {vocab_size - 1}")

@@ -1,0 +1,276 @@
+"""Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier
+from minispec.evidence.checker.calls import Broken, CheckedRng, NotScripted, decide, scripted
+from minispec.evidence.checker.instances import Instance, PossibleDrafts
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.theory.statistics import check_sample, deviation
+
+MOST_ROWS = 512  # rows of a batch
+MOST_BRANCHES = 30_000  # of one instance
+SMALL = 9  # instances with at most so many drafts are enumerated twice
+CONFIRMED = 40  # enumerations of an instance before a rule that looks wrong on it is called so
+SINGLE = 1e-6  # an error below this looks like the rounding of float32
+CHUNK = 8192  # rows sampled at once
+
+IMPOSSIBLE = "it says {}, which the target never says"
+OFF = "what it says is not distributed as the target's text"
+ROUNDED = "its distribution is off by {:.1g}, as by rounding in float32; rules compute in float64"
+
+Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
+
+
+class TooMany(Exception):
+    """An instance has too many branches under this rule."""
+
+
+class TextProbability(NamedTuple):
+    """One text of an instance, its right probability, and the one that was found (or its frequency)."""
+
+    text: tuple[int, ...]
+    expected: float
+    found: float
+
+
+class Leaf(NamedTuple):
+    """The end of one branch: what a rule said about a draft.
+
+    Attributes:
+        draft: which of the instance's `PossibleDrafts`.
+        accepted: how many drafted tokens were kept.
+        token: what follows them.
+        weight: probability of the draft and of the rule's draws together; all leaves sum to 1.
+    """
+
+    draft: int
+    accepted: int
+    token: int
+    weight: float
+
+
+Leaves = dict[tuple[int, Choices], Leaf]
+
+
+@dataclass(frozen=True)
+class InstanceResult:
+    """What a rule did on an instance.
+
+    Attributes:
+        instance: that was tried.
+        reason: what is wrong, in plain words; None if nothing is.
+        distance: total variation from the target's distribution; None if there is nothing to compare.
+        margin: the true distance is within this of `distance`; 0 if exact.
+        error: the largest difference in the probability of a text.
+        branches: how many were enumerated.
+        samples: how many were drawn.
+        detects: a distribution at least this far off would have been caught, but for a probability of 1e-6.
+        skipped: whether the instance was left out, for having too many branches.
+        texts: all of them, if their distribution is wrong.
+    """
+
+    instance: Instance
+    reason: str | None = None
+    distance: float | None = None
+    margin: float = 0.0
+    error: float = 0.0
+    branches: int = 0
+    samples: int = 0
+    detects: float = 0.0
+    skipped: bool = False
+    texts: tuple[TextProbability, ...] = ()
+
+
+def enumerate_rule(
+    rule: Verifier, drafts: PossibleDrafts, most_rows: int = MOST_ROWS, backwards: bool = False
+) -> Leaves:
+    """Takes every branch of a rule on every draft.
+
+    Args:
+        rule: an accept rule.
+        drafts: of an instance.
+        most_rows: how many rows to hand over at once.
+        backwards: begin with the last draft, so that each row has other neighbours.
+
+    Returns:
+        The leaves, by draft and choices.
+
+    Raises:
+        Broken: if the rule did what no rule may do.
+        NotScripted: if it does not follow a script.
+        TooMany: if there are more than 30,000 branches.
+    """
+
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[int, int, Choices]]:
+        accepted, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng, len(keys)))
+        taken = [tuple(way) for way in rng.ways]
+        return list(zip(accepted.tolist(), token.tolist(), taken, strict=True))
+
+    weights = drafts.weights.tolist()
+    starts = range(len(drafts))[:: -1 if backwards else 1]
+    leaves: Leaves = {}
+    with scripted():  # the rule's own ValueErrors are Broken by now
+        for key, (accepted, token, taken), weight in enumerate_branches(run, starts, most_rows):
+            leaves[key, taken] = Leaf(key, accepted, token, weights[key] * weight)
+            if len(leaves) > MOST_BRANCHES:
+                raise TooMany(f"more than {MOST_BRANCHES:,} branches")
+    return leaves
+
+
+def same(left: Leaves, right: Leaves) -> bool:
+    """Whether two enumerations took the same choices to the same verdicts, with the same probabilities."""
+    return left.keys() == right.keys() and all(
+        left[key][:3] == right[key][:3] and abs(left[key].weight - right[key].weight) < 1e-9 for key in left
+    )
+
+
+def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: PossibleDrafts) -> Tensor:
+    """Returns the distribution of the texts that come out, in the order of `Instance.distribution`.
+
+    A rule emits between one and n+1 tokens. The target then goes on to n+1 tokens, by its own distributions.
+    So all rules can be compared.
+
+    Args:
+        leaves: of a complete enumeration.
+        instance: that was enumerated.
+        drafts: of the instance.
+    """
+    drafted, kept, tokens, weights = zip(*leaves, strict=True)
+    draft, accepted, token = (torch.tensor(column) for column in (drafted, kept, tokens))
+    weight = torch.tensor(weights, dtype=torch.float64)
+    parts = []
+    for n in instance.lengths:
+        texts = torch.zeros(1, dtype=torch.float64)
+        for position in range(n + 1):
+            texts = instance.longer(texts, position)
+            here = (drafts.lengths[draft] == n) & (accepted == position)
+            text = drafts.prefixes[draft[here], position] * instance.vocab_size + token[here]
+            texts.index_add_(0, text, weight[here])
+        parts.append(texts)
+    return torch.cat(parts)
+
+
+def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, tolerance: float) -> InstanceResult:
+    """Compares the exact distribution of what a rule says with the target's.
+
+    Args:
+        rule: an accept rule.
+        instance: to try it on.
+        most_rows: how many rows to hand over at once.
+        tolerance: probabilities may differ by this.
+
+    Raises:
+        NotScripted: if the rule does not follow a script, or not twice in the same way.
+    """
+    drafts = instance.drafts()
+    try:
+        leaves = enumerate_rule(rule, drafts, most_rows)
+        if len(drafts) <= SMALL and not same(leaves, enumerate_rule(rule, drafts, most_rows, backwards=True)):
+            raise NotScripted("the same draft and the same draws did not give the same verdict twice")
+    except Broken as broken:
+        return InstanceResult(instance, str(broken))
+    except TooMany:
+        return InstanceResult(instance, skipped=True)
+    expected, found = instance.distribution(), text_distribution(leaves.values(), instance, drafts)
+    error, distance = float((found - expected).abs().max()), float((found - expected).abs().sum()) / 2
+    result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
+    return with_reason(result, expected, found, tolerance) if error > tolerance else result
+
+
+def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
+    """Adds what is wrong with the probabilities of texts: [N] each, in the order of `Instance.texts`."""
+    columns = zip(result.instance.texts(), expected.tolist(), found.tolist(), strict=True)
+    texts = tuple(TextProbability(*column) for column in columns)
+    impossible = [one.text for one in texts if one.expected == 0 and one.found > tolerance]
+    if impossible:
+        reason = IMPOSSIBLE.format(" ".join(map(str, impossible[0])))
+    else:
+        reason = ROUNDED.format(result.error) if 0 < result.error < SINGLE else OFF
+    return replace(result, reason=reason, texts=texts)
+
+
+def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
+    """Enumerates an instance again and again, before a rule's distribution is called wrong.
+
+    Raises:
+        NotScripted: if the rule says something else, once.
+    """
+    drafts = instance.drafts()
+    first = enumerate_rule(rule, drafts, most_rows)
+    for again in range(CONFIRMED):
+        try:
+            repeated = same(first, enumerate_rule(rule, drafts, most_rows, backwards=again % 2 == 0))
+        except Broken:  # it had not broken before
+            repeated = False
+        if not repeated:
+            raise NotScripted("the same draft and the same draws did not always give the same verdict")
+
+
+def compare_samples(
+    rule: Verifier, instance: Instance, samples: int, false_alarm: float, seed: int, one_by_one: bool
+) -> InstanceResult:
+    """Compares samples of what a rule says with the target's distribution.
+
+    A right rule fails with probability `false_alarm` at most; one whose distribution is at least `detects`
+    away passes with probability 10^−6 at most (see `check_sample`). The true distance is within `margin` of
+    the measured one with probability 1 − 2·`false_alarm` at least: the empirical distribution of m cells is
+    within its mean, at most ½·√((m − 1)/N), plus the deviation, of the true one.
+
+    Args:
+        rule: an accept rule, with any random number generator.
+        instance: to try it on.
+        samples: N.
+        false_alarm: between 0 and 1.
+        seed: of the drafts, of the numbers that the rule gets, and of what follows its tokens.
+        one_by_one: hand over one row at a time.
+    """
+    drafts, expected = instance.drafts(), instance.distribution()
+    mine, given = SeededRng(seed), SeededRng(seed + 1)
+    counts = torch.zeros(len(expected), dtype=torch.long)
+    try:
+        for done in range(0, samples, CHUNK):
+            rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
+            calls = rows.split(1) if one_by_one else [rows]
+            verdicts = [decide(rule, drafts, call, given) for call in calls]
+            accepted, token = (torch.cat(column) for column in zip(*verdicts, strict=True))
+            texts = complete(instance, drafts, rows, accepted, token, mine)
+            counts += torch.bincount(texts, minlength=len(expected))
+    except Broken as broken:
+        return InstanceResult(instance, str(broken))
+    seen: dict[Hashable, int] = dict(enumerate(counts.tolist()))
+    wanted: dict[Hashable, float] = dict(enumerate(expected.tolist()))
+    tested = check_sample("rule", seen, wanted, false_alarm)
+    margin = math.sqrt((len(expected) - 1) / samples) / 2 + deviation(false_alarm, samples)
+    result = InstanceResult(instance, None, tested.distance, margin, samples=samples, detects=tested.detects)
+    return result if tested.passed else with_reason(result, expected, counts / samples, 0.0)
+
+
+def complete(
+    instance: Instance, drafts: PossibleDrafts, rows: Tensor, accepted: Tensor, token: Tensor, rng: Rng
+) -> Tensor:
+    """Lets the target finish each text, up to n+1 tokens; returns its index in `Instance.texts`: [B]."""
+    size, lengths = instance.vocab_size, drafts.lengths[rows]
+    text = torch.zeros_like(rows)  # the text so far, read as a number in base V
+    for position in range(instance.k + 1):
+        drafted = drafts.tokens[rows, position] if position < instance.k else token
+        inside = lengths >= position
+        probs = instance.target(position)[text]
+        own = rng.categorical(probs, live=inside & (accepted < position))
+        said = torch.where(accepted > position, drafted, torch.where(accepted == position, token, own))
+        text = torch.where(inside, text * size + said, text)
+    first = torch.zeros(instance.k + 1, dtype=torch.long)  # where each length's texts begin
+    begin = 0
+    for n in instance.lengths:
+        first[n] = begin
+        begin += size ** (n + 1)
+    return first[lengths] + text

@@ -12,7 +12,7 @@ LOOP = """def my_loop(parts, prompt, k, n):
         draft = parts.draft(text[-1], k)
         accepted, token = parts.verify(draft, parts.score(text[-1], draft))
         text += [*draft.tokens[0, :accepted].tolist(), token]
-        parts.rollback(len(text) - {behind})
+        parts.rollback(len(text) - {pending})
     return text[len(prompt) :][:n]
 
 
@@ -20,17 +20,17 @@ check("write-the-loop", my_loop)"""
 
 
 def test_a_guess_and_a_wrong_loop(browser, address):
-    """A guess is drawn beside the truth; one that rolls back too little is told so; the right one passes."""
+    """A guess gets its reply; a loop that rolls back too little gets its message; the right one passes."""
     with opened(browser, address, NAME) as page:
         run_all(page)
         ask = 'target_calls = predict("target-calls", guess={})\ntarget_calls'
         guess = edit_cell(page, 'predict("target-calls"', ask.format(66))
         assert "You said 66 target calls." in guess.inner_text()
         assert "Still blank" in cell_with(page, "def my_loop").inner_text()
-        wrong = edit_cell(page, "def my_loop", LOOP.format(behind=0))
+        wrong = edit_cell(page, "def my_loop", LOOP.format(pending=0))
         said = " ".join(wrong.inner_text().split())
         assert "Not yet" in said and "The last token is pending: committed, but read only" in said
-        right = edit_cell(page, "def my_loop", LOOP.format(behind=1))
+        right = edit_cell(page, "def my_loop", LOOP.format(pending=1))
         assert "Right" in right.inner_text() and "token for token" in right.inner_text()
         run_all(page)
         assert errors(page) == []

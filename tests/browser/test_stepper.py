@@ -38,7 +38,7 @@ def opened(browser, file):
     page.on("request", lambda request: request.url == file.as_uri() or errors.append(request.url))
     page.goto(file.as_uri())
     yield page
-    assert errors == []  # no script failed, and nothing else was asked for
+    assert errors == []  # no script failed, and nothing else was requested
     page.close()
 
 
@@ -65,7 +65,7 @@ def states(stepper):
     )
 
 
-def said_by_generate(pair, verifier, capsys):
+def states_of_generate(pair, verifier, capsys):
     """Returns id and state of each token, from the rounds of `generate --json`."""
     capsys.readouterr()
     assert run(["generate", "--pair", str(pair), "--verifier", verifier, "--json", *SETTINGS]) == 0
@@ -83,7 +83,7 @@ def said_by_generate(pair, verifier, capsys):
 def test_states_equal_those_of_generate(which, opened, pair, capsys):
     """At the end, and after each commit on the way, the page's tokens are those of `generate --json`."""
     stepper = steppers(opened)[which]
-    expected, rounds = said_by_generate(pair, VERIFIERS[which], capsys)
+    expected, rounds = states_of_generate(pair, VERIFIERS[which], capsys)
     stepper.locator(".ms-slider").focus()
     opened.keyboard.press("End")
     assert states(stepper) == expected
@@ -108,7 +108,7 @@ def slide(stepper, index):
 
 
 def test_to_the_end_and_back_with_keys(opened):
-    """Arrow keys go through all steps and back, Home and End to either end, page keys from round to round."""
+    """Arrow keys go through all steps and back, Home and End to the ends, page keys from round to round."""
     stepper, other = steppers(opened)
     last = stepper.locator(".ms-step").count() - 1
     stepper.locator(".ms-next").focus()
@@ -131,7 +131,7 @@ def test_to_the_end_and_back_with_keys(opened):
     assert shown.get_attribute("data-round") == "1"
     opened.keyboard.press("PageUp")
     assert (shown.get_attribute("data-round"), shown.get_attribute("data-phase")) == ("0", "draft")
-    assert visible(other) == 0  # its neighbour has not moved
+    assert visible(other) == 0  # the other stepper has not moved
 
 
 def test_to_the_end_and_back_with_buttons_and_slider(opened):
@@ -179,14 +179,14 @@ def test_controls_have_names_and_a_visible_focus(opened):
     assert controls.count() == 5
     for i in range(controls.count()):
         name, seen = controls.nth(i).get_attribute("aria-label"), controls.nth(i).text_content()
-        assert name and seen.strip("←→ ").lower() in name.lower()  # who speaks to the page says what is seen
+        assert name and seen.strip("←→ ").lower() in name.lower()  # speech input goes by the visible words
     opened.keyboard.press("Tab")
     width = opened.evaluate("getComputedStyle(document.activeElement).outlineWidth")
     assert opened.evaluate("document.activeElement.className") == "ms-next" and width == "3px"
 
 
 @pytest.mark.parametrize("width", [1200, 500])
-def test_nothing_hangs_out(opened, width):
+def test_nothing_is_wider_than_the_page(opened, width):
     """At desktop and at phone width, steps never make the page scroll sideways."""
     opened.set_viewport_size({"width": width, "height": 900})
     stepper = steppers(opened)[1]

@@ -33,7 +33,7 @@ def test_notebook_5_answers(browser, address):
 
 
 def test_notebook_6_answers(browser, address):
-    """A law is guessed in three parts and drawn; drawing the correction from p gets its own message."""
+    """A guessed distribution gets its reply; drawing the correction from p gets its own message."""
     ask = 'top_match = predict("law-of-top-match", guess={})\ntop_match'
     with opened(browser, address, "06_verify_by_rejection.ipynb") as page:
         run_all(page)

@@ -199,7 +199,7 @@ assert wrong.acceptance > honest.acceptance
 rule_law(wrong, p, "abc")
 
 # %% [markdown]
-# So q is not what the model thinks. It is the distribution that the token was *really* drawn from,
+# So q is not the model's softmax. It is the distribution that the token was *really* drawn from,
 # after temperature, top-k and top-p. A drafter must note it when it draws, because it cannot be
 # recovered later.
 #

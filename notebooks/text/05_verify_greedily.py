@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 5. Verify greedily
 #
-# **You'll do**: check a draft in one pass of the target, change one of its tokens and see what that
-# touches, write the greedy verifier, and compare it with a well-known recipe that gets it wrong.
+# **You'll do**: check a draft in one pass of the target, change one of its tokens and see which
+# rows that changes, write the greedy verifier, and compare it with a well-known recipe that gets it
+# wrong.
 #
 # **You'll learn**: why one pass is enough, which row judges which token, and where the correction
 # and the bonus come from.
@@ -308,8 +309,8 @@ assert len(late) > 1 and pair.tokenizer.end_of_text in late[:-1]
 
 # %% [markdown]
 # With the offset the text is right, and calls are wasted. A rejection ends a round without its
-# correction, and two more calls pay for it. With `[:-1]` there is no row for a bonus. The last
-# block overshoots what was asked for, and runs past the end of the story.
+# correction, which costs two more calls. With `[:-1]` there is no row for a bonus. The last block
+# exceeds the limit, and continues after the end of the story.
 #
 # As written, `logits[0]` says what follows the *first* token of the text. Mostly no guess agrees
 # with that, and the second call gives the right token. But if one happens to agree, it is kept,

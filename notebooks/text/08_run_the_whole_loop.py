@@ -38,7 +38,7 @@ print(f"\nthe target alone: {len(alone)} tokens, {len(alone)} target calls")
 #     verify     one target call judges them all; a rule keeps some, and
 #                adds one more
 #     commit     what was gained is written, up to an end or a limit
-#     roll back  both caches forget the rest; the last token is pending
+#     roll back  both caches drop the rest; the last token is pending
 #     catch up   after a bonus the draft reads its own last guess, which
 #                it made and never read
 # ```

@@ -146,7 +146,7 @@ for text, end in sorted(should):
 assert largest_error(came, should) < 1e-12
 
 # %% [markdown]
-# Four texts, four times the same. Is it so for larger K, for other warps, where a text ends, in
+# Four texts, four times the same. Is it so for larger K, for other warps, at the end of a text, in
 # ragged batches, with a real cache? `minispec prove` enumerates all of that, and keeps a list of
 # events that must have occurred. Here is its short form, which takes a few seconds.
 
@@ -239,7 +239,7 @@ assert test.passed
 #
 # ## The bug zoo
 #
-# A test that has never failed says little. So minispec keeps dozens of bugs, many of them shipped
+# A test that has never failed says little. So minispec keeps dozens of bugs, some of them shipped
 # by real projects, as patches to its own code. Each is planted, and each must be found.
 #
 # Plant a few on a small model, and enumerate: how far off is the distribution, and how often are

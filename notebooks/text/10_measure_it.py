@@ -348,4 +348,4 @@ memory_bars(parts)
 #   arithmetic.
 # - A speed-up belongs to a machine, a pair, a temperature and a batch. Measure your own.
 #
-# Next, notebook 11: what else makes models fast, and where this method stands among it.
+# Next, notebook 11: what else makes models fast, and how this method compares.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 11. Map the field
 #
-# **You'll do**: try the other things that make decoding fast, next to the one you know, and decode
+# **You'll do**: try other methods that make decoding fast, next to the one you know, and decode
 # with a drafter that has no model at all.
 #
 # **You'll learn**: what each method makes smaller, which of them change the text, and where
@@ -126,8 +126,8 @@ predict(
 )
 
 # %% [markdown]
-# Take the model and the chip of notebook 1: how long can a forward over so many positions take at
-# least? A text alone brings 1 position, with a draft of 4 it brings 5.
+# Take the model and the chip of notebook 1: what is the least time of a forward over so many
+# positions? One text alone needs 1 position, with a draft of 4 it needs 5.
 
 # %% tags=["misleads-batch", "claim-B4", "nbval-check-output"]
 from minispec.evidence.theory.formulas import Hardware, forward_cost

@@ -312,9 +312,9 @@ assert len(late) > 1 and pair.tokenizer.end_of_text in late[:-1]
 # correction, which costs two more calls. With `[:-1]` there is no row for a bonus. The last block
 # exceeds the limit, and continues after the end of the story.
 #
-# As written, `logits[0]` says what follows the *first* token of the text. Mostly no guess agrees
-# with that, and the second call gives the right token. But if one happens to agree, it is kept,
-# right or wrong.
+# As written, `logits[0]` says what follows the *first* token of the text. Mostly no guess agrees,
+# and the second call gives the right token. But if one happens to agree, it is kept, right or
+# wrong.
 #
 # Two models with a vocabulary of three tokens: the target says b after a, c after b, a after c. The
 # draft says b after b, else the same. The text so far is a b.

@@ -181,7 +181,7 @@ assert often[0][0] < 0.9 < often[-1][0]
 #
 # How many tokens does a pass yield? Let each tested guess be kept with probability α, whatever came
 # before it. The second is tested only if the first was kept, and so on: 1 + α + α² + … + α^K on
-# average. A longer draft yields more and costs more: divide by K draft steps and one pass.
+# average. A longer draft yields more and costs more.
 #
 # ## How a run ends
 #

@@ -204,19 +204,17 @@ if guess := how_many.value:
 # rejection.
 
 # %% tags=["claim-D1", "misconception-sample-again"]
-from minispec import verify_rejection
 from minispec.evidence.proof.first_token import first_token_counts
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.show.plots.histogram import envelope, law_histogram
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
-shipped = first_token_counts(verify_rejection, P, Q, 20_000)
+shipped = first_token_counts(minispec.verify_rejection, P, Q, 20_000)
 with planted(mutant_named("correction-from-p")):
-    mutant = first_token_counts(verify_rejection, P, Q, 20_000)
-bounds = envelope(P, 20_000)  # where the shares stay if the rule is right
-for share, (low, high) in zip(shipped, bounds, strict=True):
-    assert low <= share / 20_000 <= high
+    mutant = first_token_counts(minispec.verify_rejection, P, Q, 20_000)
+bounds = envelope(P, 20_000)  # of the shares, if the rule is right
+assert all(low <= n / 20_000 <= high for n, (low, high) in zip(shipped, bounds, strict=True))
 assert mutant[0] / 20_000 < bounds[0][0]
 law_histogram(P, shipped, mutant, "abc")
 

@@ -90,7 +90,17 @@ def plain(words: Iterable[str]) -> str:
 def facts_of_run(recording: Recording) -> Facts:
     """Returns what can be said of a whole run."""
     trace, counts = recording.trace, recording.trace.statistics()
-    return {
+    facts: dict[str, str | int | float | Sequence[int]] = {}
+    rounds = len(trace.rounds)
+    for i in range(trace.config["k"]):
+        tested = sum((r.tested(0) or 0) > i for r in trace.rounds)
+        accepted = sum(r.accepted(0) > i for r in trace.rounds)
+        facts |= {f"tested-{i + 1}": tested, f"accepted-{i + 1}": accepted}
+        facts |= {
+            f"alpha-{i + 1}": accepted / (tested or 1),
+            f"per-position-{i + 1}": accepted / rounds,
+        }
+    return facts | {
         "prompt": "".join(recording.words[token] for token in trace.prompts[0]),
         "text": recording.text().strip(),
         "prompt-tokens": len(trace.prompts[0]),
@@ -102,6 +112,8 @@ def facts_of_run(recording: Recording) -> Facts:
         "tested": counts.tested,
         "drafted": counts.drafted,
         "acceptance": counts.acceptance or 0.0,
+        "accepted-over-drafted": counts.accepted_over_drafted or 0.0,
+        "mean-acceptance-length": counts.mean_acceptance_length or 0.0,
         "tokens-per-call": counts.tokens_per_target_call or 0.0,
         "finish": trace.finish() or "",
         "vocabulary": len(recording.words),

@@ -36,15 +36,15 @@ PAGES = sorted(
     [*ROOT.glob("docs/explanation/*.md"), *map(ROOT.joinpath, ["docs/pitfalls.md", "docs/references.md"])]
 )
 P, Q = (Fraction(3, 6), Fraction(2, 6), Fraction(1, 6)), (Fraction(1, 6), Fraction(1, 6), Fraction(4, 6))
-C = (0.0, 0.0, 1.0)  # a draft that always says c
+C = (0.0, 0.0, 1.0)  # a draft that always proposes c
 
 
 def text_of(name):
     return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
-def table_behind(text, heading):
-    """Returns the cells of the first table behind a heading, without its two lines of head."""
+def table_after(text, heading):
+    """Returns the cells of the first table after a heading, without its two lines of head."""
     lines = text[text.index(f"## {heading}") :].splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("|"))
     rows = []
@@ -55,8 +55,8 @@ def table_behind(text, heading):
     return rows
 
 
-def floats(law):
-    return [float(chance) for chance in law]
+def floats(distribution):
+    return [float(probability) for probability in distribution]
 
 
 def with_bug(name, rule=verify_rejection):
@@ -64,45 +64,47 @@ def with_bug(name, rule=verify_rejection):
         return first_token(rule, floats(P), floats(Q))
 
 
-def coupled_law():
-    """The shared noise of the last rule but one: the target's own pick, and the chance to agree."""
-    p, q = (torch.tensor(floats(law), dtype=torch.float64) for law in (P, Q))
-    chance = float(coupled_acceptance(p, q))
+def shared_noise():
+    """The last rule but one: the target's own pick, and the probability to agree."""
+    p, q = (torch.tensor(floats(distribution), dtype=torch.float64) for distribution in (P, Q))
+    agree = float(coupled_acceptance(p, q))
     alone = first_token(verify_coupled, floats(P), floats(Q)).law
-    return FirstToken((chance, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (chance, 0, 0), strict=True)))
+    return FirstToken((agree, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (agree, 0, 0), strict=True)))
 
 
 RULES = [
     lambda: first_token(verify_greedy, floats(P), floats(Q)),
-    lambda: first_token(verify_coupled, floats(P), floats(Q)),  # with chance that is not shared
+    lambda: first_token(verify_coupled, floats(P), floats(Q)),  # with noise that is not shared
     lambda: with_bug("correction-from-p"),
     lambda: first_token(verify_rejection, floats(P), floats(Q)),
     lambda: first_token(verify_rejection, floats(P), floats(Q), drawn_from=C),
     lambda: first_token(verify_rejection, floats(P), C),
-    coupled_law,
+    shared_noise,
     lambda: with_bug("accept-if-a-fresh-draw-agrees"),
 ]
 
 
 def test_the_table_of_rules_is_what_the_code_does():
-    """All branches of each rule on {a, b, c}, in twelfths, and how often it keeps the draft."""
-    rows = table_behind(text_of("explanation/losslessness"), "Four rules, by hand")
+    """All branches of each rule on {a, b, c}, in twelfths, and how often it accepts the draft."""
+    rows = table_after(text_of("explanation/losslessness"), "Four rules, by hand")
     assert len(rows) == len(RULES)
-    for (rule, emits, keeps), play in zip(rows, RULES, strict=True):
+    for (rule, emits, accepts), play in zip(rows, RULES, strict=True):
         found = play()
-        law, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
-        said = [Fraction(part) / int(whole) for part in law.replace(" ", "").split(",")]
+        parts, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
+        said = [Fraction(part) / int(whole) for part in parts.replace(" ", "").split(",")]
         assert floats(said) == pytest.approx(found.law, abs=1e-12), rule
-        assert float(Fraction(keeps)) == pytest.approx(found.acceptance, abs=1e-12), rule
+        assert float(Fraction(accepts)) == pytest.approx(found.acceptance, abs=1e-12), rule
         assert sum(said) == 1
 
 
-laws = st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any).map(lambda w: [x / sum(w) for x in w])
+distributions = (
+    st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any).map(lambda w: [x / sum(w) for x in w])
+)
 
 
-@given(laws, laws, laws)
+@given(distributions, distributions, distributions)
 def test_what_a_wrong_q_emits(p, q, d):
-    """The formula of "Which q counts", for any three laws."""
+    """The formula of "Which q counts", for any three distributions."""
     keep = [min(1.0, a / b) if b else float(a > 0) for a, b in zip(p, q, strict=True)]
     kept = [x * y for x, y in zip(d, keep, strict=True)]
     rest = residual(torch.tensor(p).double(), torch.tensor(q).double()).tolist()
@@ -114,11 +116,11 @@ def test_what_a_wrong_q_emits(p, q, d):
 
 
 def test_the_table_of_tokens_per_round():
-    """Equation 1, rounded as on the page; behind all K stands the ceiling."""
+    """Equation 1, rounded as on the page; the last column is the ceiling."""
     text = text_of("explanation/cost_model")
     widths = [1, 2, 4, 8, 16]
     assert f"| α | {' | '.join(f'K = {k}' for k in widths)} | all K |" in text
-    for alpha, *tokens, ceiling in table_behind(text, "What a round yields"):
+    for alpha, *tokens, ceiling in table_after(text, "What a round yields"):
         assert tokens == [f"{expected_tokens(float(alpha), k):.2f}" for k in widths]
         assert ceiling == f"{1 / (1 - float(alpha)):.2f}".removesuffix(".00")
 
@@ -126,11 +128,11 @@ def test_the_table_of_tokens_per_round():
 def rounds_of_all_kinds():
     """Runs that meet every case of the table: widths, caps, ends, prompts, contexts, in ragged batches."""
     prompts = [[1], [2, 3, 1], [0, 4]]
-    for k, cap, room, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
-        target, draft = tiny.table_pair(5, seed, 0.4, max_length=room)
+    for k, cap, context, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
+        target, draft = tiny.table_pair(5, seed, 0.4, max_length=context)
         settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed), "warp": Warp()}
         rounds = observe(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
-        yield room, prompts, list(rounds)
+        yield context, prompts, list(rounds)
 
 
 def case_of(drafted, width, accepted, emitted):
@@ -146,10 +148,10 @@ def case_of(drafted, width, accepted, emitted):
 
 def test_the_table_of_caches_is_what_the_loop_does():
     """Every line comes up; lengths are as its formulas say, in level and in ragged batches."""
-    rows = table_behind(text_of("explanation/cache_invariant"), "One round, case by case")
+    rows = table_after(text_of("explanation/cache_invariant"), "One round, case by case")
     formulas = [[compile(cell, "table", "eval") for cell in row[1:]] for row in rows]
     seen = [0] * len(rows)
-    for room, prompts, rounds in rounds_of_all_kinds():
+    for context, prompts, rounds in rounds_of_all_kinds():
         committed = [len(prompt) for prompt in prompts]
         for r in rounds:
             width, target, draft = r.draft.k, r.target_cache, r.draft_cache
@@ -157,7 +159,7 @@ def test_the_table_of_caches_is_what_the_loop_does():
                 accepted, emitted, drafted = r.accepted(row), len(r.emitted[row]), r.drafted(row)
                 committed[row] += emitted
                 if drafted < width and accepted == drafted and emitted:
-                    # A row with less room than the block is wide: it lacks nothing, says "Ragged rows".
+                    # A row whose budget is smaller than the block lacks nothing, says "Ragged rows".
                     assert target.after[row] == draft.after[row] == n + emitted - 1 <= n - 1 + width
                     continue
                 case = case_of(drafted, width, accepted, emitted)
@@ -165,7 +167,13 @@ def test_the_table_of_caches_is_what_the_loop_does():
                 said = [eval(formula, {}, names) for formula in formulas[case]]
                 lacks = max(0, target.after[row] - draft.verified[row])
                 found = [emitted, target.verified[row], draft.verified[row], target.after[row], lacks]
-                full = [inf, room, room, inf, inf]  # what a nearly full row is padded with is not stored
+                full = [
+                    inf,
+                    context,
+                    context,
+                    inf,
+                    inf,
+                ]  # what a nearly full row is padded with is not stored
                 assert [min(a, b) for a, b in zip(said, full, strict=True)] == found, rows[case][0]
                 assert draft.after == target.after
                 seen[case] += 1
@@ -203,7 +211,7 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["untrained-gain"] < 1 and number["untrained-alpha"] < 0.1  # "when it loses"
     assert number["self-gain"] < 1 and number["self-alpha"] > 0.99
     assert number["batch-peak-gain"] < number["batch-first-gain"] and number["batch-throughput"] > 1
-    assert number["batch-peak-rows"] < number["batch-last-rows"]  # "behind the peak …
+    assert number["batch-peak-rows"] < number["batch-last-rows"]  # "beyond the peak …
     assert number["batch-peak-gain"] < number["batch-last-gain"]  # … the gain rose again"
     assert number["memory-more"] < 100
     law = float(FACTS["found-law"]())

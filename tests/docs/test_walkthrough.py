@@ -234,7 +234,8 @@ def test_pages_are_all_in_the_contents():
 
 
 def wanted():
-    return sorted({text for page in PAGES for text in re.findall(r"\{run\}`(.*?)`", page.read_text("utf-8"))})
+    pages = [*PAGES, ROOT / "docs" / "explanation" / "our_words_and_theirs.md"]
+    return sorted({text for page in pages for text in re.findall(r"\{run\}`(.*?)`", page.read_text("utf-8"))})
 
 
 @pytest.mark.parametrize("text", wanted())
@@ -258,6 +259,11 @@ def test_what_is_said_of_the_run_is_right():
     assert tell("greedy:corrected.accepted") == (str(r.accepted(0)), False)
     assert tell("greedy:corrected.target-after") == (str(r.target_cache.after[0]), False)
     assert tell("greedy:corrected+1.pending")[0] == tell("greedy:corrected.next")[0]
+    first, *_ = recording.trace.rounds
+    assert first.accepted(0) == 3 < first.drafted(0)  # so it counts as accepted at position 3, tested at 4
+    assert tell("greedy:accepted-3") == tell("greedy:tested-4")
+    numbers = {name: float(tell(f"greedy:{name}")[0]) for name in ("accepted-3", "tested-3", "alpha-3")}
+    assert numbers["alpha-3"] == pytest.approx(numbers["accepted-3"] / numbers["tested-3"], abs=0.005)
     sampled = load_walkthrough("rejection")
     r = next(r for r in sampled.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
     place = r.accepted(0)

@@ -39,8 +39,8 @@ def test_code_blocks_print_what_the_page_shows(page, tmp_path):
     assert outputs
 
 
-SHORT = {name: f"minispec.evidence.{name}" for name in ("theory", "predict", "chances", "predict_batch")}
-NAME = re.compile(r"`((?:minispec|theory|predict|chances|predict_batch)(?:\.\w+)+)`")
+SHORT = {name: f"minispec.evidence.theory.{name}" for name in ("acceptance", "formulas", "predict")}
+NAME = re.compile(rf"`((?:minispec|{'|'.join(SHORT)})(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
@@ -75,7 +75,7 @@ def test_names_in_prose_exist(page):
 
 def test_a_wrong_name_is_found():
     """The finder can fail."""
-    assert found("theory.best_k") and not found("theory.worst_k") and not found("minispec.evidence.magic")
+    assert found("formulas.best_k") and not found("formulas.worst_k") and not found("minispec.evidence.magic")
 
 
 WORDS = (

@@ -16,7 +16,7 @@ from statistics import fmean
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.evidence.bench.settings import bench_prompts, measure_acceptance
+from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -161,9 +161,9 @@ check("choose-k", best_k)
 # alone over seconds per token with a draft, prefill included on both sides.
 
 # %% tags=["claim-C2", "claim-D4"]
-from minispec.evidence.bench.sweeps import Conditions, measure_speed
+from minispec.evidence.bench.measure import measure_speed
 
-points = measure_speed(pair, [1, 2, 4, 8, 16], Conditions(prompts=2, repeats=2, new_tokens=64))
+points = measure_speed(pair, [1, 2, 4, 8, 16], prompts=2, repeats=2, new_tokens=64)
 for p in points:
     print(
         f"K = {p.k:2}: {p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f}), α = {p.alpha:.2f}"
@@ -252,10 +252,10 @@ predict(
 # First K. Curves are theorem 3.8 for several α; the points were measured. The hatched part is loss.
 
 # %% tags=["claim-C5"]
-from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.bench.measurements import saved
 from minispec.show.plots.speed import speed_up_curves
 
-speed = recorded("speed")
+speed = saved("speed")
 print(f"recorded on {speed.where}")
 best = max(speed.points, key=lambda p: p.gain)
 print(
@@ -286,7 +286,7 @@ larger
 # %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
-drafts = recorded("drafts")
+drafts = saved("drafts")
 points = sorted(drafts.points, key=lambda p: p.parameters)
 print(f"recorded on {drafts.where}")
 best = max(points, key=lambda p: p.gain)
@@ -305,7 +305,7 @@ draft_sweep(points, guess=named.get(larger.guess))
 # Does a large batch help or hurt? People say both. They speak of two different things.
 
 # %% tags=["claim-B4", "misleads-batch"]
-batches = recorded("batches")
+batches = saved("batches")
 first, busiest = batches.points[0], max(batches.points, key=lambda point: point.target_only)
 print(f"recorded on {batches.where}, K = 4")
 print(f"target alone: {first.target_only:.0f} tokens a second with {first.rows} text,", end=" ")
@@ -340,8 +340,8 @@ memory_bars(parts)
 # %% [markdown]
 # ## Recap
 #
-# - α and c decide. α is the mean of 1 − TV(p, q), so it can be computed from the two models without
-#   decoding anything.
+# - α and c decide. α is the mean of 1 − TV(p, q) over the tested positions, so it follows from the
+#   distributions of the two models.
 # - K guesses yield at most K + 1 tokens and cost Kc + 1 steps or more. There is a best K.
 # - A larger draft is accepted more often and costs more. The best one lies in between.
 # - A batch gives more tokens a second and less gain from speculation: both use the same spare

@@ -1,4 +1,4 @@
-"""The teaching kit: minutes add up, names exist, tables are current, handouts can be printed and read."""
+"""The teaching materials: minutes add up, names exist, tables are current, handouts can be printed and read."""
 
 import importlib.util
 import re

@@ -9,7 +9,7 @@ from tiny import gpt_pair, table_pair
 import minispec
 from minispec.core.records import Draft, Verdict
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
-from minispec.train.presets import WALKTHROUGHS
+from minispec.train.recipes import WALKTHROUGHS
 
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 

@@ -28,6 +28,7 @@ from minispec.evidence.theory.formulas import Hardware, forward_cost, speed_up
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import SHIPPED
+from minispec.io.files import read_json
 from minispec.show.plots.histogram import law_histogram
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
@@ -36,7 +37,7 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.rule_distribution import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
-from minispec.train.publish import history_of, pair_info
+from minispec.train.publish import history_of
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
 SAMPLES = 20_000
@@ -67,7 +68,7 @@ def gallery(folder: Path = FOLDER) -> Iterator[Picture]:
 
 def shipped_losses() -> Picture:
     """Returns the losses of the shipped pair while it was trained, and the entropy of its grammar."""
-    info = pair_info(SHIPPED / "stories")
+    info = read_json(SHIPPED / "stories" / "pair.json")
     return learning([], history_of(info), info["entropy_floor"], guess=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minispec.io.checkpoint import SHIPPED
+from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.recording_file import load_recording
 from minispec.show.plots.along import along_the_text, positions_of
@@ -17,7 +18,6 @@ from minispec.show.plots.picture import Picture
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.timeline_figure import timeline
 from minispec.show.plots.verification import verification_strip
-from minispec.train.publish import pair_info
 
 WALKTHROUGH = SHIPPED / "stories" / "walkthrough-rejection.json"
 
@@ -36,7 +36,7 @@ def gallery() -> Iterator[Picture]:
     yield verification_strip(r, words, drawn=[draw.number if draw else None for draw in draws])
     place = r.accepted(0)
     yield overlap(r.target_probs[0, place], r.draft.probs[0, place], words, int(r.draft.tokens[0, place]))
-    sizes = pair_info(SHIPPED / "stories")["recipe"]
+    sizes = read_json(SHIPPED / "stories" / "pair.json")["recipe"]
     yield cache_grid(
         trace, words, index, layers={name: sizes[name]["layers"] for name in ("target", "draft")}
     )

@@ -20,7 +20,7 @@ from minispec.cli.generate import read_prompt
 from minispec.cli.train import train_and_publish
 from minispec.core.loop import generate
 from minispec.core.prefill import check_prompts
-from minispec.evidence.bench.settings import VERIFIERS
+from minispec.io.walkthrough import VERIFIERS
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
 from minispec.io.observe import observe
@@ -37,7 +37,7 @@ from minispec.show.text import (
     marked,
     outcome_table,
 )
-from minispec.train.presets import QUICK
+from minispec.train.recipes import QUICK
 from minispec.train.publish import verdict
 
 # On this ground all colours but the bonus's blue have the contrast that small text needs: 4.5 to 1.

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minispec.cli import options
-from minispec.evidence.bench.settings import measure_acceptance
+from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder
 from minispec.io.files import check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
-from minispec.train.presets import PRESETS, WALKTHROUGHS
+from minispec.train.recipes import PRESETS, WALKTHROUGHS
 from minispec.train.publish import publish, verdict
 from minispec.train.recipes import Recipe
 from minispec.train.training import Progress as Step

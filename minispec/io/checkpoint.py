@@ -41,7 +41,7 @@ REQUIRED = {
 # Fields of Hugging Face's config: their name in ours, their type, and the largest value that is read.
 FIELDS: dict[str, tuple[str, type, float]] = {
     "vocab_size": ("vocab_size", int, 2**20),
-    "num_hidden_layers": ("layers", int, 1000),
+    "num_hidden_layers": ("layers", int, 200),
     "hidden_size": ("width", int, 2**20),
     "num_attention_heads": ("heads", int, 2**20),
     "num_key_value_heads": ("kv_heads", int, 2**20),

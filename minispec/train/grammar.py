@@ -10,7 +10,7 @@ draft therefore guesses among the friends, while the target knows. Between the f
 any model learns at once.
 
 The grammar is one procedure, `tell`. It asks a `Pen` for every choice and hands it every piece of
-text, so the same procedure writes stories, scores them, and parses them (see `stories`).
+text, so the same procedure writes stories and scores them (see `stories`), and parses them in a test.
 """
 
 from __future__ import annotations
@@ -101,6 +101,26 @@ IDIOMS = {
     "home": " Then they all went home for tea.",
 }
 MOST_SCENES = 7
+
+# The sentences of roll calls (see `stories`), by the kind of fact: a story's own words and phrases.
+FORMS = {
+    "animal": (" {name} the {animal}.",),
+    "thing": (" {name} had a {fact}.", " {name} took the {fact}.", " {name} lost the {fact}."),
+    "place": (" {name} lived by the {fact}.", " {name} went to the {fact}."),
+    "seat": (
+        " {name} slept on the {fact}.",
+        " {name} lay down on the {fact}.",
+        " {name} sat on the {fact}.",
+    ),
+    "animal's seat": (
+        " The {animal} sat on the {fact}.",
+        " The {animal} lay down on the {fact}.",
+        " {name} the {animal} slept on the {fact}.",
+        " {name} the {animal} was very tired and slept on the {fact}.",
+    ),
+}
+FACTS = {"animal": ANIMALS, "thing": THINGS, "place": PLACES, "seat": SEATS, "animal's seat": SEATS}
+KINDS = tuple(FORMS)
 
 
 def tell(pen: Pen, friends: int = 3) -> None:

@@ -6,21 +6,18 @@ loads the pair measures the same losses.
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minispec.io.checkpoint import (
-    Pair,
-    load_pair,
-    save_model,
-    weights_hash,
-)
-from minispec.io.files import read_json, replacing, write_json
+from minispec.core.model import GPT
+from minispec.io.checkpoint import Pair, load_model, load_pair, save_model, weights_hash
+from minispec.io.files import replacing, write_json
 from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe
@@ -61,26 +58,14 @@ def publish(
             save_model(result.model, temporary / name)
         info = describe(recipe, dataset, trained, command)
         write_json(temporary / "pair.json", info)
-        pair = load_pair(temporary)
-        info |= {"models": measure(temporary, dataset, trained)}
-        info |= finish(pair)
-        if corpus_is_stories(dataset):
-            facts = {
-                "target": pair.target,
-                "draft-plain": load_pair(temporary, draft="draft-plain").draft,
-                "draft": pair.draft,
-            }
-            info["forced_accuracy"] = {
-                name: forced_accuracy(model, dataset.corpus, dataset.tokenizer)
-                for name, model in facts.items()
-            }
+        written = {name: load_model(temporary / name) for name in trained}
+        info |= {"models": measure(written, dataset, trained)}
+        info |= finish(load_pair(temporary))
+        if dataset.corpus.stories:
+            accuracy = partial(forced_accuracy, corpus=dataset.corpus, tokenizer=dataset.tokenizer)
+            info["forced_accuracy"] = {name: accuracy(model) for name, model in written.items()}
         write_json(temporary / "pair.json", info)
     return info
-
-
-def corpus_is_stories(dataset: Dataset) -> bool:
-    """Whether the corpus comes from the grammar."""
-    return bool(dataset.corpus.stories)
 
 
 def describe(
@@ -116,55 +101,36 @@ def prompts(dataset: Dataset) -> list[list[int]]:
     return ([row[:PROMPT_TOKENS] for row in rows if len(row) >= PROMPT_TOKENS] or rows)[:PROMPTS]
 
 
-def measure(folder: Path, dataset: Dataset, trained: Mapping[str, Trained]) -> dict[str, Any]:
-    """Returns size, time and loss of every model, read back from the disk."""
-    tokens, mask = whole_documents(
-        dataset.tokenizer, dataset.corpus.validation, trained["target"].model.max_length
-    )
-    figures = {}
-    for name, result in trained.items():
-        model = load_pair(folder, draft=name).draft
-        figures[name] = {
+def measure(
+    models: Mapping[str, GPT], dataset: Dataset, trained: Mapping[str, Trained]
+) -> dict[str, dict[str, Any]]:
+    """Returns size, time and loss of every model as it was written."""
+    max_length = models["target"].max_length
+    tokens, mask = whole_documents(dataset.tokenizer, dataset.corpus.validation, max_length)
+    return {
+        name: {
             "parameters": model.parameters_count,
-            "steps": result.steps,
-            "tokens": result.tokens,
-            "seconds": round(result.seconds, 1),
+            "steps": trained[name].steps,
+            "tokens": trained[name].tokens,
+            "seconds": round(trained[name].seconds, 1),
             "validation_loss": mean_loss(model, tokens, mask),
-            "sha256": weights_hash(model.to(torch.bfloat16)),
+            "sha256": weights_hash(deepcopy(model).to(torch.bfloat16)),
         }
-    return figures
+        for name, model in models.items()
+    }
 
 
 def verdict(info: Mapping[str, Any]) -> str | None:
-    """Says why a pair is a failed training, or None if it is a good one.
-
-    Args:
-        info: what `pair.json` says.
-    """
-    target = info["models"]["target"]["validation_loss"]
-    draft = info["models"]["draft"]["validation_loss"]
-    if not target < draft:
-        return (
-            f"the training failed: the target's loss {target:.4f} is not below the draft's {draft:.4f}, "
-            f"so there is nothing to speculate on; train the target for more steps"
-        )
-    return None
+    """Says why a pair is a failed training, or None if it is a good one, from what `pair.json` says."""
+    target, draft = (info["models"][name]["validation_loss"] for name in ("target", "draft"))
+    if target < draft:
+        return None
+    return (
+        f"the training failed: the target's loss {target:.4f} is not below the draft's {draft:.4f}, "
+        f"so there is nothing to speculate on; train the target for more steps"
+    )
 
 
 def history_of(info: Mapping[str, Any]) -> list[Progress]:
-    """Returns the held-out losses in the course of a training; of old pairs, only the last of each model.
-
-    Args:
-        info: what `pair.json` says.
-    """
-    if "history" in info:
-        return [Progress.from_json(point) for point in info["history"]]
-    return [
-        Progress(name, of["steps"], of["steps"], math.nan, of["seconds"], of["validation_loss"])
-        for name, of in info["models"].items()
-    ]
-
-
-def pair_info(folder: Path) -> dict[str, Any]:
-    """Reads what `pair.json` says of a pair."""
-    return read_json(folder / "pair.json")
+    """Returns the held-out losses in the course of a training, from what `pair.json` says."""
+    return [Progress.from_json(point) for point in info["history"]]

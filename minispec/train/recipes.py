@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a training, in one record.
+"""Recipes: everything that decides a training, in one record, and the three that come with minispec.
 
 A recipe counts steps, never seconds, so the same recipe gives the same weights on the same machine.
 """
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from minispec.core.model import GPTConfig
-from minispec.train.roll_calls import KINDS
+from minispec.train.grammar import KINDS
 
-# The curricula of a recipe, and their names in `pair.json`, which older pairs have too.
+# The curricula of a recipe, and their names in `pair.json`.
 CURRICULA = {
     "target_stages": "target_lessons",
     "draft_stages": "draft_lessons",
@@ -88,16 +88,11 @@ class Recipe:
 
     def scaled(self, factor: float) -> Recipe:
         """Returns the recipe with the steps of every curriculum stage multiplied, at least one each."""
-
-        def stretch(stages: Sequence[CurriculumStage]) -> tuple[CurriculumStage, ...]:
-            return tuple(replace(stage, steps=max(1, round(stage.steps * factor))) for stage in stages)
-
-        return replace(
-            self,
-            target_stages=stretch(self.target_stages),
-            draft_stages=stretch(self.draft_stages),
-            distill_stages=stretch(self.distill_stages),
-        )
+        stretched: dict[str, Any] = {
+            name: tuple(replace(s, steps=max(1, round(s.steps * factor))) for s in getattr(self, name))
+            for name in CURRICULA
+        }
+        return replace(self, **stretched)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the recipe as `pair.json` has it."""
@@ -133,3 +128,68 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
     """
     sizes = GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256, tied=True)
     return replace(sizes, rope_theta=1000.0)
+
+
+# The pair that is shipped. Eight layers make the target many times as dear to call as its one-layer draft,
+# and so narrow a model reads six tokens nearly as fast as one. The target learns whose fact is whose from
+# roll calls, one kind of fact after the other, and only then from stories.
+ROLL_CALLS = (("animal", 0.3), ("thing", 0.3), ("place", 0.3), ("seat", 0.5), ("animal's seat", 0.5))
+REVIEW = (("animal", 0.1), ("thing", 0.15), ("place", 0.2), ("seat", 0.15), ("animal's seat", 0.15))
+STORIES = Recipe(
+    name="stories",
+    corpus="stories",
+    seed=0,
+    tokenizer="bpe",
+    target=gpt(layers=8, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
+    draft=gpt(layers=1, width=32, heads=2, kv_heads=1, ffn=64, vocab_size=512),
+    target_stages=(
+        CurriculumStage(100, 32, 64, friends=1),
+        CurriculumStage(250, 16, 128, friends=2, mix=(("animal", 1),)),
+        CurriculumStage(200, 16, 128, friends=2, mix=(("animal", 0.5), ("thing", 1))),
+        CurriculumStage(200, 16, 128, friends=2, mix=(("animal", 0.3), ("thing", 0.5), ("place", 1))),
+        CurriculumStage(250, 16, 128, friends=2, mix=ROLL_CALLS),
+        CurriculumStage(900, 16, 128, friends=2, mix=(("story", 1), *REVIEW)),
+        CurriculumStage(400, 8, 256, friends=2),
+    ),
+    draft_stages=(CurriculumStage(200, 32, 64, friends=1), CurriculumStage(2400, 8, 256, friends=2)),
+    distill_stages=(CurriculumStage(1200, 8, 256, friends=2),),
+    stories=30_000,
+    friends=2,
+)
+
+# Trained live in the demo: stories with two friends, which a small target learns to tell apart in a minute.
+QUICK = Recipe(
+    name="quick",
+    corpus="stories",
+    seed=0,
+    tokenizer="bpe",
+    target=gpt(layers=4, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
+    draft=gpt(layers=1, width=64, heads=2, kv_heads=1, ffn=176, vocab_size=512),
+    target_stages=(CurriculumStage(150, 32, 64, friends=1), CurriculumStage(500, 16, 128, friends=2)),
+    draft_stages=(CurriculumStage(300, 16, 128, friends=2),),
+    distill_stages=(CurriculumStage(150, 16, 128, friends=2),),
+    stories=6_000,
+    friends=2,
+)
+
+# Its target's weights take 40 MB, more than the caches of most processors hold. So they come from memory for
+# every forward, and while they come there is time to check several tokens.
+ENGLISH = Recipe(
+    name="english",
+    corpus="english",
+    seed=0,
+    tokenizer="bpe",
+    target=gpt(layers=6, width=384, heads=6, kv_heads=3, ffn=1024, vocab_size=1024),
+    draft=gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=1024),
+    target_stages=(CurriculumStage(340, 8, 256),),
+    draft_stages=(CurriculumStage(700, 8, 256),),
+    distill_stages=(CurriculumStage(400, 8, 256),),
+)
+PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}
+
+# A short story that says where the cat slept, and ends where one must remember it.
+WALKTHROUGHS = {
+    "stories": "Once there were two friends. "
+    "Rue the cat had a kite. She lived by the hill and slept on the floor. "
+    "Pip the cow had a bell. She lived by the wood and slept on the mat. The cat",
+}

@@ -1,9 +1,7 @@
-"""Stories: drawn from the grammar, with their probability, and parsed back into it.
+"""Stories, drawn from the grammar with their probability, and roll calls made of the same words.
 
-Three pens hold the one grammar of `grammar.tell`. `Author` draws a story and adds up its log-probability.
-`Reader` follows a given text and finds every derivation of it. The tests use the second to show that
-each story has exactly one, so that a story's log-probability is the log-probability of its text, and the
-mean of those is the true entropy: the loss that no model can beat.
+The log-probability of a story is that of its text, because the grammar derives each text in one way only (a
+test tries all). So the mean of those is the true entropy: the loss that no model can beat.
 """
 
 from __future__ import annotations
@@ -14,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from minispec.train.grammar import Distribution, tell
+from minispec.train.grammar import ANIMALS, FACTS, FORMS, NAMES, Distribution, tell
+
+SENTENCES = 14  # of a roll call
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Forced:
     Attributes:
         start: offset of its first character (the leading space) in the story.
         end: offset after its last character.
-        fact: what kind of fact it recalls: animal, place, pronoun, colour, thing or seat.
+        fact: what kind of fact it recalls: animal, place, pronoun, thing or seat.
     """
 
     start: int
@@ -84,99 +84,49 @@ class Author:
         return Story("".join(self._pieces), self.log_prob, self._opening_log_prob, tuple(self._forced))
 
 
-class _Mismatch(Exception):
-    """The derivation that is being tried does not spell the text."""
-
-
-class _Reader:
-    """A pen that replays given choices and fails where the result leaves the text."""
-
-    def __init__(self, text: str, script: list[int]) -> None:
-        self._text = text
-        self._script = script
-        self._at = 0
-        self.sizes: list[int] = []
-        self.log_prob = 0.0
-
-    def choose(self, options: Distribution) -> str:
-        turn = len(self.sizes)
-        index = self._script[turn] if turn < len(self._script) else 0
-        self.sizes.append(len(options.words))
-        self.log_prob += math.log(options.weights[index])
-        return options.words[index]
-
-    def write(self, text: str) -> None:
-        if not self._text.startswith(text, self._at):
-            raise _Mismatch
-        self._at += len(text)
-
-    def recall(self, text: str, fact: str) -> None:
-        self.write(text)
-
-    @property
-    def finished(self) -> bool:
-        return self._at == len(self._text)
-
-
-def draw_story(rng: random.Random, friends: int = 3) -> Story:
-    """Draws one story.
-
-    Args:
-        rng: where the choices come from.
-        friends: how many the story has, 1 to 3.
-
-    Returns:
-        The story with its exact log-probability.
-    """
-    author = Author(rng)
-    tell(author, friends)
-    return author.story()
-
-
 def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
     """Draws independent stories, the same for the same seed.
 
     Args:
         count: how many.
         seed: of the draw.
-        friends: how many each story has.
-
-    Yields:
-        Stories.
+        friends: how many each story has, 1 to 3.
     """
     rng = random.Random(f"minispec stories {seed}")
     for _ in range(count):
-        yield draw_story(rng, friends)
+        author = Author(rng)
+        tell(author, friends)
+        yield author.story()
 
 
-def derivations(text: str, friends: int = 3) -> list[float]:
-    """Finds every way in which the grammar derives a text.
+def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
+    """Draws roll calls, the same for the same seed: exercises in whose fact is whose.
 
-    Enumerates the tree of choices of the same `tell` that writes stories, depth first, and leaves a branch
-    where it stops spelling the text.
+        Kit the cat. Sam the dog. Max the hen. Sam the dog. Kit the cat. …
+
+    A roll call goes through a few names again and again, in any order, and says one fact of each. The first
+    time the fact is free; from then on it is forced. A story asks the same, but only a few times, among many
+    words that are easier. So a target that starts with roll calls learns binding within minutes, and then
+    tells stories with it. A draft never sees one.
 
     Args:
-        text: any text.
-        friends: how many friends the stories have that are tried.
-
-    Returns:
-        The log-probability (nats) of each derivation; empty where the grammar does not derive the text.
+        kind: which fact they are about, one of `KINDS`.
+        count: how many.
+        seed: of the draw.
     """
-    found: list[float] = []
-    script: list[int] = []
-    while True:
-        reader = _Reader(text, script)
-        try:
-            tell(reader, friends)
-            if reader.finished:
-                found.append(reader.log_prob)
-        except _Mismatch:
-            pass
-        # The next script in depth-first order: the last choice that has another option takes it.
-        taken = script + [0] * (len(reader.sizes) - len(script))
-        while taken and taken[-1] + 1 >= reader.sizes[len(taken) - 1]:
-            taken.pop()
-        if not taken:
-            return found
-        taken[-1] += 1
-        script = taken
+    rng = random.Random(f"minispec roll calls {kind} {seed}")
+    for _ in range(count):
+        yield draw_roll_call(kind, rng)
+
+
+def draw_roll_call(kind: str, rng: random.Random) -> str:
+    """Draws one roll call: nobody is called twice in a row, and nobody shares a fact."""
+    present = rng.randint(2, min(len(NAMES.words), len(FACTS[kind].words)))
+    names = rng.sample(NAMES.words, present)
+    animals = rng.sample(ANIMALS.words, present)
+    facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
+    text, last = "", -1
+    for _ in range(SENTENCES):
+        last = rng.choice([i for i in range(present) if i != last])
+        text += rng.choice(FORMS[kind]).format(name=names[last], animal=animals[last], fact=facts[last])
+    return text.lstrip()

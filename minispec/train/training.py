@@ -28,8 +28,7 @@ from torch import Tensor, nn
 
 from minispec.core.model import GPT
 from minispec.train.attention import for_training
-from minispec.train.batches import batch
-from minispec.train.dataset import Dataset, gather, kind_of
+from minispec.train.dataset import Dataset, batch, gather, kind_of
 from minispec.train.evaluate import mean_loss
 from minispec.train.initialise import draw_weights
 from minispec.train.recipes import CurriculumStage, Recipe

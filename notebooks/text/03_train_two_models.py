@@ -33,7 +33,7 @@ for name, model in (("target", target), ("draft", draft)):
 # %% tags=["nbval-check-output"]
 from textwrap import fill
 
-from minispec.train.presets import STORIES
+from minispec.train.recipes import STORIES
 from minispec.train.stories import draw_stories
 
 (story,) = draw_stories(1, seed=12, friends=2)

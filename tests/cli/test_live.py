@@ -9,7 +9,7 @@ from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
 from minispec.train import corpus
-from minispec.train.presets import PRESETS
+from minispec.train.recipes import PRESETS
 from minispec.train.recipes import CurriculumStage
 
 GOOD = tiny_recipe(
@@ -33,7 +33,7 @@ BAD = replace(
 def small(monkeypatch, minispec_home):
     """A home of its own, few stories to measure on, short texts to measure acceptance with."""
     monkeypatch.setattr(corpus, "VALIDATION_STORIES", 6)
-    monkeypatch.setattr("minispec.evidence.bench.settings.NEW_TOKENS", 20)
+    monkeypatch.setattr("minispec.evidence.bench.measure.NEW_TOKENS", 20)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)

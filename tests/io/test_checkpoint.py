@@ -26,8 +26,7 @@ from minispec.io.checkpoint import (
 )
 from minispec.io.files import check_pair_folder, replacing
 from minispec.train import corpus
-from minispec.train.batches import pack
-from minispec.train.dataset import Dataset, kind_of
+from minispec.train.dataset import Dataset, kind_of, pack
 from minispec.train.publish import prompts, publish, verdict
 from minispec.train.recipes import CurriculumStage
 from minispec.train.training import Trained
@@ -318,7 +317,7 @@ FOREIGN = [
     ({"head_dim": 8}, "has head_dim 8"),
     ({"num_attention_heads": 3}, "width 16 must be an even multiple of heads 3"),
     ({"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
-    ({"num_hidden_layers": 0}, "has num_hidden_layers 0; it should be an integer above 0 and at most 1,000"),
+    ({"num_hidden_layers": 0}, "has num_hidden_layers 0; it should be an integer above 0 and at most 200"),
     ({"num_hidden_layers": 10**12}, "has num_hidden_layers 1000000000000; it should be"),
     ({"hidden_size": ...}, "lacks hidden_size"),
     ({"rope_theta": ...}, "lacks rope_theta"),
@@ -335,7 +334,7 @@ FOREIGN = [
     ({"vocab_size": 2**63}, "it should be an integer above 0 and at most 1,048,576"),
     ({"rope_theta": 1e30}, "has rope_theta 1e+30; it should be a number above 0"),
     ({"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
-    ({"num_hidden_layers": 999}, "weights are missing"),
+    ({"num_hidden_layers": 50}, "weights are missing"),
     ({"rope_theta": []}, "it should be a number above 0"),
 ]
 

@@ -1,11 +1,11 @@
-"""Windows: they begin where documents begin, and a step's batch depends on nothing but seed and step."""
+"""Sequences begin where documents begin, and a step's batch depends on nothing but seed and step."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispec.train.batches import batch, pack
+from minispec.train.dataset import batch, pack
 
 END = 0
 DOCUMENTS = st.lists(st.lists(st.integers(1, 9), max_size=12), max_size=12)

@@ -7,9 +7,7 @@ import torch
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import training
 from minispec.train.dataset import gather
-from minispec.train.presets import QUICK
-from minispec.train.publish import history_of
-from minispec.train.recipes import CurriculumStage, gpt
+from minispec.train.recipes import QUICK, CurriculumStage, gpt
 
 ONE = (CurriculumStage(steps=1, rows=2, window=16, friends=1),)
 TINY = gpt(layers=1, width=16, heads=2, kv_heads=1, ffn=16, vocab_size=300)
@@ -35,13 +33,3 @@ def test_a_tokenizer_can_be_handed_in_and_fewer_documents_held_out(tmp_path):
     assert found is dataset
     assert trained["target"].model.vocab_size == tokenizer.vocab_size
     assert torch.isfinite(trained["draft"].model.head(torch.zeros(1, 1, 16))).all()
-
-
-def test_without_a_history_the_last_losses_are_known():
-    """Pairs of before say where each model ended; newer ones say all that was measured."""
-    last = {"steps": 9, "seconds": 1.5, "validation_loss": 0.4}
-    (point,) = history_of({"models": {"target": last}})
-    assert (point.model, point.step, point.steps, point.validation) == ("target", 9, 9, 0.4)
-    history = [{"stage": "draft", "step": 3, "steps": 9, "loss": 0.1, "seconds": 0.2, "validation": 0.7}]
-    (point,) = history_of({"models": {"target": last}, "history": history})
-    assert (point.model, point.step, point.validation) == ("draft", 3, 0.7)

@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from minispec.train.grammar import NAMES
+from minispec.train.grammar import FACTS, KINDS, NAMES
 from minispec.train.recipes import CurriculumStage
-from minispec.train.roll_calls import FACTS, FORMS, KINDS, SENTENCES, draw_roll_call, draw_roll_calls
-from minispec.train.stories import draw_stories
+from minispec.train.stories import SENTENCES, draw_roll_call, draw_roll_calls, draw_stories
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,11 +50,6 @@ def test_same_seed_same_roll_calls():
     assert list(draw_roll_calls("thing", 5, 1)) == list(draw_roll_calls("thing", 5, 1))
     assert list(draw_roll_calls("thing", 5, 1)) != list(draw_roll_calls("thing", 5, 2))
     assert draw_roll_call("animal", random.Random(0)) == draw_roll_call("animal", random.Random(0))
-
-
-def test_every_kind_has_forms_and_facts():
-    """Forms and facts are listed for the same kinds."""
-    assert set(FORMS) == set(FACTS) == set(KINDS)
 
 
 @pytest.mark.parametrize("mix", [(), (("roll", 1.0),), (("story", 0.0),), (("animal", -1.0),)])

@@ -1,5 +1,6 @@
 """Stories: the probability of each is known, and what an earlier sentence forces is marked as such."""
 
+import contextlib
 import math
 import random
 import re
@@ -10,7 +11,7 @@ import pytest
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import grammar
 from minispec.train.grammar import Distribution, Friend, play, tell
-from minispec.train.stories import Author, derivations, draw_stories
+from minispec.train.stories import Author, draw_stories
 
 DISTRIBUTIONS = {name: value for name, value in vars(grammar).items() if isinstance(value, Distribution)} | {
     f"WHO[{waiting}]": dist for waiting, dist in grammar.WHO.items()
@@ -54,11 +55,16 @@ class Scribe:
         self.write(text)
 
 
-class Walker:
-    """A pen that takes the branches of a script, and the first one after its end."""
+class Mismatch(Exception):
+    """The branch that is being tried does not spell the text."""
 
-    def __init__(self, script):
+
+class Walker:
+    """A pen that takes the branches of a script, and the first one after its end, while they spell a text."""
+
+    def __init__(self, script, wanted):
         self.script = script
+        self.wanted = wanted
         self.sizes = []
         self.probability = 1.0
         self.text = ""
@@ -70,23 +76,32 @@ class Walker:
         return dist.words[index]
 
     def write(self, text):
+        if self.wanted is not None and not self.wanted.startswith(text, len(self.text)):
+            raise Mismatch
         self.text += text
 
     def recall(self, text, fact):
         self.write(text)
 
 
-def every_outcome(part):
-    """Yields the text and the probability of every way in which a part of the grammar can go."""
+def every_outcome(part, wanted=None):
+    """Yields text and probability of every way in which a part of the grammar can go, or can give a text."""
     todo = [()]
     while todo:
         script = todo.pop()
-        pen = Walker(script)
-        part(pen)
-        yield pen.text, pen.probability
+        pen = Walker(script, wanted)
+        with contextlib.suppress(Mismatch):
+            part(pen)
+            if wanted in (None, pen.text):
+                yield pen.text, pen.probability
         taken = [*script, *[0] * (len(pen.sizes) - len(script))]
         for turn in range(len(script), len(taken)):
             todo += [(*taken[:turn], index) for index in range(1, pen.sizes[turn])]
+
+
+def derivations(text, friends=3):
+    """Returns the log-probability (nats) of each way in which the grammar derives a text."""
+    return [math.log(p) for _, p in every_outcome(lambda pen: tell(pen, friends), text)]
 
 
 def cast_of(text):
@@ -117,7 +132,7 @@ def stories():
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_every_law_sums_to_one(name):
+def test_every_distribution_sums_to_one(name):
     """The options of every choice are different, possible, and have probability 1 together."""
     dist = DISTRIBUTIONS[name]
     assert len(set(dist.words)) == len(dist.words)
@@ -125,7 +140,7 @@ def test_every_law_sums_to_one(name):
     assert math.fsum(dist.weights) == pytest.approx(1, abs=1e-12)
 
 
-def test_a_law_without_some_words_is_conditional():
+def test_a_distribution_without_some_words_is_conditional():
     """`without` keeps the ratios of what is left and sums to 1 again."""
     dist = Distribution(("a", "b", "c"), (0.5, 0.3, 0.2)).without({"b"})
     assert dist.words == ("a", "c")
@@ -173,7 +188,7 @@ def test_the_author_adds_up_the_weights_it_picked():
         assert author.story().log_prob == pytest.approx(math.fsum(logs), abs=1e-9)
 
 
-def test_the_author_draws_from_the_law():
+def test_the_author_draws_from_the_distribution():
     """Words come up as often as their weights say: 6 standard errors, so by chance once in 10^8 seeds."""
     dist, count = grammar.NAMES, 20_000
     author = Author(random.Random(11))

@@ -17,8 +17,7 @@ from pairs import MODELS, tiny_config, tiny_recipe
 from minispec.core.model import GPT
 from minispec.io.checkpoint import weights_hash
 from minispec.train import corpus, training
-from minispec.train.batches import batch
-from minispec.train.dataset import gather, kind_of
+from minispec.train.dataset import batch, gather, kind_of
 from minispec.train.evaluate import mean_loss
 from minispec.train.recipes import CurriculumStage
 

@@ -5,8 +5,8 @@ from book.gallery_numbers import shipped_losses
 from figures import readable
 
 from minispec.io.checkpoint import SHIPPED
+from minispec.io.files import read_json
 from minispec.show.plots.learning import learning, loss_lines
-from minispec.train.publish import pair_info
 from minispec.train.training import Progress
 
 LIVE = [
@@ -45,7 +45,7 @@ def test_live_and_recorded_losses_are_drawn_and_the_floor_under_both():
 
 def test_the_recorded_losses_alone_are_those_of_the_shipped_pair():
     """In the gallery every held-out loss in pair.json is a point, and no line goes through the entropy."""
-    info = pair_info(SHIPPED / "stories")
+    info = read_json(SHIPPED / "stories" / "pair.json")
     picture = shipped_losses()
     (axes,) = picture.figure.axes
     lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}

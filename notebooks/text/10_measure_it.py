@@ -14,6 +14,8 @@
 # %%
 from statistics import fmean
 
+import torch
+
 import minispec
 from minispec.classroom import check, goal, hint, predict
 from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
@@ -34,14 +36,15 @@ print(pair.tokenizer.decode(prompts[0]))
 # be found in two ways. Count what was accepted. Or look at p and q alone, wherever a guess was
 # tested, and take the mean of Σ min(p, q).
 
+
 # %% tags=["claim-D3"]
-from minispec.evidence.theory.formulas import acceptance
-
-
 def acceptance_probabilities(run):
     """Returns Σ min(p, q) at every position where a guess was tested."""
-    tests = [(r, b, i) for r in run.rounds for b in range(len(r.live)) for i in range(r.tested(b))]
-    return [acceptance(r.target_probs[b, i], r.draft.probs[b, i]) for r, b, i in tests]
+    found = []
+    for r in run.rounds:
+        shared = torch.minimum(r.target_probs[:, :-1], r.draft.probs).sum(-1)  # [B, K]
+        found += [a for row, each in enumerate(shared.tolist()) for a in each[: r.tested(row)]]
+    return found
 
 
 run = measure_acceptance(pair, prompts, k=4)  # temperature 1, the rejection verifier

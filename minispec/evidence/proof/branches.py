@@ -13,7 +13,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from minispec.core.records import Finish, Kind, Round
+from minispec.core.records import Finish, Round
 from minispec.core.rng import Which
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
@@ -26,30 +26,37 @@ class RowRound:
     """One row's share of one round.
 
     Attributes:
+        round: the whole round.
+        row: which row of it.
         text: what was committed before, prompt included.
         drafted: the tokens proposed.
         accepted: how many of them were kept.
-        tested: how many were looked at, as the round reports it.
         emitted: what was committed.
         finish: why the row ended, or None.
-        kind: what its last token is.
-        p: the target's distributions, as the round reports them, one more than drafted.
-        q: the draft's distributions.
-        longest: how many tokens were proposed for the row of the batch that got most.
-        after_another: whether another row of the batch was done already.
     """
 
+    round: Round
+    row: int
     text: Text
     drafted: Text
     accepted: int
-    tested: int | None
     emitted: Text
     finish: Finish | None
-    kind: Kind
-    p: Sequence[Sequence[float]]
-    q: Sequence[Sequence[float]]
-    longest: int
-    after_another: bool
+
+    @property
+    def tested(self) -> int | None:
+        """How many drafted tokens were looked at, as the round reports it."""
+        return self.round.tested(self.row)
+
+    @property
+    def p(self) -> list[list[float]]:
+        """The target's distributions, as the round reports them, one more than drafted."""
+        return self.round.target_probs[self.row, : len(self.drafted) + 1].tolist()
+
+    @property
+    def q(self) -> list[list[float]]:
+        """The draft's distributions."""
+        return self.round.draft.probs[self.row, : len(self.drafted)].tolist()
 
 
 @dataclass(frozen=True)
@@ -131,29 +138,13 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[tu
     texts = [tuple(prompt) for prompt in prompts]
     steps: list[list[RowRound]] = [[] for _ in prompts]
     for r in rounds:
-        drafted, p, q = r.draft.tokens.tolist(), r.target_probs.tolist(), r.draft.probs.tolist()
-        longest = max(
-            (n for n, live in zip(r.draft.lengths.tolist(), r.live, strict=True) if live), default=0
-        )
-        for row, emitted in enumerate(r.emitted):
-            if not (r.live[row] or emitted):
-                continue
-            n = r.drafted(row)
-            step = RowRound(
-                text=texts[row],
-                drafted=tuple(drafted[row][:n]),
-                accepted=r.accepted(row),
-                tested=r.tested(row),
-                emitted=emitted,
-                finish=r.finish[row],
-                kind=r.kind(row),
-                p=p[row][: n + 1],
-                q=q[row][:n],
-                longest=longest,
-                after_another=not all(r.live),
-            )
-            steps[row].append(step)
-            texts[row] += emitted
+        drafted, lengths = r.draft.tokens.tolist(), r.draft.lengths.tolist()
+        accepted = r.verdict.accepted.tolist()
+        for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
+            if r.live[row] or emitted:
+                proposed = tuple(drafted[row][: lengths[row]])
+                steps[row].append(RowRound(r, row, texts[row], proposed, accepted[row], emitted, finish))
+                texts[row] += emitted
     return [tuple(own) for own in steps]
 
 

@@ -83,16 +83,17 @@ def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
 
 def open_decisions(case: Case, step: RowRound) -> int:
     """Counts the decisions of a row's round that were neither certain nor impossible."""
-    count = sum(is_open(q) for q in step.q)
+    p, q = step.p, step.q
+    count = sum(map(is_open, q))
     if case.verifier is verify_coupled:
-        return count + sum(is_open(p) for p in step.p[: step.accepted + 1])
+        return count + sum(map(is_open, p[: step.accepted + 1]))
     tested = min(step.accepted + 1, len(step.drafted))
     for i, token in enumerate(step.drafted[:tested]):
-        count += 0 < step.p[i][token] < step.q[i][token]
+        count += 0 < p[i][token] < q[i][token]
     # The correction or the bonus is drawn from the residual, or from p.
-    following = step.p[step.accepted]
+    following = p[step.accepted]
     if step.accepted < len(step.drafted):
-        lacking = [max(a - b, 0.0) for a, b in zip(following, step.q[step.accepted], strict=True)]
+        lacking = [max(a - b, 0.0) for a, b in zip(following, q[step.accepted], strict=True)]
         following = lacking if any(lacking) else following
     return count + is_open(following)
 

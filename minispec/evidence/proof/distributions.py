@@ -67,19 +67,20 @@ def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
 
 def marks(case: Case, step: RowRound) -> Iterator[str]:
     """Yields what a row's round shows: what was drafted and accepted, how the row ends, and so on."""
-    drafted = len(step.drafted)
+    drafted, live = len(step.drafted), step.round.live
     if not case.drafts_all:
         yield f"{getattr(case.drafter, '__name__', case.drafter)}: drafted {drafted}"
-        if drafted < step.longest:
+        if any(n != drafted for n, on in zip(step.round.draft.lengths.tolist(), live, strict=True) if on):
             yield "rows of a batch stop apart"
         return
-    if step.after_another:
+    if False in live:
         yield "rows that finish at different rounds"
     yield f"K = {case.k}: accepted {step.accepted}" if drafted == case.k else "a block shortened by the cap"
-    if step.kind != "draft":
-        yield step.kind
+    kind = step.round.kind(step.row)
+    if kind != "draft":
+        yield kind
     if step.finish == "eos":
-        yield "EOS in an accepted draft" if step.kind == "draft" else f"EOS as {step.kind}"
+        yield "EOS in an accepted draft" if kind == "draft" else f"EOS as {kind}"
     elif step.finish is not None:
         yield f"the {step.finish} ends a row"
 

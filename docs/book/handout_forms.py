@@ -115,8 +115,12 @@ def rules_form(filled: bool) -> Picture:
     ]
     for title, found in rules():
         lines.append(Line(title, head=True))
-        for label, law in (("kept", found.kept), ("said instead", found.said), ("comes out", found.law)):
-            parts = [twelfths(x) for x in (*law, sum(law))]
+        for label, row in (
+            ("kept", found.kept),
+            ("said instead", found.said),
+            ("comes out", found.distribution),
+        ):
+            parts = [twelfths(x) for x in (*row, sum(row))]
             lines.append(Line(label, tuple(parts) if filled else ("",) * 4))
     task = "All in twelfths. What is kept, what is said instead, and what comes out? Which rules give p?"
     return form("rules", lines, task, column=1.1)

@@ -183,9 +183,9 @@ rule = minispec.verify_rejection
 honest = first_token(rule, p, q=certain, drawn_from=certain)
 wrong = first_token(rule, p, q=softmax, drawn_from=certain)
 for name, found in (("one-hot", honest), ("softmax", wrong)):
-    print(f"q = {name}: {parts(found.law, 12)} comes out, accepts {found.acceptance:.3f}")
-torch.testing.assert_close(torch.tensor(honest.law), torch.tensor(p), rtol=0, atol=1e-9)
-assert parts(wrong.law, 12) == "(6, 3, 3)/12"
+    print(f"q = {name}: {parts(found.distribution, 12)} comes out, accepts {found.acceptance:.3f}")
+torch.testing.assert_close(torch.tensor(honest.distribution), torch.tensor(p), rtol=0, atol=1e-9)
+assert parts(wrong.distribution, 12) == "(6, 3, 3)/12"
 
 # %% [markdown]
 # With the softmax for q, c comes out too often, and no error is raised. The verifier even accepts
@@ -269,8 +269,10 @@ for name, q in (
     ("nearly always c", [0.01, 0.01, 0.98]),
 ):
     found = first_token(rule, p, q)
-    print(f"draft {name:15} accepts {found.acceptance:.3f}, {parts(found.law, 12)} comes out")
-    torch.testing.assert_close(torch.tensor(found.law), torch.tensor(p), rtol=0, atol=1e-9)
+    print(
+        f"draft {name:15} accepts {found.acceptance:.3f}, {parts(found.distribution, 12)} comes out"
+    )
+    torch.testing.assert_close(torch.tensor(found.distribution), torch.tensor(p), rtol=0, atol=1e-9)
 
 # %% [markdown]
 # ## Recap

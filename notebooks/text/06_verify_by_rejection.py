@@ -51,7 +51,7 @@ from minispec.evidence.proof.first_token import first_token
 from minispec.show.plots.rule_distribution import rule_law
 
 found = first_token(minispec.verify_greedy, p, q)
-assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([12.0, 0, 0]))
+assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([12.0, 0, 0]))
 rule_law(found, p, "abc", guess=top_match.law)
 
 # %% [markdown]
@@ -67,7 +67,7 @@ fresh_draw
 
 # %%
 found = first_token(minispec.verify_coupled, p, q)  # its name is explained in notebook 9
-assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([6.0, 4, 2]))
+assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert abs(found.acceptance - sum(a * b for a, b in zip(p, q, strict=True))) < 1e-12
 rule_law(found, p, "abc", guess=fresh_draw.law)
 
@@ -102,7 +102,7 @@ predict(
 from minispec.classroom.buggy import rule_with
 
 found = first_token(rule_with("correction-from-p"), p, q)
-assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([5.0, 4, 3]))
+assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([5.0, 4, 3]))
 assert abs(found.acceptance - 1 / 2) < 1e-12
 rule_law(found, p, "abc")
 
@@ -140,7 +140,7 @@ rejection
 
 # %% tags=["claim-D1"]
 found = first_token(minispec.verify_rejection, p, q)
-assert torch.allclose(12 * torch.tensor(found.law), torch.tensor([6.0, 4, 2]))
+assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(found.kept), torch.tensor([2.0, 2, 2]))
 rule_law(found, p, "abc", guess=rejection.law)
 
@@ -208,9 +208,11 @@ always_c = [0.0, 0.0, 1.0]
 honest = first_token(minispec.verify_rejection, p, always_c)
 wrong_q = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
 for told, out in (("(0, 0, 1)", honest), ("(1, 1, 4)/6", wrong_q)):
-    print(f"told {told:11}: keeps {out.acceptance:.3f}, and {parts(out.law, 12)} comes out")
-assert torch.allclose(12 * torch.tensor(honest.law), torch.tensor([6.0, 4, 2]))
-assert torch.allclose(12 * torch.tensor(wrong_q.law), torch.tensor([6.0, 3, 3]))
+    print(
+        f"told {told:11}: keeps {out.acceptance:.3f}, and {parts(out.distribution, 12)} comes out"
+    )
+assert torch.allclose(12 * torch.tensor(honest.distribution), torch.tensor([6.0, 4, 2]))
+assert torch.allclose(12 * torch.tensor(wrong_q.distribution), torch.tensor([6.0, 3, 3]))
 assert wrong_q.acceptance > honest.acceptance
 rule_law(wrong_q, p, "abc")
 
@@ -235,7 +237,9 @@ run = load_walkthrough("rejection")
 r = max((r for r in run.trace.rounds if r.kind(0) == "correction"), key=lambda r: r.accepted(0))
 top_ten = minispec.Warp(top_k=10)
 here = [top_ten(x[0, r.accepted(0)].log()) for x in (r.target_probs, r.draft.probs)]  # p, q
-given = torch.tensor(first_token(minispec.verify_rejection, *here).law, dtype=torch.float64)
+given = torch.tensor(
+    first_token(minispec.verify_rejection, *here).distribution, dtype=torch.float64
+)
 print(f"what comes out is p, up to {(given - here[0]).abs().max():.0e}")
 assert torch.allclose(given, here[0], rtol=0, atol=1e-12)
 draws = [run.accept_draw(r.index, i) for i in range(r.drafted(0))]

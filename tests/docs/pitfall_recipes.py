@@ -46,7 +46,7 @@ def warped(warp, *weights):
 
 def law_is_kept(p, q, rule=verify_rejection):
     """The law of the first token is p, up to rounding."""
-    assert first_token(rule, p, q).law == pytest.approx(p, abs=1e-9)
+    assert first_token(rule, p, q).distribution == pytest.approx(p, abs=1e-9)
 
 
 def run(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
-from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.coupling import coupled_acceptance
 from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.theory.formulas import expected_tokens
@@ -68,7 +68,7 @@ def shared_noise():
     """The last rule but one: the target's own pick, and the probability to agree."""
     p, q = (torch.tensor(floats(distribution), dtype=torch.float64) for distribution in (P, Q))
     agree = float(coupled_acceptance(p, q))
-    alone = first_token(verify_coupled, floats(P), floats(Q)).law
+    alone = first_token(verify_coupled, floats(P), floats(Q)).distribution
     return FirstToken((agree, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (agree, 0, 0), strict=True)))
 
 
@@ -92,7 +92,7 @@ def test_the_table_of_rules_is_what_the_code_does():
         found = play()
         parts, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
         said = [Fraction(part) / int(whole) for part in parts.replace(" ", "").split(",")]
-        assert floats(said) == pytest.approx(found.law, abs=1e-12), rule
+        assert floats(said) == pytest.approx(found.distribution, abs=1e-12), rule
         assert float(Fraction(accepts)) == pytest.approx(found.acceptance, abs=1e-12), rule
         assert sum(said) == 1
 
@@ -110,7 +110,7 @@ def test_what_a_wrong_q_emits(p, q, d):
     rest = residual(torch.tensor(p).double(), torch.tensor(q).double()).tolist()
     said = [x + (1 - sum(kept)) * r for x, r in zip(kept, rest, strict=True)]
     found = first_token(verify_rejection, p, q, drawn_from=d)
-    assert found.law == pytest.approx(said, abs=1e-6)
+    assert found.distribution == pytest.approx(said, abs=1e-6)
     if d == q:
         assert said == pytest.approx(p, abs=1e-6)
 
@@ -215,9 +215,9 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["batch-peak-gain"] < number["batch-last-gain"]  # … the gain rose again"
     assert number["memory-more"] < 100
     law = float(FACTS["found-law"]())
-    conditions = recorded("zoo").conditions
+    conditions = saved("zoo").conditions
     ours = [i for i, name in enumerate(conditions["checks"]) if name not in conditions["theirs"]]
-    assert law == max(sum(row.marks[i] != "." for row in recorded("zoo").points) for i in ours)  # "the best"
+    assert law == max(sum(row.marks[i] != "." for row in saved("zoo").points) for i in ours)  # "the best"
     assert law < number["bugs-recorded"]
 
 

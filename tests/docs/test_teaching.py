@@ -175,7 +175,7 @@ def test_a_blank_form_gives_nothing_away(sheets):
 
 def test_the_rules_table_is_computed():
     """Rules 2 and 4 give p, rules 1 and 3 do not; the numbers are the package's own."""
-    laws = [[twelfths(x) for x in found.law] for _, found in rules()]
+    laws = [[twelfths(x) for x in found.distribution] for _, found in rules()]
     assert laws == [["12", "0", "0"], ["6", "4", "2"], ["5", "4", "3"], ["6", "4", "2"]]
 
 

@@ -1,6 +1,6 @@
-"""The law of one token under a rule: how much of it was drafted and kept, and how much the rule says itself.
+"""The distribution of one token under a rule: what was drafted and kept, and what the rule says itself.
 
-On a world of a few tokens one can work that out by hand. Here every branch of the rule is walked.
+For a vocabulary of a few tokens one can work that out by hand. Here every branch of the rule is enumerated.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ class FirstToken:
     """What comes out first when one token is drafted.
 
     Attributes:
-        kept: [V], for each token the chance that it is drafted and accepted.
-        said: [V], the chance that a drafted token is rejected and the rule says this one.
+        kept: [V], for each token the probability that it is drafted and accepted.
+        said: [V], the probability that a drafted token is rejected and the rule says this one.
     """
 
     kept: tuple[float, ...]
     said: tuple[float, ...]
 
     @property
-    def law(self) -> tuple[float, ...]:
-        """The chance that a token comes out, kept or said: [V]."""
+    def distribution(self) -> tuple[float, ...]:
+        """The probability that a token comes out, kept or said: [V]."""
         return tuple(a + b for a, b in zip(self.kept, self.said, strict=True))
 
     @property
     def acceptance(self) -> float:
-        """The chance that what is drafted is kept."""
+        """The probability that what is drafted is kept."""
         return sum(self.kept)
 
 
@@ -46,21 +46,21 @@ def first_token(
     q: Tensor | Sequence[float],
     drawn_from: Tensor | Sequence[float] | None = None,
 ) -> FirstToken:
-    """Walks every branch of a rule on every draft of one token, K = 1.
+    """Enumerates every branch of a rule on every draft of one token, K = 1.
 
     Args:
         rule: an accept rule that draws from its `rng` alone.
-        p: [V], the target's law; that of the bonus too.
-        q: [V], the law that the draft reports.
-        drawn_from: [V], the law that the draft is really drawn from; by default q, as it must be.
+        p: [V], the target's distribution; that of the bonus too.
+        q: [V], the distribution that the draft reports.
+        drawn_from: [V], what the draft is really drawn from; by default q, as it must be.
 
     Raises:
-        ValueError: if the laws differ in size.
+        ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(law, dtype=torch.float64) for law in (p, q))
+    target, reported = (torch.as_tensor(given, dtype=torch.float64) for given in (p, q))
     real = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
     if not target.shape == reported.shape == real.shape:
-        raise ValueError("all laws must be over the same tokens")
+        raise ValueError("all distributions must be over the same tokens")
     size = len(target)
 
     def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[bool, int]]:
@@ -72,19 +72,14 @@ def first_token(
 
     kept, said = [0.0] * size, [0.0] * size
     possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (was_kept, token), chance in enumerate_branches(run, possible):
-        (kept if was_kept else said)[token] += float(real[drafted]) * chance
+    for drafted, (was_kept, token), weight in enumerate_branches(run, possible):
+        (kept if was_kept else said)[token] += float(real[drafted]) * weight
     return FirstToken(tuple(kept), tuple(said))
 
 
-def parts(law: Sequence[float], whole: int) -> str:
-    """Writes a law by its parts of a whole, such as (6, 4, 2)/12.
-
-    Args:
-        law: chances.
-        whole: the denominator.
-    """
-    return f"({', '.join(f'{chance * whole:.3g}' for chance in law)})/{whole}"
+def parts(probabilities: Sequence[float], whole: int) -> str:
+    """Writes probabilities by their parts of a whole, the denominator, such as (6, 4, 2)/12."""
+    return f"({', '.join(f'{p * whole:.3g}' for p in probabilities)})/{whole}"
 
 
 def first_token_counts(

@@ -36,7 +36,7 @@ def rule_law(
     Raises:
         ValueError: if the lists differ in length.
     """
-    if len({len(found.law), len(p), len(labels)}) != 1:
+    if len({len(found.distribution), len(p), len(labels)}) != 1:
         raise ValueError("found, p and labels must be over the same tokens")
     figure = sheet(max(9.0, 2.4 * len(p) + 2), 6.0)
     axes = charts.prepare(figure.add_subplot(), "", "chance", grid="y")
@@ -54,11 +54,12 @@ def rule_law(
         for place, value in enumerate(guess):
             charts.guess_at(axes, place + HALF + 0.08, value, GUESS.word if place == 0 else "")
     axes.set_xticks(
-        list(places), [f"{label}\n{_part(x, whole)}" for label, x in zip(labels, found.law, strict=True)]
+        list(places),
+        [f"{label}\n{_part(x, whole)}" for label, x in zip(labels, found.distribution, strict=True)],
     )
     axes.tick_params(axis="x", length=0, labelsize=TEXT)
     axes.set_xlim(-0.6, len(p) - 0.4)
-    axes.set_ylim(0, 1.1 * max(*found.law, *map(float, p), *(guess or [0])))
+    axes.set_ylim(0, 1.1 * max(*found.distribution, *map(float, p), *(guess or [0])))
     charts.keys(axes, 2)
     return Picture(
         "rule-law",
@@ -70,7 +71,7 @@ def rule_law(
 
 
 def _bars(axes: Axes, found: FirstToken) -> None:
-    places = range(len(found.law))
+    places = range(len(found.distribution))
     bottoms = (found.kept, [0.0] * len(found.kept))
     for state, heights, bottom, word in (
         ("draft", found.kept, bottoms[1], "drafted and kept"),
@@ -104,14 +105,14 @@ def _part(chance: float, whole: int) -> str:
 
 
 def _same(found: FirstToken, p: Sequence[float]) -> bool:
-    return all(isclose(a, float(b), abs_tol=1e-9) for a, b in zip(found.law, p, strict=True))
+    return all(isclose(a, float(b), abs_tol=1e-9) for a, b in zip(found.distribution, p, strict=True))
 
 
 def _caption(found: FirstToken, p: Sequence[float]) -> str:
     kept = Fraction(found.acceptance).limit_denominator(100)
     if _same(found, p):
         return f"The rule keeps {kept} of what is drafted, and what comes out is the target's law."
-    away = total_variation(found.law, p)
+    away = total_variation(found.distribution, p)
     return (
         f"The rule keeps {kept} of what is drafted, and what comes out is {away:.2f} away from the target's "
         f"law in total variation."
@@ -121,7 +122,7 @@ def _caption(found: FirstToken, p: Sequence[float]) -> str:
 def _alt(found: FirstToken, p: Sequence[float], labels: Sequence[str], whole: int) -> str:
     return (
         f"A bar for each of the tokens {', '.join(labels)}. Kept: {parts(found.kept, whole)}; said instead: "
-        f"{parts(found.said, whole)}; together {parts(found.law, whole)}, where the target's law is "
+        f"{parts(found.said, whole)}; together {parts(found.distribution, whole)}, where the target's law is "
         f"{parts([float(x) for x in p], whole)}."
     )
 
@@ -133,7 +134,7 @@ def _twin(
         ("", *labels),
         ("drafted and kept", *(_part(x, whole) for x in found.kept)),
         ("said instead", *(_part(x, whole) for x in found.said)),
-        ("comes out", *(_part(x, whole) for x in found.law)),
+        ("comes out", *(_part(x, whole) for x in found.distribution)),
         ("target, p", *(_part(float(x), whole) for x in p)),
     ]
     if guess is not None:

@@ -32,7 +32,7 @@ def test_laws_are_those_worked_out_by_hand(name):
     assert [12 * x for x in found.kept] == pytest.approx([float(x) for x in kept], abs=1e-12)
     if said is not None:
         assert [12 * x for x in found.said] == pytest.approx(said, abs=1e-12)
-    assert sum(found.law) == pytest.approx(1, abs=1e-12)
+    assert sum(found.distribution) == pytest.approx(1, abs=1e-12)
     assert found.acceptance == pytest.approx(float(sum(kept)) / 12, abs=1e-12)
 
 
@@ -40,7 +40,7 @@ def test_tensors_and_lists_are_the_same():
     """Nothing is rounded to float32 on the way; tokens that are never drafted need no branch."""
     one = first_token(verify_rejection, P, Q)
     other = first_token(verify_rejection, *torch.tensor([P, Q], dtype=torch.float64))
-    assert one == other and one.law == pytest.approx(P, abs=1e-15)
+    assert one == other and one.distribution == pytest.approx(P, abs=1e-15)
 
 
 def test_laws_must_fit():

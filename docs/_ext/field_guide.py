@@ -20,13 +20,13 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from minispec.evidence.bench.measurements import KillRow, Measurement, recorded
+from minispec.evidence.bench.measurements import KillRow, Measurement, saved
 from minispec.evidence.zoo import mutants
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import Mutant, diff
 
-EFFECTS = {"biased": "another law", "slower": "slower", "breaks": "a broken promise"}
+EFFECTS = {"biased": "another distribution", "slower": "slower", "breaks": "a broken promise"}
 GITHUB = "https://github.com/"
 # Names that a bug's `seen` uses for short.
 REPOSITORIES = {"vllm-metal": "vllm-project/vllm-metal", "vLLM": "vllm-project/vllm"}
@@ -39,16 +39,16 @@ SEEN = re.compile(
 @cache
 def record() -> Measurement:
     """Returns the kill matrix that comes with the package."""
-    return recorded("zoo")
+    return saved("zoo")
 
 
 def row_of(mutant: Mutant) -> KillRow | None:
-    """Returns what was recorded of a bug, or None if it is younger than the record."""
+    """Returns what was recorded of a bug, or None if it was added after the measurement."""
     return next((row for row in record().points if row.name == mutant.name), None)
 
 
 def finders(row: KillRow, ours: bool) -> list[str]:
-    """Returns the names of the checks that found a bug: ours, or the retold ones."""
+    """Returns the names of the checks that found a bug: ours, or those of other projects."""
     checks, theirs = record().conditions["checks"], record().conditions["theirs"]
     return [
         name for name, mark in zip(checks, row.marks, strict=True) if mark != "." and (name in theirs) != ours
@@ -109,12 +109,12 @@ class Bug(SphinxDirective):
             mutant = mutant_named(self.arguments[0])
         except ValueError as error:
             raise self.error(str(error)) from None
-        place = f"bug-{mutant.name}"
-        entry = nodes.section(ids=[place], names=[place])
+        target = f"bug-{mutant.name}"
+        entry = nodes.section(ids=[target], names=[target])
         entry += nodes.title("", "", nodes.literal("", mutant.name))
         entry += nodes.paragraph("", "", nodes.emphasis("", f"{mutant.title[0].upper()}{mutant.title[1:]}."))
         self.env.get_domain("std").note_hyperlink_target(  # type: ignore[attr-defined]
-            place, self.env.docname, place, mutant.name
+            target, self.env.docname, target, mutant.name
         )
         entry += self.parse_content_to_nodes()
         entry += facts(mutant)
@@ -130,7 +130,7 @@ def facts(mutant: Mutant) -> nodes.Node:
         harm, found = "not recorded yet", [nodes.Text("not recorded yet")]
     else:
         harm = row.harm
-        found = [*listed(finders(row, ours=True)), nodes.Text("; of the retold tests by ")]
+        found = [*listed(finders(row, ours=True)), nodes.Text("; of other projects' tests by ")]
         found += listed(finders(row, ours=False))
     lines: list[tuple[str, list[nodes.Node]]] = [
         ("Damage", [nodes.Text(f"{EFFECTS[mutant.effect]}; {harm}")]),
@@ -146,7 +146,7 @@ def facts(mutant: Mutant) -> nodes.Node:
 
 
 def patch(mutant: Mutant) -> list[nodes.Node]:
-    """Returns the patch, behind a line that opens."""
+    """Returns the patch, under a line that opens."""
     block = nodes.literal_block("", diff(mutant), language="diff")
     return [
         nodes.raw("", f"<details><summary>The patch of {mutant.name}</summary>", format="html"),
@@ -188,7 +188,7 @@ class BugTable(SphinxDirective):
                 [
                     [link_to(mutant.name, self.env.docname)],
                     [nodes.Text(row.harm if row else "not recorded yet")],
-                    [nodes.Text(f"{ours} of ours, {theirs} of the retold" if row else "not recorded yet")],
+                    [nodes.Text(f"{ours} of ours, {theirs} of others" if row else "not recorded yet")],
                 ]
             )
         return [table_of(("bug", "what it does to a small case", "checks that find it"), rows)]
@@ -204,9 +204,9 @@ class CheckTable(SphinxDirective):
         for check in CHECKS:
             found = "not recorded yet"
             if check.name in checks:
-                place = checks.index(check.name)
-                found = str(sum(row.marks[place] != "." for row in record().points))
-            whose = "ours" if check.ours else "retold"
+                column = checks.index(check.name)
+                found = str(sum(row.marks[column] != "." for row in record().points))
+            whose = "ours" if check.ours else "others"
             cells = [[nodes.literal("", check.name)], [nodes.Text(check.promise)]]
             rows.append([*cells, [nodes.Text(whose)], [nodes.Text(found)]])
         return [table_of(("check", "what it looks at", "whose", f"finds, of {len(record().points)}"), rows)]

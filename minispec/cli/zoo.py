@@ -13,12 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from minispec.cli import options
-from minispec.evidence.bench.measurements import save_measurement
-from minispec.evidence.bench.sweeps import measure_zoo
-from minispec.evidence.zoo.kill_matrix import Cell, Specimen, Zoo
+from minispec.evidence.bench.measurements import save_measurement, zoo_measurement
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import Mutant, diff
-from minispec.evidence.zoo.run import zoo
+from minispec.evidence.zoo.run import Cell, Specimen, Zoo, zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
@@ -45,7 +43,7 @@ def zoo_command(
     with console.status("planting") as status:
         report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
     if output is not None:
-        save_measurement(measure_zoo(report), output)
+        save_measurement(zoo_measurement(report.to_json()), output)
     if as_json:
         options.print_json(report.to_json())
     else:
@@ -73,38 +71,31 @@ def show(report: Zoo, console: Console) -> None:
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
     ours = [check.name for check in report.checks if check.ours]
     theirs = [check.name for check in report.checks if not check.ours]
-    table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("mutant", no_wrap=True)
-    table.add_column("damage", no_wrap=True)
-    for names in (ours, theirs):
-        table.add_column("".join(letters[name] for name in names), no_wrap=True)
     wide = console.width >= WIDE
-    if wide:
-        table.add_column("smallest instance", no_wrap=True)
+    heads = ["mutant", "damage", *("".join(letters[name] for name in names) for names in (ours, theirs))]
+    table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for head in heads + ["smallest instance"] * wide:
+        table.add_column(head, no_wrap=True)
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
         table.add_row(
             Text(specimen.mutant.name, style=f"bold {COLOURS['correction']}" if survived else ""),
             damage(specimen),
             *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
-            *([specimen.instance or "none"] if wide else []),
+            *[specimen.instance or "none"] * wide,
         )
     console.print(table)
-    console.print("x killed   ! killed by an exception   . survived")
-    console.print(
-        "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call", soft_wrap=True
-    )
-    for check in report.checks:
-        console.print(f"{letters[check.name]} {check.name}: {check.promise}", soft_wrap=True)
-    for name in theirs:
-        missed = report.missed(name)
-        console.print(f"\n{name} misses {len(missed)}: {', '.join(missed)}", soft_wrap=True)
-    console.print(
+    lines = [
+        "x killed   ! killed by an exception   . survived",
+        "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call",
+        *(f"{letters[check.name]} {check.name}: {check.promise}" for check in report.checks),
+        *(f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}" for name in theirs),
         f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "
         f"against the shipped code, on {len(report.unmutated)} cases: "
         f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",
-        soft_wrap=True,
-    )
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def damage(specimen: Specimen) -> str:
@@ -118,18 +109,16 @@ def damage(specimen: Specimen) -> str:
         return "a promise"
     if specimen.mutant.effect == "biased":
         return f"TV {'' if found.exact else '~'}{found.total_variation:.2g}"
-    for sign, (sound, changed) in (("acc", found.acceptance), ("tok", found.tokens_per_call)):
-        if sound is not None and changed is not None and sound - changed > 1e-4:
-            return f"{sign} {sound:.3f} > {changed:.3f}"
-    return "slower"
+    worse = [(name, a, b) for name, a, b in found.changes() if a - b > 1e-4]
+    return f"{worse[0][0][:3]} {worse[0][1]:.3f} > {worse[0][2]:.3f}" if worse else "slower"
 
 
 def marks(cells: list[Cell]) -> Text:
     """Returns a character per check."""
     line = Text()
     for cell in cells:
+        mark, colour = ("x", "draft") if cell.killed else (".", "target")
         if cell.crashed:
-            line.append("!", style=COLOURS["correction"])
-        else:
-            line.append("x" if cell.killed else ".", style=COLOURS["draft" if cell.killed else "target"])
+            mark, colour = "!", "correction"
+        line.append(mark, style=COLOURS[colour])
     return line

@@ -18,15 +18,15 @@ FEW = [
 SOME = [check for check in CHECKS if check.name in ("law", "acceptance", "chance", "vllm-like-greedy")]
 
 
+@pytest.fixture(scope="module")
+def report():
+    """Three mutants and four checks on eight cases, once: the whole zoo has its own tests."""
+    return zoo(FEW, size_ordered_cases()[:8], SOME)
+
+
 @pytest.fixture
-def small(monkeypatch):
-    """Three mutants and four checks on eight cases: the whole zoo has its own tests."""
-
-    def some(mutants, seed, tell):
-        return zoo(mutants, size_ordered_cases(seed)[:8], SOME, seed, tell)
-
-    monkeypatch.setattr(command, "zoo", some)
-    monkeypatch.setattr(command, "MUTANTS", FEW)
+def small(monkeypatch, report):
+    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: report)
 
 
 def test_zoo_prints_one_document(capsys, small):
@@ -52,10 +52,11 @@ def test_zoo_prints_a_table(capsys, small, monkeypatch):
     assert "survivors: none" in out and "vllm-like-greedy misses 3" in out
 
 
-def test_a_survivor_is_exit_status_1(capsys, small, monkeypatch):
+def test_a_survivor_is_exit_status_1(capsys, monkeypatch):
     """People and machines are told which one."""
     harmless = replace(FEW[0], name="harmless", old="return torch.where", new="return torch.where")
-    monkeypatch.setattr(command, "MUTANTS", [harmless])
+    report = zoo([harmless], size_ordered_cases()[:1], SOME)
+    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: report)
     assert run(["zoo", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["survivors"] == ["harmless"]
     assert run(["zoo"]) == 1
@@ -66,7 +67,7 @@ def test_one_mutant_is_shown_as_a_diff(capsys):
     """What it changes and where it was seen, for people and as JSON."""
     assert run(["zoo", "ratio-inverted"]) == 0
     out = capsys.readouterr().out
-    assert "ratio-inverted: accept with chance q/p" in out and "\n-" in out and "\n+" in out
+    assert "ratio-inverted: accept with probability q/p" in out and "\n-" in out and "\n+" in out
     assert run(["zoo", "ratio-inverted", "--json"]) == 0
     assert "+" in json.loads(capsys.readouterr().out)["diff"]
 

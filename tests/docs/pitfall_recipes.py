@@ -36,16 +36,16 @@ PLAIN = Warp()
 
 
 def probs(*weights):
-    law = torch.tensor(weights, dtype=torch.float64)
-    return law / law.sum()
+    mass = torch.tensor(weights, dtype=torch.float64)
+    return mass / mass.sum()
 
 
 def warped(warp, *weights):
     return warp(probs(*weights).log()[None])[0]
 
 
-def law_is_kept(p, q, rule=verify_rejection):
-    """The law of the first token is p, up to rounding."""
+def distribution_is_kept(p, q, rule=verify_rejection):
+    """The distribution of the first token is p, up to rounding."""
     assert first_token(rule, p, q).distribution == pytest.approx(p, abs=1e-9)
 
 
@@ -105,8 +105,8 @@ def ends_end(cap):
         assert texts(rounds) == [whole[: whole.index(end) + 1]] and rounds[-1].finish == ("eos",)
 
 
-def laws_are_right(*prompts):
-    """Each round's first law in each row, against a forward without a cache."""
+def distributions_are_right(*prompts):
+    """Each round's first distribution in each row, against a forward pass without a cache."""
     target, draft = tiny.gpt_pair()
     texts = [list(prompt) for prompt in prompts]
     for r in run(target, draft, cap=12, prompts=prompts):
@@ -116,7 +116,7 @@ def laws_are_right(*prompts):
 
 
 def rows_are_as_if_alone():
-    """Coupled, since its noise belongs to row and place: a row alone says what it says in company."""
+    """Coupled, since its noise belongs to row and position: a row alone says what it says in a batch."""
     target, draft = tiny.gpt_pair()
     prompts, rng = ((1,), (0, 2, 3, 4)), KeyedRng(0)
     together = texts(run(target, draft, cap=12, rule=verify_coupled, prompts=prompts, rng=rng))
@@ -130,7 +130,7 @@ def coupled_is_the_targets():
     assert texts(rounds) == alone(target, ((1,), (0, 2)), 9, Warp(), KeyedRng(3))
 
 
-def joint_law_is_right(k=2, **changes):
+def joint_distribution_is_right(k=2, **changes):
     target, draft = table_pair(3)
     case = Case("small", target, draft, ((0,),), k, 3, **changes)
     ((came,), (should,)) = speculative_distributions(case).distributions, exact_distributions(case)
@@ -149,18 +149,18 @@ def corrections_are_others():
         assert not residual(p, q)[q >= p].any()
 
 
-def coins_of_rows_differ():
+def draws_of_rows_differ():
     assert len(set(SeededRng(0).bernoulli(torch.full((64,), 0.5)).tolist())) == 2
 
 
-def draws_of_two_places_differ(rng, **where):
+def draws_of_two_positions_differ(rng, **where):
     fair = torch.full((64, 2), 0.5)
-    first, second = (rng.categorical(fair, **{key: place for key in where}) for place in range(2))
+    first, second = (rng.categorical(fair, **{key: i for key in where}) for i in range(2))
     assert not torch.equal(first, second)
 
 
 def empty_rounds_leave_nothing_stale():
-    """A round without room to draft beside one with room: the next rounds go on."""
+    """A round in which no draft fits before one in which it does: the next rounds go on."""
     target, _ = tiny.table_pair(5, 0)
     drafter, prompts = ModelDrafter(target), ((1,), (0, 2))
     settings = {"verifier": verify_rejection, "warp": Warp(), "rng": SeededRng(0)}
@@ -168,20 +168,20 @@ def empty_rounds_leave_nothing_stale():
     assert only.draft.k == 0 and only.draft_cache.after == only.target_cache.after
 
 
-def picked(uniform, *law):
-    return int(EdgeRng(uniform).categorical(torch.tensor([law])))
+def picked(uniform, *probabilities):
+    return int(EdgeRng(uniform).categorical(torch.tensor([probabilities])))
 
 
 def is_equal(found, wanted):
     assert found == wanted
 
 
-def keeps(law, count):
-    assert int((law > 0).sum()) == count
+def keeps(dist, count):
+    assert int((dist > 0).sum()) == count
 
 
-def sums_to_one(law):
-    assert float(law.sum()) == pytest.approx(1)
+def sums_to_one(dist):
+    assert float(dist.sum()) == pytest.approx(1)
 
 
 def residual_of_equals_is_p():
@@ -190,26 +190,26 @@ def residual_of_equals_is_p():
 
 
 RECIPES = {
-    "greedy-draft-soft-q": joint_law_is_right,
-    "unwarped-q": lambda: joint_law_is_right(warp=Warp(top_k=2)),
-    "q-without-temperature": lambda: joint_law_is_right(warp=Warp(0.7)),
-    "stored-q-rounded": joint_law_is_right,
-    "unsure-tokens-dropped": lambda: joint_law_is_right(k=1),
-    "accept-if-a-fresh-draw-agrees": lambda: law_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
-    "one-number-for-all-places": joint_law_is_right,
-    "test-reuses-the-draw": lambda: law_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
-    "rounded-ratio": joint_law_is_right,
-    "ratio-inverted": lambda: law_is_kept(probs(1, 1), probs(1, 0)),
-    "typical-acceptance": lambda: law_is_kept(probs(1, 1), probs(1, 0)),
-    "going-on-after-a-rejection": joint_law_is_right,
-    "drafts-support-for-p": lambda: law_is_kept(probs(1, 1), probs(1, 0)),
+    "greedy-draft-soft-q": joint_distribution_is_right,
+    "unwarped-q": lambda: joint_distribution_is_right(warp=Warp(top_k=2)),
+    "q-without-temperature": lambda: joint_distribution_is_right(warp=Warp(0.7)),
+    "stored-q-rounded": joint_distribution_is_right,
+    "unsure-tokens-dropped": lambda: joint_distribution_is_right(k=1),
+    "accept-if-a-fresh-draw-agrees": lambda: distribution_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
+    "one-number-for-all-places": joint_distribution_is_right,
+    "test-reuses-the-draw": lambda: distribution_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
+    "rounded-ratio": joint_distribution_is_right,
+    "ratio-inverted": lambda: distribution_is_kept(probs(1, 1), probs(1, 0)),
+    "typical-acceptance": lambda: distribution_is_kept(probs(1, 1), probs(1, 0)),
+    "going-on-after-a-rejection": joint_distribution_is_right,
+    "drafts-support-for-p": lambda: distribution_is_kept(probs(1, 1), probs(1, 0)),
     "greedy-counts-all-matches": right_wrong_right_is_one,
     "coupled-going-on": coupled_is_the_targets,
     "no-way-out-of-a-zero-residual": residual_of_equals_is_p,
     "residual-absolute": corrections_are_others,
     "residual-with-an-epsilon": corrections_are_others,
-    "correction-from-p": lambda: law_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
-    "residual-of-the-last-place": joint_law_is_right,
+    "correction-from-p": lambda: distribution_is_kept(probs(3, 2, 1), probs(1, 1, 4)),
+    "residual-of-the-last-place": joint_distribution_is_right,
     "bonus-from-the-place-before": own_draft_writes_the_greedy_text,
     "bonus-from-the-draft": own_draft_writes_the_greedy_text,
     "top-k-keeps-ties": lambda: keeps(warped(Warp(top_k=2), 1, 1, 1, 1), 2),
@@ -221,13 +221,13 @@ RECIPES = {
     "cut-not-rescaled": lambda: sums_to_one(warped(Warp(top_k=2), 4, 3, 2, 1)),
     "temperature-after-the-cut": lambda: keeps(warped(Warp(2.0, top_p=0.6), 6, 3, 1), 2),
     "ties-to-the-highest-id": lambda: is_equal(int(lowest_argmax(torch.ones(1, 4))), 0),
-    "seed-reset": lambda: draws_of_two_places_differ(SeededRng(0)),
-    "one-number-for-all-rows": coins_of_rows_differ,
+    "seed-reset": lambda: draws_of_two_positions_differ(SeededRng(0)),
+    "one-number-for-all-rows": draws_of_rows_differ,
     "chance-zero-passes": lambda: is_equal(EdgeRng(0.0).bernoulli(torch.zeros(1)).tolist(), [False]),
     "probability-zero-is-picked": lambda: is_equal(picked(0.0, 0, 0.5, 0.5), 1),
     "id-beyond-the-vocabulary": lambda: is_equal(picked(1 - 2**-53, 0.9, 0.1), 1),
     "noise-starts-anew-each-round": coupled_is_the_targets,
-    "noise-without-position": lambda: draws_of_two_places_differ(KeyedRng(0), positions=0),
+    "noise-without-position": lambda: draws_of_two_positions_differ(KeyedRng(0), positions=0),
     "stop-inside-the-draft-ignored": lambda: ends_end(9),
     "cap-hides-a-stop": lambda: [ends_end(cap) for cap in range(2, 9)],
     "overshoot": caps_are_kept,
@@ -236,10 +236,10 @@ RECIPES = {
     "rollback-one-too-far": lengths_are_right,
     "rows-cut-to-the-shortest": rows_are_as_if_alone,
     "prompt-padding-stays": rows_are_as_if_alone,
-    "last-prompt-token-read-twice": lambda: laws_are_right((1, 2, 3)),
+    "last-prompt-token-read-twice": lambda: distributions_are_right((1, 2, 3)),
     "leftovers-seen": rows_are_as_if_alone,
-    "positions-not-rolled-back": lambda: laws_are_right((1, 2, 3)),
-    "positions-of-the-longest-row": lambda: laws_are_right((1,), (0, 2, 3, 4)),
+    "positions-not-rolled-back": lambda: distributions_are_right((1, 2, 3)),
+    "positions-of-the-longest-row": lambda: distributions_are_right((1,), (0, 2, 3, 4)),
     "token-missing-in-the-drafts-cache": own_draft_is_accepted,
     "rejected-stay-in-the-drafts-cache": lengths_are_right,
     "drafts-rollback-one-too-far": lengths_are_right,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from docutils import nodes
 
-from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.bench.measurements import saved
 from minispec.evidence.zoo import mutants
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import planted
@@ -29,7 +29,7 @@ LEADS = ("**Symptom.** ", "**Why.** ", "**See it.** ")
 
 
 def entries():
-    """Returns per family of the page the bugs that are described behind its table."""
+    """Returns per family of the page the bugs that are described after its table."""
     parts = FAMILY.split(PAGE)
     return {
         name: [bug for bug, _ in ENTRY.findall(text)]
@@ -56,7 +56,7 @@ def test_an_entry_says_symptom_reason_and_remedy(name, text):
 
 def test_the_record_is_of_this_zoo():
     """What the page says of damage and finders was recorded for the bugs that there are now."""
-    assert [row.name for row in recorded("zoo").points] == [mutant.name for mutant in MUTANTS]
+    assert [row.name for row in saved("zoo").points] == [mutant.name for mutant in MUTANTS]
     assert all(row_of(mutant).effect == mutant.effect for mutant in MUTANTS)
 
 
@@ -86,7 +86,7 @@ def test_the_record_is_of_this_zoo():
             "feifeibear/LLMSpeculativeSampling, by reading",
             ["https://github.com/feifeibear/LLMSpeculativeSampling"],
         ),
-        ("not seen; a slip of the pen", []),
+        ("not seen in other code", []),
     ],
 )
 def test_where_a_bug_was_seen_becomes_links(seen, urls):

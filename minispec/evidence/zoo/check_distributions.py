@@ -1,4 +1,4 @@
-"""Checks of laws: what comes out, what is reported, and how often it is accepted. All are exact.
+"""Checks of distributions: of what comes out, of what is reported, and of acceptance. All are exact.
 
 Each looks at one case, and says what is wrong, or None.
 """
@@ -11,10 +11,8 @@ from itertools import groupby
 from math import fsum
 
 import torch
-from torch import Tensor
 
 from minispec.core.loop import generate
-from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
@@ -34,7 +32,7 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     total_variation,
 )
-from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.rules.coupled import KeyedRng, verify_coupled
 
@@ -42,25 +40,23 @@ EXACT = 1e-10  # float64 sums of some thousand products stay far below
 COPIES = 16  # how many rows of one prompt get keyed noise of their own
 
 
-def check_law(case: Case) -> str | None:
-    """The joint law of whole outputs, branch by branch, is the chain rule's."""
-    for prompt, got, want in zip(
-        case.prompts, speculative_distributions(case).distributions, exact_distributions(case), strict=True
-    ):
+def check_distribution(case: Case) -> str | None:
+    """The joint distribution of whole outputs, branch by branch, is the chain rule's."""
+    found = speculative_distributions(case).distributions
+    for prompt, got, want in zip(case.prompts, found, exact_distributions(case), strict=True):
+        after = f"after {list(prompt)}"
         if not abs(fsum(got.values()) - 1) <= EXACT:
-            return (
-                f"after {list(prompt)} the branches' probabilities do not sum to 1: rows depend on each other"
-            )
+            return f"{after} the branches' probabilities do not sum to 1: rows depend on each other"
         distance = total_variation(got, want)
         if not distance <= EXACT:
-            return f"after {list(prompt)} the law of the output is off by {distance:.2g} in total variation"
+            return f"{after} the distribution of the output is off by {distance:.2g} in total variation"
     return None
 
 
-def check_law_gpt(case: Case) -> str | None:
+def check_distribution_gpt(case: Case) -> str | None:
     """The same with a tiny GPT and its real cache in place of the case's models."""
     target, draft = tiny_gpt_pair(0, case.target.vocab_size, max_length=case.target.max_length)
-    return check_law(replace(case, target=target, draft=draft))
+    return check_distribution(replace(case, target=target, draft=draft))
 
 
 def check_greedy(case: Case) -> str | None:
@@ -92,47 +88,47 @@ def check_coupled(case: Case) -> str | None:
 
 
 def check_warp(case: Case) -> str | None:
-    """Each law that the case can meet is that of lists sorted in plain Python."""
+    """Each distribution that the case can meet is that of lists sorted in plain Python."""
     for warp, model in ((case.warp, case.target), (case.draft_warp or case.warp, case.draft)):
         for _, texts in groupby(reachable(case), key=len):
             logits = logits_after(model, list(texts))
             for got, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
-                if not same(got, want := warp_by_hand(scores, warp)):
+                if not equal(got, want := warp_by_hand(scores, warp)):
                     return f"logits {rounded(scores)} give {rounded(got)}, not {rounded(want)}"
     return None
 
 
-def check_draft_law(case: Case) -> str | None:
-    """The law that the draft reports is its model's, warped, behind the true text."""
-    reported: dict[Text, list[Sequence[float]]] = {}
-    for branch in branches(case):
-        for step in branch.steps:
-            for i, q in enumerate(step.q):
-                reported.setdefault(step.text + step.drafted[:i], []).append(q)
-    true = distributions_after(case.draft, case.draft_warp or case.warp, list(reported))
-    for text, laws in reported.items():
-        for q in laws:
-            if not same(q, true[text]):
-                return f"behind {list(text)} it reports {rounded(q)}, not {rounded(true[text])}"
+def check_draft_distribution(case: Case) -> str | None:
+    """The distribution that the draft reports is its model's, warped, after the true text."""
+    reported = [
+        (step.text + step.drafted[:i], q)
+        for branch in branches(case)
+        for step in branch.steps
+        for i, q in enumerate(step.q)
+    ]
+    texts = list({text for text, _ in reported})
+    true = distributions_after(case.draft, case.draft_warp or case.warp, texts)
+    for text, q in reported:
+        if not equal(q, true[text]):
+            return f"after {list(text)} it reports {rounded(q)}, not {rounded(true[text])}"
     return None
 
 
 def check_acceptance(case: Case) -> str | None:
-    """All that has room is drafted, and it is accepted as often as the models' true laws overlap."""
+    """All that fits is drafted, and accepted as often as the models' true distributions overlap."""
     seen: dict[tuple[int, int, Text], list[float]] = {}
     for branch in branches(case):
         for step in branch.steps:
-            room = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context) - len(step.text)
-            most = min(case.k, room - 1)
+            end = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context)
+            most = min(case.k, end - len(step.text) - 1)
             if len(step.drafted) > most or (case.drafts_all and len(step.drafted) < most):
-                return f"behind {list(step.text)} it drafts {len(step.drafted)}, with room for {room}"
+                return f"after {list(step.text)} it drafts {len(step.drafted)}, where {most} fit"
             tested = min(step.accepted + 1, len(step.drafted))
             if step.tested != tested:
                 return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
             for i in range(tested):
-                weights = seen.setdefault(
-                    (branch.prompt, len(step.text), step.text + step.drafted[:i]), [0, 0]
-                )
+                key = (branch.prompt, len(step.text), step.text + step.drafted[:i])
+                weights = seen.setdefault(key, [0, 0])
                 weights[0] += branch.weight
                 weights[1] += branch.weight * (i < step.accepted)
     texts = list({text for _, _, text in seen})
@@ -141,44 +137,22 @@ def check_acceptance(case: Case) -> str | None:
     for (_, _, text), (tested_weight, kept_weight) in seen.items():
         got, want = kept_weight / tested_weight, overlap(case, p[text], q[text])
         if not abs(got - want) <= 1e-9:
-            return f"behind {list(text)} it accepts with chance {got:.4f}, not {want:.4f}"
+            return f"after {list(text)} it accepts with probability {got:.4f}, not {want:.4f}"
     return None
 
 
 def check_rounding(case: Case) -> str | None:
-    """Laws that differ by rounding alone give the target's law, in every branch, however rare."""
+    """Where p and q differ by rounding alone, what comes out is p, in every branch, however rare."""
     for p in distributions_after(case.target, case.warp, case.prompts).values():
-        law = torch.tensor(p, dtype=torch.float64)
-        for token in law.nonzero()[:, 0].tolist():
-            q = law.clone()
+        whole = [prob / fsum(p) for prob in p]
+        for token in (token for token, prob in enumerate(p) if prob > 0):
+            q = torch.tensor(p, dtype=torch.float64)
             q[token] = torch.nextafter(q[token], q.new_tensor(2.0))
-            if not same(got := first_token_law(case, law, q), p):
+            if not equal(got := first_token(case.verifier, p, q).distribution, whole):
                 return f"p and q alike but for the last bit give {rounded(got)}, not {rounded(p)}"
     return None
 
 
-def first_token_law(case: Case, p: Tensor, q: Tensor) -> list[float]:
-    """Returns the law of the first token that the case's rule emits, by walking through it.
-
-    Args:
-        case: names the rule.
-        p: [V], the target's law.
-        q: [V], the law of one drafted token.
-    """
-
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[int]:
-        rows = len(keys)
-        drafted = rng.categorical(q.expand(rows, -1), positions=0)
-        draft = Draft(drafted[:, None], q.expand(rows, 1, -1))
-        verdict = case.verifier(draft, p.expand(rows, 2, -1), rng)
-        return torch.where(verdict.accepted > 0, drafted, verdict.token).tolist()
-
-    law = [0.0] * len(p)
-    for _, token, weight in enumerate_branches(run, [0]):
-        law[token] += weight
-    return law
-
-
-def same(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Says whether two laws are the same up to float64's rounding; never where there is a NaN."""
+def equal(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Says whether two distributions are equal up to float64's rounding; never where there is a NaN."""
     return len(one) == len(other) and all(abs(a - b) <= EXACT for a, b in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""How others test: three tests of well-known projects, told again in our own words.
+"""How others test: three tests of well-known projects, reimplemented.
 
 They are here for comparison: what do they miss? Each keeps what is essential: what is looked at, how much of
 it, and how much may be off. None looks at the case that it is given. All draw with a fixed seed, so a verdict
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from minispec.core.draft import ModelDrafter
-from minispec.core.loop import generate, speculate
+from minispec.core.loop import generate
 from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
@@ -24,12 +23,12 @@ POOLED_ROWS = 100_000
 
 
 def check_like_transformers(case: Case) -> str | None:
-    """One candidate that the target never accepts; what is emitted in its place follows the target's law.
+    """One candidate that the target never accepts; what is emitted in its place follows p.
 
-    Passes up to a distance of 0.03 in total variation. With 10,000 draws of the right law the mean distance
-    is below 0.009 (half the sum of the standard deviations), and McDiarmid's inequality bounds the chance of
-    0.021 more by exp(−2·10,000·0.021²) < 2e-4. A bias of 0.06 is seen but for the same chance, in this one
-    case.
+    Passes up to a distance of 0.03 in total variation. With 10,000 right draws the mean distance is below
+    0.009 (half the sum of the standard deviations), and McDiarmid's inequality bounds the probability of
+    0.021 more by exp(−2·10,000·0.021²) < 2e-4. A bias of 0.06 is seen but for the same probability, in this
+    one case.
     """
     p = torch.tensor([0.4, 0.0, 0.1, 0.2, 0.3], dtype=torch.float64)
     q = torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
@@ -46,7 +45,7 @@ def check_like_vllm_rejection(case: Case) -> str | None:
     """One near-uniform p and q of 10 ids, K = 2; positions are pooled, and the bonus is not looked at.
 
     Passes up to a Euclidean distance of 0.005. With right code, near-uniform p and some 190,000 tokens, that
-    is exceeded with a chance of about 1e-6: the limit for many draws, chi-square with nine degrees of
+    is exceeded with a probability of about 1e-6: the limit for many draws, chi-square with nine degrees of
     freedom, and no bound. A smaller bias than that is not seen.
     """
     scores = torch.rand(2, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -64,20 +63,11 @@ def check_like_vllm_greedy(case: Case) -> str | None:
     """At temperature 0, two thirds of the texts are those of the target alone."""
     target, draft = table_pair(5, 0)
     prompts = [[first, *range(n)] for n in range(3) for first in range(4)]
-    settings = {"max_new_tokens": 8, "warp": Warp(temperature=0)}
-    rounds = speculate(
-        target,
-        ModelDrafter(draft),
-        prompts,
-        k=3,
-        verifier=verify_greedy,
-        rng=SeededRng(0),
-        max_new_tokens=8,
-        warp=Warp(temperature=0),
-    )
-    got = outcomes(list(rounds), len(prompts))
+    setting = Case("like vLLM", target, draft, (), 3, 8, Warp(temperature=0), verifier=verify_greedy)
+    got = outcomes(list(setting.rounds(prompts, SeededRng(0))), len(prompts))
+    limits = {"max_new_tokens": 8, "warp": setting.warp}
     alike = 0
     for prompt, (tokens, _) in zip(prompts, got, strict=True):
-        steps = generate(target, [prompt], rng=SeededRng(0), **settings)  # type: ignore[arg-type]
+        steps = generate(target, [prompt], rng=SeededRng(0), **limits)  # type: ignore[arg-type]
         alike += list(tokens) == [step[0] for step in steps]
     return f"{alike} of {len(prompts)} texts are alike" if 3 * alike < 2 * len(prompts) else None

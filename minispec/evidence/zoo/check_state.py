@@ -1,18 +1,19 @@
-"""Checks of what is kept: both caches, the ends of rows, and the sources of chance.
+"""Checks of what is kept: both caches, the ends of rows, and the random number generators.
 
-Each looks at one case, and says what is wrong, or None. All are exact but the part of `check_chance` that
+Each looks at one case, and says what is wrong, or None. All are exact but the part of `check_randomness` that
 looks at generators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
 from minispec.evidence.proof.branches import branches
@@ -22,34 +23,28 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branch
 from minispec.evidence.zoo.check_distributions import EXACT
 from minispec.rules.coupled import KeyedRng
 
-ROWS = 64  # yes-or-no draws that are compared at once: all alike with chance 2^-63
+ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 
 
 class Remembering:
-    """A model that passes everything on, and remembers the last cache that it made."""
+    """A model that remembers the last cache that it made; for all else it is the model itself."""
 
     def __init__(self, model: LanguageModel) -> None:
         """Wraps a model."""
-        self._model = model
-        self.vocab_size, self.max_length = model.vocab_size, model.max_length
+        self.model = model
         self.cache: KVCache | None = None
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache, and remembers it."""
-        self.cache = self._model.new_cache(rows)
+        self.cache = self.model.new_cache(rows)
         return self.cache
-
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Does as the model does: [B, n] -> [B, n, D]."""
-        return self._model.hidden(tokens, cache)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """Does as the model does: [B, n, D] -> [B, n, V]."""
-        return self._model.head(hidden)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Does as the model does: [B, n] -> [B, n, V]."""
-        return self._model(tokens, cache)
+        return self.model(tokens, cache)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
 
 def check_invariant(case: Case) -> str | None:
@@ -57,25 +52,16 @@ def check_invariant(case: Case) -> str | None:
     faults: list[str] = []
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
-        prompts = [case.prompts[key] for key in keys]
-        texts = [list(prompt) for prompt in prompts]
-        target, draft = Remembering(case.target), Remembering(case.draft)
-        for r in speculate(
-            target,
-            case.drafter(draft, case.draft_warp),
-            prompts,
-            k=case.k,
-            verifier=case.verifier,
-            max_new_tokens=case.max_new_tokens,
-            warp=case.warp,
-            rng=rng,
-            eos=case.eos,
-        ):
+        texts = [list(case.prompts[key]) for key in keys]
+        target: Any = Remembering(case.target)
+        draft: Any = Remembering(case.draft)
+        watched = replace(case, target=target, draft=draft)
+        for r in watched.rounds([case.prompts[key] for key in keys], rng):
             for text, emitted in zip(texts, r.emitted, strict=True):
                 text.extend(emitted)
-            caches = [("target", case.target, target.cache), ("draft", case.draft, draft.cache)]
-            found = [cache_fault(name, model, cache, texts) for name, model, cache in caches if cache]
-            faults.extend(fault for fault in found if fault)
+            for name, own in (("target", target), ("draft", draft)):
+                if own.cache and (fault := cache_fault(name, own.model, own.cache, texts)):
+                    faults.append(fault)
         return [None] * len(keys)
 
     for _ in enumerate_branches(run, range(len(case.prompts)), case.rows):
@@ -88,21 +74,11 @@ def check_invariant(case: Case) -> str | None:
 def cache_fault(
     name: str, model: LanguageModel, cache: KVCache, texts: Sequence[Sequence[int]]
 ) -> str | None:
-    """Compares a cache with fresh ones that have read each text but its last token.
-
-    Args:
-        name: of the cache, for people.
-        model: whose cache it is.
-        cache: what is looked at.
-        texts: what is committed, one per row.
-
-    Returns:
-        What is wrong, or None.
-    """
+    """Compares a model's cache with fresh ones that have read each row's text but its last token."""
     lengths = [len(text) - 1 for text in texts]
     for row, (have, want) in enumerate(zip(cache.row_lengths, lengths, strict=True)):
         if have != want:
-            return f"behind {list(texts[row])} the {name}'s cache holds {have} tokens, not {want}"
+            return f"after {list(texts[row])} the {name}'s cache holds {have} tokens, not {want}"
     for length in set(lengths) - {0}:
         rows = [row for row, own in enumerate(lengths) if own == length]
         fresh = model.new_cache(len(rows))  # all of one length: no padding, no ragged rows
@@ -111,7 +87,7 @@ def cache_fault(
             off = (held[:, rows, :, :length] - anew[:, :, :, :length]).abs().amax((0, 2, 3, 4))  # [rows]
             if not bool((off <= EXACT).all()):
                 row = rows[int(off.argmax())]
-                return f"behind {list(texts[row])} the {name}'s cache holds something else"
+                return f"after {list(texts[row])} the {name}'s cache holds something else"
     return None
 
 
@@ -132,12 +108,12 @@ def check_ends(case: Case) -> str | None:
     return None
 
 
-def check_chance(case: Case) -> str | None:
+def check_randomness(case: Case) -> str | None:
     """What is done or certain draws nothing; what has probability 0 never happens; draws do not repeat.
 
     The generators have seeds of their own, so the verdict is the same each time. Over seeds, right generators
-    would fail with a chance of 2^-60 at most: three comparisons of 64 fair draws each, for two generators.
-    Draws that depend on each other in subtler ways are not seen.
+    would fail with a probability of 2^-60 at most: three comparisons of 64 fair draws each, for two
+    generators. Draws that depend on each other in subtler ways are not seen.
     """
     if fault := generator_fault():
         return fault
@@ -148,7 +124,7 @@ def check_chance(case: Case) -> str | None:
         for step in branch.steps:
             for i, token in enumerate(step.emitted):
                 if i >= len(step.p) or step.p[i][token] <= 0:
-                    return f"behind {list(step.text + step.emitted[:i])} comes {token}, with probability 0"
+                    return f"after {list(step.text + step.emitted[:i])} comes {token}, with probability 0"
     return None
 
 
@@ -165,23 +141,23 @@ class EdgeRng(SeededRng):
 
 
 def generator_fault() -> str | None:
-    """Looks at both generators: the ends of the uniform law, and whether draws repeat."""
-    laws = torch.tensor([[0, 0.5, 0, 0.5, 0], [0, 0, 1, 0, 0]])
+    """Looks at both generators: uniform numbers next to 0 and 1, and whether draws repeat."""
+    dists = torch.tensor([[0, 0.5, 0, 0.5, 0], [0, 0, 1, 0, 0]])
     short = torch.tensor([[0.9, 0.1]])  # in float32 these sum to 1 − 2e-8
     for uniform in (0.0, 1 - 2**-53):
         edge = EdgeRng(uniform)
-        picked = edge.categorical(laws)
-        if not bool((laws.gather(1, picked[:, None]) > 0).all()):
+        picked = edge.categorical(dists)
+        if not bool((dists.gather(1, picked[:, None]) > 0).all()):
             return f"a uniform number of {uniform} picks an id of probability 0"
         if not int(edge.categorical(short)) < 2:
             return f"a uniform number of {uniform} picks an id beyond the vocabulary"
         if edge.bernoulli(torch.tensor([0.0, 1.0])).tolist() != [False, True]:
-            return f"a uniform number of {uniform} meets a chance of 0, or not one of 1"
+            return f"a uniform number of {uniform} says yes at a probability of 0, or no at 1"
     even = torch.full((ROWS, 2), 0.5, dtype=torch.float64)
     seeded, keyed = SeededRng(0), KeyedRng(0)
     draws = {
         "seeded": [seeded.bernoulli(even[:, 0]).long() for _ in range(2)],
-        "keyed": [keyed.categorical(even, positions=place) for place in range(2)],
+        "keyed": [keyed.categorical(even, positions=position) for position in range(2)],
     }
     for name, (first, second) in draws.items():
         if torch.equal(first, second):

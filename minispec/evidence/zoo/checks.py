@@ -1,4 +1,4 @@
-"""All checks of the zoo, by name: ours, and three retellings of how other projects test."""
+"""All checks of the zoo, by name: ours, and three tests of other projects, reimplemented."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minispec.evidence.proof.cases import Case
-from minispec.evidence.zoo import check_distributions as laws
+from minispec.evidence.zoo import check_distributions as distributions
 from minispec.evidence.zoo import check_peers as peers
 from minispec.evidence.zoo import check_state as state
 
@@ -18,7 +18,7 @@ class Check:
     Attributes:
         name: short.
         ask: returns what is wrong, or None; its docstring says what it looks at.
-        ours: whether it is ours, and not a retelling of somebody else's.
+        ours: whether it is ours, and not somebody else's test reimplemented.
     """
 
     name: str
@@ -32,17 +32,17 @@ class Check:
 
 
 CHECKS = (
-    Check("law", laws.check_law),
-    Check("law-gpt", laws.check_law_gpt),
-    Check("greedy", laws.check_greedy),
-    Check("coupled", laws.check_coupled),
-    Check("warp", laws.check_warp),
-    Check("draft-law", laws.check_draft_law),
-    Check("acceptance", laws.check_acceptance),
-    Check("rounding", laws.check_rounding),
+    Check("law", distributions.check_distribution),
+    Check("law-gpt", distributions.check_distribution_gpt),
+    Check("greedy", distributions.check_greedy),
+    Check("coupled", distributions.check_coupled),
+    Check("warp", distributions.check_warp),
+    Check("draft-law", distributions.check_draft_distribution),
+    Check("acceptance", distributions.check_acceptance),
+    Check("rounding", distributions.check_rounding),
     Check("invariant", state.check_invariant),
     Check("ends", state.check_ends),
-    Check("chance", state.check_chance),
+    Check("chance", state.check_randomness),
     Check("transformers-like", peers.check_like_transformers, ours=False),
     Check("vllm-like-rejection", peers.check_like_vllm_rejection, ours=False),
     Check("vllm-like-greedy", peers.check_like_vllm_greedy, ours=False),

@@ -1,13 +1,10 @@
 """The bugs of the zoo, in the order in which a token is made."""
 
-from minispec.evidence.zoo.mutants_caches import CACHES, DRAFT_CACHE
-from minispec.evidence.zoo.mutants_drafters import LENGTHS
-from minispec.evidence.zoo.mutants_rules import ACCEPT, DRAFT
-from minispec.evidence.zoo.mutants_state import CHANCE, ENDS
-from minispec.evidence.zoo.mutants_warps import NEXT, WARPS
+from minispec.evidence.zoo.mutants_rules import ACCEPT, DRAFT, LENGTHS, NEXT, WARPS
+from minispec.evidence.zoo.mutants_state import CACHES, DRAFT_CACHE, ENDS, RANDOMNESS
 from minispec.evidence.zoo.mutation import Mutant
 
-MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *CHANCE, *ENDS, *CACHES, *DRAFT_CACHE)
+MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *RANDOMNESS, *ENDS, *CACHES, *DRAFT_CACHE)
 
 
 def mutant_named(name: str) -> Mutant:

@@ -37,10 +37,10 @@ class Mutant:
         old: lines of that function, without the indentation of the first; they occur once.
         new: what stands there instead.
         seen: where such a bug was seen.
-        effect: `biased`: the output has another law. `slower`: the law is right, but less is accepted,
-            drafted or counted. `breaks`: another promise is broken.
-        harm: what is broken, where that is no law and no acceptance.
-        crosses_rows: whether a row's law comes to depend on the other rows of its batch.
+        effect: `biased`: the output has another distribution. `slower`: the distribution is right, but less
+            is accepted, drafted or counted. `breaks`: another promise is broken.
+        harm: what is broken, where `effect` is `breaks`.
+        crosses_rows: whether a row's distribution comes to depend on the other rows of its batch.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Mutant:
     function: str
     old: str
     new: str
-    seen: str
+    seen: str = "not seen in other code"
     effect: Effect = "biased"
     harm: str = ""
     crosses_rows: bool = False
@@ -105,19 +105,19 @@ def patched(mutant: Mutant, source: str) -> str:
         ValueError: if the old lines do not occur exactly once.
     """
     first = mutant.old.split("\n", 1)[0]
-    places = []
+    found = []
     for match in re.finditer(re.escape(first), source):
         line = source[source.rfind("\n", 0, match.start()) + 1 :]
         margin = "\n" + line[: len(line) - len(line.lstrip())]
         if source.startswith(mutant.old.replace("\n", margin), match.start()):
-            places.append((match.start(), margin))
-    if len(places) != 1:
+            found.append((match.start(), margin))
+    if len(found) != 1:
         raise ValueError(
-            f"the patch of {mutant.name} should fit {mutant.function} in one place, not in {len(places)}"
+            f"the patch of {mutant.name} should fit {mutant.function} in one place, not in {len(found)}"
         )
-    start, margin = places[0]
-    behind = source[start + len(mutant.old.replace("\n", margin)) :]
-    return source[:start] + mutant.new.replace("\n", margin) + behind
+    start, margin = found[0]
+    after = source[start + len(mutant.old.replace("\n", margin)) :]
+    return source[:start] + mutant.new.replace("\n", margin) + after
 
 
 def compiled(mutant: Mutant, function: FunctionType) -> CodeType:

@@ -1,16 +1,19 @@
-"""The zoo: every bug we know of, planted in the shipped code, and the check that finds it.
+"""The zoo: every bug we know of, planted in the shipped code, and the checks that find it.
 
-For each mutant the smallest case that shows its damage is looked for. There every check is asked. A mutant
-that no check of ours kills is a survivor: it says that the checks are too weak. The unmutated code must pass
-all of them on all cases: else they are too strict, or the code is wrong.
+For each mutant the smallest case that shows its damage is looked for, and all checks are made there. A mutant
+that no check of ours kills is a survivor: the checks are too weak. The unmutated code must pass all of them
+on all cases: else they are too strict, or the code is wrong.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from math import prod
 from time import perf_counter
+from typing import Any
 
 from minispec.core.rng import SeededRng
 from minispec.evidence.proof.branches import branches, outcomes
@@ -24,14 +27,153 @@ from minispec.evidence.proof.distributions import (
 )
 from minispec.evidence.theory.statistics import check_sample
 from minispec.evidence.zoo.checks import CHECKS, Check
-from minispec.evidence.zoo.kill_matrix import EXACT, Cell, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Mutant, planted
+from minispec.evidence.zoo.mutation import Effect, Mutant, diff, planted
 
-SAMPLES = 10_000  # rows per prompt, where damage cannot be walked through
-MOST_WAYS = 200  # where rows influence each other, batches are walked through one branch at a time
+EXACT = 1e-10  # what differs by less differs by rounding
+SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
+MOST_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
-GENERATOR = "minispec.core.rng:SeededRng"  # its bugs are not met by a walk, which brings its own chance
+GENERATOR = "minispec.core.rng:SeededRng"  # an enumeration brings its own rng, and does not meet its bugs
+
+Unmutated = tuple[list[Distribution], Enumerated]  # the right distributions, and what the shipped loop does
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one check said: whether it found something wrong, what, and whether that is an exception."""
+
+    killed: bool
+    reason: str | None = None
+    crashed: bool = False
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What a mutant does to one case.
+
+    Attributes:
+        total_variation: between the distribution of its output and the right one, the worst of the case's
+            prompts; None if it crashes.
+        exact: whether that was enumerated; else it was sampled, and is 0 where a sample saw nothing.
+        acceptance: accepted over tested tokens, without and with the mutant.
+        tokens_per_call: tokens per target call of a row, without and with the mutant.
+        crash: the exception, if there was one.
+    """
+
+    total_variation: float | None
+    exact: bool
+    acceptance: tuple[float | None, float | None]
+    tokens_per_call: tuple[float | None, float | None]
+    crash: str | None = None
+
+    def shows(self, effect: Effect) -> bool:
+        """Whether the case shows what the mutant is said to do."""
+        if self.crash or effect == "breaks":
+            return True
+        if effect == "biased":
+            return self.total_variation is not None and not self.total_variation <= EXACT
+        return any(a - b > EXACT for _, a, b in self.changes())
+
+    def changes(self) -> list[tuple[str, float, float]]:
+        """Returns what the mutant changes in speed: name, without it, with it."""
+        named = (("acceptance", self.acceptance), ("tokens per call", self.tokens_per_call))
+        return [(name, a, b) for name, (a, b) in named if a is not None and b is not None and a != b]
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One mutant, the name of the smallest case that shows it, its damage there, and what the checks said."""
+
+    mutant: Mutant
+    instance: str | None
+    damage: Damage
+    cells: dict[str, Cell]
+
+    @property
+    def harm(self) -> str:
+        """What the mutant spoils, and by how much, in a few words."""
+        if self.instance is None:
+            return "none was found"
+        if self.damage.crash:
+            return f"crash: {self.damage.crash}"
+        if self.mutant.effect == "breaks":
+            return self.mutant.harm
+        if self.mutant.effect == "biased":
+            sampled = "" if self.damage.exact else ", sampled"
+            return f"total variation {self.damage.total_variation:.2g}{sampled}"
+        return ", ".join(f"{name} {a:.3f} → {b:.3f}" for name, a, b in self.damage.changes())
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns everything as plain data, but for who kills it."""
+        about = {name: getattr(self.mutant, name) for name in ("name", "title", "function", "seen", "effect")}
+        return {
+            **about,
+            "harm": self.harm,
+            "diff": diff(self.mutant),
+            "instance": self.instance,
+            "damage": vars(self.damage),
+            "cells": {name: vars(cell) for name, cell in self.cells.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Zoo:
+    """The kill matrix: a specimen per mutant, and for each case what each check said of the shipped code."""
+
+    specimens: tuple[Specimen, ...]
+    checks: tuple[Check, ...]
+    unmutated: dict[str, dict[str, Cell]]
+    seconds: float
+
+    def killers(self, specimen: Specimen) -> list[str]:
+        """Returns the names of our checks that kill a mutant."""
+        return [check.name for check in self.checks if check.ours and specimen.cells[check.name].killed]
+
+    @property
+    def survivors(self) -> list[str]:
+        """The mutants that no check of ours kills."""
+        return [specimen.mutant.name for specimen in self.specimens if not self.killers(specimen)]
+
+    @property
+    def false_alarms(self) -> list[str]:
+        """What was said against the shipped code: case, check and reason."""
+        return [
+            f"{case}: {check}: {cell.reason}"
+            for case, cells in self.unmutated.items()
+            for check, cell in cells.items()
+            if cell.killed
+        ]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every mutant is killed, and the shipped code is not."""
+        return not self.survivors and not self.false_alarms
+
+    def missed(self, check: str) -> list[str]:
+        """Returns the mutants that a check misses."""
+        return [specimen.mutant.name for specimen in self.specimens if not specimen.cells[check].killed]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns everything as plain data."""
+        checks = []
+        for check in self.checks:
+            missed = self.missed(check.name)
+            kills = len(self.specimens) - len(missed)
+            about = {"name": check.name, "promise": check.promise, "ours": check.ours}
+            checks.append({**about, "kills": kills, "misses": missed})
+        return {
+            "passed": self.passed,
+            "mutants": [{**one.to_json(), "killed_by": self.killers(one)} for one in self.specimens],
+            "survivors": self.survivors,
+            "unmutated": {
+                "cases": list(self.unmutated),
+                "killed_by": sorted({alarm.split(": ")[1] for alarm in self.false_alarms}),
+                "reasons": self.false_alarms,
+            },
+            "checks": checks,
+            "seconds": self.seconds,
+        }
 
 
 def zoo(
@@ -41,13 +183,13 @@ def zoo(
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Zoo:
-    """Plants every mutant, and asks every check.
+    """Plants every mutant, and makes every check.
 
     Args:
         mutants: to plant, one at a time.
-        cases: from the smallest up; by default the ladder.
-        checks: to ask.
-        seed: of the ladder's models, and of sampled damage.
+        cases: from the smallest up; by default `size_ordered_cases`.
+        checks: to make.
+        seed: of the cases' models, and of sampled damage.
         tell: told what is being done.
     """
     started = perf_counter()
@@ -55,8 +197,15 @@ def zoo(
     unmutated = {}
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {check.name: ask(check, case) for check in checks}
-    sound: dict[tuple[str, bool], tuple[list[Distribution], Enumerated]] = {}
+        unmutated[case.name] = {check.name: answer(check, case) for check in checks}
+
+    @cache
+    def sound(case: Case, together: bool) -> Unmutated | None:
+        """Returns what is known of a case without a mutant; None if its batch has too many branches."""
+        if together and branches_together(case) > MOST_BRANCHES:
+            return None
+        return exact_distributions(case), speculative_distributions(case, together)
+
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
@@ -69,98 +218,75 @@ def examine(
     cases: Sequence[Case],
     checks: Sequence[Check],
     seed: int,
-    sound: dict[tuple[str, bool], tuple[list[Distribution], Enumerated]],
+    sound: Callable[[Case, bool], Unmutated | None],
 ) -> Specimen:
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
-    Where no case shows what the mutant is said to do, the first one on which it is killed will do.
-
-    Args:
-        mutant: to plant.
-        cases: from the smallest up.
-        checks: to ask.
-        seed: of sampled damage.
-        sound: what is known of the cases without the mutant; what is missing is added.
+    Where no case shows what the mutant is said to do, the first one on which it is killed will do. `sound`
+    returns what is known of a case without the mutant, or None if the case is too large.
     """
     for must_show in (True, False):
         for case in cases:
-            key = (case.name, mutant.crosses_rows)
-            if mutant.crosses_rows and ways_together(case) > MOST_WAYS:
+            if (unmutated := sound(case, mutant.crosses_rows)) is None:
                 continue
-            if key not in sound:
-                sound[key] = (exact_distributions(case), speculative_distributions(case, mutant.crosses_rows))
             with planted(mutant):
-                damage = damage_of(mutant, case, seed, *sound[key])
+                damage = damage_of(mutant, case, seed, *unmutated)
                 if must_show and not damage.shows(mutant.effect):
                     continue
-                cells = {check.name: ask(check, case) for check in checks}
+                cells = {check.name: answer(check, case) for check in checks}
             if any(cells[check.name].killed for check in checks if check.ours):
                 return Specimen(mutant, case.name, damage, cells)
     return Specimen(mutant, None, damage, cells)
 
 
-def ways_together(case: Case) -> int:
-    """Returns how many ways chance can take in a batch of all prompts: the product of the rows' own."""
-    ways = [0] * len(case.prompts)
-    for branch in branches(case):
-        ways[branch.prompt] += 1
-    return prod(ways)
+def branches_together(case: Case) -> int:
+    """Returns how many branches a batch of all prompts has: the product of the rows' own."""
+    return prod(Counter(branch.prompt for branch in branches(case)).values())
 
 
-def ask(check: Check, case: Case) -> Cell:
-    """Asks a check; an exception is an answer too."""
+def answer(check: Check, case: Case) -> Cell:
+    """Makes a check; an exception is an answer too."""
     try:
         reason = check.ask(case)
     except Exception as error:  # a bug may do anything
-        return Cell(True, describe(error), crashed=True)
+        return Cell(True, in_one_line(error), crashed=True)
     return Cell(reason is not None, reason)
 
 
 def damage_of(
-    mutant: Mutant, case: Case, seed: int, exact: Sequence[Distribution], sound: Enumerated
+    mutant: Mutant, case: Case, seed: int, exact: Sequence[Distribution], shipped: Enumerated
 ) -> Damage:
-    """Measures what a planted mutant does.
+    """Measures what a mutant, planted already, does to a case.
 
-    Args:
-        mutant: planted already.
-        case: the setting.
-        seed: of samples.
-        exact: the right law of each prompt.
-        sound: the figures without the mutant.
+    exact: the right distribution for each prompt; shipped: what the shipped code does.
     """
+    sampled = mutant.effect == "biased" and mutant.function.startswith(GENERATOR)
     try:
-        if mutant.effect == "biased" and mutant.function.startswith(GENERATOR):
-            distances = [
-                sampled_distance(case, prompt, seed, exact[i]) for i, prompt in enumerate(case.prompts)
-            ]
-            same = (sound.acceptance, sound.acceptance), (sound.tokens_per_call, sound.tokens_per_call)
-            return Damage(max(distances), False, *same)
-        found = speculative_distributions(case, mutant.crosses_rows)
+        if sampled:
+            found = shipped
+            worst = max(sampled_distance(case, *one, seed) for one in zip(case.prompts, exact, strict=True))
+        else:
+            found = speculative_distributions(case, mutant.crosses_rows)
+            pairs = zip(found.distributions, exact, strict=True)
+            worst = max(total_variation(got, want) for got, want in pairs)
     except Exception as error:  # a bug may do anything
-        nothing = (sound.acceptance, None), (sound.tokens_per_call, None)
-        return Damage(None, True, *nothing, crash=describe(error))
-    distances = [total_variation(got, want) for got, want in zip(found.distributions, exact, strict=True)]
-    worst = max(distances)
-    return Damage(
-        worst if not worst <= EXACT else 0.0,
-        True,
-        (sound.acceptance, found.acceptance),
-        (sound.tokens_per_call, found.tokens_per_call),
-    )
+        speed = (shipped.acceptance, None), (shipped.tokens_per_call, None)
+        return Damage(None, True, *speed, crash=in_one_line(error))
+    speed = (shipped.acceptance, found.acceptance), (shipped.tokens_per_call, found.tokens_per_call)
+    return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
 
 
-def sampled_distance(case: Case, prompt: tuple[int, ...], seed: int, law: Distribution) -> float:
-    """Returns the total variation between samples and a law; 0 where the samples could be the law's.
+def sampled_distance(case: Case, prompt: tuple[int, ...], exact: Distribution, seed: int) -> float:
+    """Returns the total variation between samples and what is right; 0 where the samples could be right.
 
-    Rows of one batch are the samples. With samples of the law itself the result is above 0 with a chance of
-    1e-9 at most; a law that is off by 0.1 is seen almost surely (see `check_sample`).
+    Rows of one batch are the samples. For right samples the result is above 0 with a probability of 1e-9 at
+    most; a distribution that is off by 0.1 is seen almost surely (see `check_sample`).
     """
-    rows = [prompt] * SAMPLES
-    counts = Counter(outcomes(list(case.rounds(rows, SeededRng(seed))), SAMPLES))
-    test = check_sample(case.name, counts, law, FALSE_ALARM)
+    counts = Counter(outcomes(list(case.rounds([prompt] * SAMPLES, SeededRng(seed))), SAMPLES))
+    test = check_sample(case.name, counts, exact, FALSE_ALARM)
     return 0.0 if test.passed else test.distance
 
 
-def describe(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """Returns an exception in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -26,7 +26,7 @@ from minispec.evidence.bench.measurements import (
 from minispec.evidence.bench.sweeps import Conditions, measure_speed, measure_zoo
 from minispec.evidence.theory.formulas import expected_tokens_by_position, kv_cache_bytes, speed_up
 from minispec.evidence.zoo.checks import CHECKS
-from minispec.evidence.zoo.kill_matrix import Cell, Damage, Specimen, Zoo
+from minispec.evidence.zoo.run import Cell, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import mutant_named
 
 SHORT = Conditions(prompts=2, repeats=1, new_tokens=6)

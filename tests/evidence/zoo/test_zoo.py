@@ -44,7 +44,7 @@ def test_no_mutant_survives(report):
 
 
 def test_nothing_kills_the_shipped_code(report):
-    """All checks, ours and the retold ones, pass on every case of the ladder."""
+    """All checks, ours and those of other projects, pass on every case."""
     assert report.false_alarms == []
     assert report.passed
     assert set(report.unmutated) == {case.name for case in size_ordered_cases()}
@@ -71,7 +71,7 @@ def test_mutants_that_only_slow_down_lower_acceptance_or_tokens_per_call(report)
     assert before - after > 1e-3
 
 
-def test_smallest_instances_come_from_the_ladder_in_order(report):
+def test_smallest_instances_come_from_the_cases_in_order(report):
     """No smaller case shows the same damage, for some mutants of each kind."""
     cases = size_ordered_cases()
     for name in ("correction-from-p", "one-number-for-all-places", "temperature-after-the-cut"):
@@ -106,7 +106,7 @@ def test_every_check_of_ours_kills_something(report):
     ],
 )
 def test_what_other_projects_tests_miss(report, check, misses):
-    """Each of the retold tests kills something, and misses much, these by name."""
+    """Each of the three reimplemented tests kills something, and misses much, these by name."""
     missed = report.missed(check)
     assert set(misses) <= set(missed)
     assert 0 < len(missed) < len(report.specimens)
@@ -139,8 +139,8 @@ def test_a_check_that_crashes_counts_as_killing_and_says_so():
     assert cell.killed and cell.crashed and cell.reason == "RuntimeError: out of cheese"
 
 
-def test_retold_tests_do_not_save_a_mutant():
-    """Only our checks count: a mutant that only a retold test kills is a survivor."""
+def test_tests_of_other_projects_do_not_save_a_mutant():
+    """Only our checks count: a mutant that only another project's test kills is a survivor."""
     theirs = Check("theirs", lambda case: "no", ours=False)
     mine = Check("mine", lambda case: None)
     assert zoo([HARMLESS], FEW[:1], [mine, theirs]).survivors == ["harmless"]

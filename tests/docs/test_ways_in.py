@@ -1,4 +1,4 @@
-"""The ways in that cannot be walked here: links, lists, scripts are right as far as one can see offline."""
+"""Ways to install that cannot be tried here: links, lists and scripts are right as far as one can see offline."""
 
 import os
 import re

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from book.results import fill, recorded_reports
-from book.results_tables import decoding, span, table
+from book.reports import saved_reports
+from book.results import fill
+from book.results_tables import table
 
+from minispec.cli.bench_tables import decoding, span
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
 README = Path(__file__).resolve().parents[1] / "README.md"
 HOW = """A speed-up is quoted over the fastest target-only that we have, on the {backend} backend: 32-token
-prompts, 160 new tokens, end-of-sequence off, prefill on both sides, medians of interleaved turns. K is chosen
+prompts, 160 new tokens, end-of-sequence off, prefill on both sides, medians of interleaved runs. K is chosen
 on other prompts than it is reported on."""
 BEGIN, END = "<!-- python docs/refresh_speed.py writes this -->\n", "<!-- up to here -->\n"
 
@@ -125,4 +127,4 @@ def replaced(readme: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    write_whole(README, replaced(README.read_text(encoding="utf-8"), block(recorded_reports())))
+    write_whole(README, replaced(README.read_text(encoding="utf-8"), block(saved_reports())))

@@ -59,7 +59,7 @@ def test_the_demo_prints_what_the_readme_says(demo):
 
 def test_the_speed_is_that_of_the_recorded_reports():
     """`docs/refresh_speed.py` would write what is there; another report gives other numbers."""
-    reports = refresh_speed.recorded_reports()
+    reports = refresh_speed.saved_reports()
     assert refresh_speed.replaced(README, refresh_speed.block(reports)) == README
     reports[0]["settings"][0]["speedup"] += 1
     assert refresh_speed.replaced(README, refresh_speed.block(reports)) != README

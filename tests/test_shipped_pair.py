@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import minispec
-from minispec.evidence.bench.settings import measure_acceptance
+from minispec.evidence.bench.measure import measure_acceptance
 from minispec.evidence.proof.ties import flips
 from minispec.io.checkpoint import SHIPPED, weights_hash
 from minispec.rules.fixed_width import FixedWidth

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from book.bench_plots import bandwidth_shares, every_prediction, tokens_per_second, writers_of
-from book.record import measurements_of, recorded_report
+from book.bench_plots import every_prediction, speeds_of, tokens_per_second
+from book.reports import measurement_of, saved_reports
 from docutils import nodes
 from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from minispec.show.plots.memory import memory_bars
-from minispec.show.plots.picture import Picture
 from minispec.show.plots.speed import latency, speed_up_curves
+from minispec.show.plots.style import Picture
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 ALPHAS = (0.6, 0.8, 0.9)
@@ -22,29 +21,27 @@ ALPHAS = (0.6, 0.8, 0.9)
 
 def points(report: dict[str, Any], kind: str) -> tuple[Any, ...]:
     """Returns the points of one kind."""
-    return measurements_of(report, (kind,))[kind].points
+    return measurement_of(report, kind).points
 
 
 def curves(report: dict[str, Any]) -> Picture:
-    """Returns the promised speed-up against K, and what was measured."""
+    """Returns the predicted speed-up against K, and what was measured."""
     measured = points(report, "speed")
     return speed_up_curves(ALPHAS, measured[0].c, measured)
 
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Picture]] = {
     "speed-up-curves": curves,
-    "tokens-per-second": lambda report: tokens_per_second(writers_of(report)),
+    "tokens-per-second": lambda report: tokens_per_second(speeds_of(report)),
     "every-prediction": lambda report: every_prediction(report["sections"]["prediction"]["compared"]["rows"]),
-    "bandwidth": lambda report: bandwidth_shares(report["sections"]["bandwidth"]["points"]),
     "latency": lambda report: latency(points(report, "latency")),
     "draft-sweep": lambda report: draft_sweep(points(report, "drafts")),
     "batch-sweep": lambda report: batch_sweep(points(report, "batches")),
-    "memory": lambda report: memory_bars(points(report, "memory")),
 }
 
 
 class BenchFigure(SphinxDirective):
-    """One figure of one report with its caption; the same in words behind a line that opens."""
+    """One figure of one report with its caption; the same in words under a line that opens."""
 
     required_arguments = 2
 
@@ -53,7 +50,7 @@ class BenchFigure(SphinxDirective):
         name, pair = self.arguments
         if name not in FIGURES:
             raise self.error(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
-        return nodes_of(FIGURES[name](recorded_report(pair)))
+        return nodes_of(FIGURES[name](*saved_reports([pair])))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,6 +1,6 @@
-"""Numbers in pages: `` {fact}`best-gain` `` stands for what was recorded, so no page holds its own.
+"""Numbers in pages: `` {fact}`best-gain` `` stands for what was measured, so no page holds its own.
 
-Each name has a small function below. What it reads comes with the package: recorded measurements, the zoo,
+Each name has a small function below. What it reads comes with the package: saved measurements, the zoo,
 the shipped pair. A page that names a fact which is not there stops the build.
 """
 
@@ -15,7 +15,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
-from minispec.evidence.bench.measurements import Measurement, SpeedPoint, recorded
+from minispec.evidence.bench.measure import measure_memory
+from minispec.evidence.bench.measurements import Measurement, SpeedPoint, saved
 from minispec.evidence.proof.ties import FLOAT32_LIMIT, NARROW_CAP
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.io.checkpoint import load_pair
@@ -23,12 +24,12 @@ from minispec.io.checkpoint import load_pair
 
 @cache
 def measurement(kind: str) -> Measurement:
-    """Returns what was recorded of a kind; each file is read once."""
-    return recorded(kind)
+    """Returns the saved measurement of a kind; each file is read once."""
+    return saved(kind)
 
 
 def latency(model: str, width: int) -> float:
-    """Returns the recorded seconds of a forward over `width` tokens."""
+    """Returns the measured seconds of a forward over `width` tokens."""
     return next(p.seconds for p in measurement("latency").points if (p.model, p.width) == (model, width))
 
 
@@ -38,7 +39,7 @@ def verify_cost(width: int) -> str:
 
 
 def best_speed() -> SpeedPoint:
-    """Returns the recorded K with the largest speed-up."""
+    """Returns the measured K with the largest speed-up."""
     return max(measurement("speed").points, key=lambda p: p.gain)
 
 
@@ -48,12 +49,12 @@ def off(predicted: str) -> str:
 
 
 def draft(name: str) -> Any:
-    """Returns the recorded point of a draft."""
+    """Returns what was measured of a draft."""
     return next(p for p in measurement("drafts").points if p.name == name)
 
 
 def batches() -> Sequence[Any]:
-    """Returns the recorded batch sizes, the smallest first."""
+    """Returns the measured batch sizes, the smallest first."""
     return sorted(measurement("batches").points, key=lambda p: p.rows)
 
 
@@ -63,14 +64,14 @@ def busiest() -> Any:
 
 
 def memory(model: str) -> int:
-    """Returns the bytes of a model's weights and cache."""
-    return sum(p.bytes for p in measurement("memory").points if p.model == model)
+    """Returns the bytes of the weights and of a row's cache of one of the shipped models."""
+    return sum(part.bytes for part in measure_memory(load_pair("stories")) if part.model == model)
 
 
 def found_by(check: str) -> str:
     """Returns how many of the planted bugs a check found."""
-    place = measurement("zoo").conditions["checks"].index(check)
-    return str(sum(row.marks[place] != "." for row in measurement("zoo").points))
+    column = measurement("zoo").conditions["checks"].index(check)
+    return str(sum(row.marks[column] != "." for row in measurement("zoo").points))
 
 
 def effects(effect: str) -> str:
@@ -114,6 +115,7 @@ FACTS: dict[str, Callable[[], str]] = {
     "found-transformers": lambda: found_by("transformers-like"),
     "found-vllm-rejection": lambda: found_by("vllm-like-rejection"),
     "found-vllm-greedy": lambda: found_by("vllm-like-greedy"),
+    "bugs-seen": lambda: str(sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)),
     "bugs-recorded": lambda: str(len(measurement("zoo").points)),
     "float32-limit": lambda: f"{FLOAT32_LIMIT:g}",
     "narrow-cap": lambda: f"{NARROW_CAP:g}",
@@ -121,7 +123,7 @@ FACTS: dict[str, Callable[[], str]] = {
 
 
 class FactRole(SphinxRole):
-    """`` {fact}`name` ``: a recorded number, as text."""
+    """`` {fact}`name` ``: a measured number, as text."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Looks the number up; an unknown name is an error of the page."""

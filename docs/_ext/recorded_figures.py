@@ -15,10 +15,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from minispec.core.verify import verify_rejection
-from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.bench.measure import measure_memory
+from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
+from minispec.io.checkpoint import load_pair
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.cache_grid import cache_grid
 from minispec.show.plots.kill_matrix import kill_matrix
@@ -46,13 +48,13 @@ def sampled_again_law() -> Picture:
 
 def curves() -> Picture:
     """Returns the promised speed-up against K, and what was measured."""
-    points = recorded("speed").points
+    points = saved("speed").points
     return speed_up_curves(ALPHAS, points[0].c, points, most=16)
 
 
 def matrix() -> Picture:
     """Returns the kill matrix as it was recorded."""
-    found = recorded("zoo")
+    found = saved("zoo")
     return kill_matrix(found.points, found.conditions["checks"], found.conditions["theirs"])
 
 
@@ -68,12 +70,12 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "rejection-law": rejection_law,
     "sampled-again-law": sampled_again_law,
     "seven-billion": seven_billion,
-    "latency": lambda: latency(recorded("latency").points),
+    "latency": lambda: latency(saved("latency").points),
     "speed-up-curves": curves,
-    "predicted-measured": lambda: predicted_measured(recorded("speed").points),
-    "draft-sweep": lambda: draft_sweep(recorded("drafts").points),
-    "batch-sweep": lambda: batch_sweep(recorded("batches").points),
-    "memory": lambda: memory_bars(recorded("memory").points),
+    "predicted-measured": lambda: predicted_measured(saved("speed").points),
+    "draft-sweep": lambda: draft_sweep(saved("drafts").points),
+    "batch-sweep": lambda: batch_sweep(saved("batches").points),
+    "memory": lambda: memory_bars(measure_memory(load_pair("stories"))),
     "kill-matrix": matrix,
     "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),
     "caches-bonus": lambda: caches("bonus", ("verified", "rolled back", "caught up")),

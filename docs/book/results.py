@@ -1,4 +1,4 @@
-"""The results page, written from recorded reports: `python -m book.results docs/results.md`.
+"""The results page, written from reports of the bench: `python -m book.results docs/results.md`.
 
 Nothing on the page is typed by hand but its explanations: every number comes from a report, and a sentence
 that judges one looks at it first.
@@ -7,23 +7,23 @@ that judges one looks at it first.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from book import results_tables as tables
-from book.record import load_report
-from minispec.evidence.bench.measurements import FOLDER
+from book.reports import load_report, saved_reports
+from minispec.cli.bench_tables import backends, speed_ups, target_only
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
-PAIRS = ("stories", "english")  # in the order of the page
 WIDTH = 96  # of a line of prose
 
 HEAD = """A speed-up is seconds per emitted token, target-only over speculative. Both sides decode the same
-prompts of {prompt} tokens and {new} new ones, prefill included, end-of-sequence off, in turns in one process.
-K is chosen on some prompts and reported on others. The target-only side is the fastest backend that the
-bench ran. Figures are medians with quartiles. This page is generated from reports; no number is typed by
+prompts of {prompt} tokens and {new} new ones, prefill included, end-of-sequence off, interleaved in one
+process. K is chosen on some prompts and reported on others. The target-only side is the fastest backend that
+the bench ran. Figures are medians with quartiles. This page is generated from reports; no number is typed by
 hand."""
 
 
@@ -38,9 +38,8 @@ def page(reports: Sequence[Report]) -> str:
     """
     if not reports:
         raise ValueError("there is no report of the bench to write results from")
-    plan = reports[0]["conditions"]["plan"]
-    head = HEAD.format(prompt=reports[0]["conditions"]["prompt_tokens"], new=plan["new_tokens"])
-    parts = ["# Results", fill(head), "## Goals, and what was measured", tables.reach(reports)]
+    own = reports[0]["conditions"]
+    parts = ["# Results", fill(HEAD.format(prompt=own["prompt_tokens"], new=own["plan"]["new_tokens"]))]
     parts += [part for report in reports for part in of_pair(report)]
     parts += [
         "## Measure it yourself",
@@ -80,27 +79,24 @@ def _speed(report: Report) -> Iterator[str]:
         f"Over the target alone on the {best['path']} backend with {_threads(best)}, the fastest here; with "
         f"the draft on the {drafted['path']} backend with {_threads(drafted)}."
     )
-    yield tables.settings(report)
-    if "prediction" not in report["sections"]:
-        yield "Every K on the prompts that choose it:"
-        yield tables.sweep(report)
-        return
+    yield tables.markdown(speed_ups(report["settings"]))
+    yield fill(
+        "Accepted is accepted over tested tokens; per call counts tokens a target call, the last two columns "
+        "tokens a second, of the target alone and with its draft."
+    )
     yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
     yield tables.compared(report, "widths")
-    yield _figure(report, "speed-up-curves")
+    if "prediction" in report["sections"]:
+        yield _figure(report, "speed-up-curves")
 
 
-def _backends(report: Report) -> Iterator[str]:
-    yield "Both with a draft, at the same K, in turns:"
-    yield tables.backends(report)
-    for name, reason in report["sections"]["paths"]["unavailable"].items():
-        yield f"The {name} backend was not available: {reason}."
-
-
-def _target_only(report: Report) -> Iterator[str]:
-    yield "Tokens per second, on prompts that nothing else is reported on:"
-    yield tables.target_only(report)
-    yield _figure(report, "tokens-per-second")
+def _losses(report: Report) -> Iterator[str]:
+    found = tables.losses(report)
+    if found:
+        yield "Every setting, of any section, in which the target alone was faster:"
+        yield found
+    else:
+        yield "No setting that was measured was a loss."
 
 
 def _predictions(report: Report) -> Iterator[str]:
@@ -116,44 +112,55 @@ def _predictions(report: Report) -> Iterator[str]:
         f"predicted speed-up is off by {compared['median_error']:.1%} (median), and by "
         f"{compared['worst_error']:.1%} at worst. Theorem 3.8 of Leviathan et al. 2023, with one α and a "
         f"check that costs one step, is off by {compared['simple_median_error']:.1%} and "
-        f"{compared['simple_worst_error']:.1%}."
+        f"{compared['simple_worst_error']:.1%}. Batches are not predicted."
     )
     yield _figure(report, "every-prediction")
     yield tables.choices(report)
 
 
-def _losses(report: Report) -> Iterator[str]:
-    found = tables.losses(report)
-    if found:
-        yield "Every setting, of any section, in which the target alone was faster:"
-        yield found
-    else:
-        yield "No setting that was measured was a loss."
-
-
 def _peers(report: Report) -> Iterator[str]:
     found = report["sections"]["transformers"]
-    texts = found["texts"]
     yield fill(
         f"transformers {found['version']}, the same weights from the pair's own files, greedy, key-value "
         f"cache on, end to end on both sides. Its logits differ from ours by at most "
         f"{found['logit_difference']:.1g}. Its best assisted setting was chosen among all of those below."
     )
     yield tables.transformers(report)
-    yield "\n".join(
-        f"- {name}: {of['equal']} of {of['texts']} texts equal those of our target alone"
-        + (
-            f", {of['near_ties']} of the others part at a certified near tie"
-            if of["equal"] < of["texts"]
-            else ""
-        )
-        for name, of in texts.items()
-    )
+    lines = []
+    for name, of in found["texts"].items():
+        rest = f", {of['near_ties']} of the others part at a certified near tie" * (of["equal"] < of["texts"])
+        lines.append(f"- {name}: {of['equal']} of {of['texts']} texts equal those of our target alone{rest}")
+    yield "\n".join(lines)
     yield tables.assisted(report)
 
 
+def _target_only(report: Report) -> Iterator[str]:
+    yield "Tokens per second, alone and with a draft, on prompts that nothing else is reported on:"
+    yield tables.markdown(target_only(report))
+    yield _figure(report, "tokens-per-second")
+    found = report["sections"].get("widths", {}).get("backends")
+    if found:
+        yield "Both backends with the draft, at the best K, on the prompts that report it:"
+        yield tables.markdown(backends(report))
+    for name, reason in report["sections"]["target-only"]["unavailable"].items():
+        yield f"The {name} backend was not available: {reason}."
+
+
+def _drafts(report: Report) -> Iterator[str]:
+    found = report["sections"]["drafts"]
+    yield fill(
+        "One target; drafts are layers × width, each at its best K. They were trained for this target, with "
+        f"{found['steps']['cross_entropy']} steps of cross-entropy and {found['steps']['distillation']} of "
+        "distillation; the pair's own draft was trained for longer."
+    )
+    yield tables.compared(report, "drafts")
+    if found.get("missing"):
+        yield f"Not trained: {', '.join(found['missing'])}. `minispec bench --full` trains them."
+    yield _figure(report, "draft-sweep")
+
+
 def _simple(
-    write: Callable[[Report], str], text: str = "", figure: str = ""
+    text: str, write: Callable[[Report], str] = lambda report: "", figure: str = ""
 ) -> Callable[[Report], Iterator[str]]:
     """Returns what writes a sentence, a table and a figure."""
 
@@ -165,84 +172,33 @@ def _simple(
     return parts
 
 
-def _bandwidth(report: Report) -> Iterator[str]:
-    reading = report["sections"]["bandwidth"]["reading"]
-    yield fill(
-        f"A large matrix is read at {reading['bytes_per_second'] / 1e9:.1f} GB/s ({reading['way']}, "
-        f"{_threads(reading)}). The least time of a token is its model's bytes over that; the share is what "
-        f"a target-only loop reaches of it. Models that fit into a cache can pass 100%. Weights are random."
-    )
-    yield _figure(report, "bandwidth")
-    yield tables.bandwidth(report)
-
-
-def _quantized(report: Report) -> Iterator[str]:
-    rows = {row["name"]: row for row in report["sections"]["quantized"]["rows"]}
-    plain, small = rows["float32"], rows["int8"]
-    slower = small["forward_seconds"] > plain["forward_seconds"]
-    yield fill(
-        f"The draft through torch's dynamic int8 quantization; both drafts on the torch backend. Its weights "
-        f"take {plain['bytes'] / small['bytes']:.1f} times less memory, and a forward takes "
-        f"{small['forward_seconds'] / plain['forward_seconds']:.2f} times as long: "
-        + (
-            "at this size, rounding the activations costs more than reading fewer bytes saves."
-            if slower
-            else "reading fewer bytes pays here."
-        )
-    )
-    yield tables.quantized(report)
-
-
 SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
     ("The speed-up", "widths", _speed),
     ("Where it loses", "widths", _losses),
     ("Predicted before it was measured", "prediction", _predictions),
     ("Compared with transformers", "transformers", _peers),
-    ("The two backends", "paths", _backends),
-    ("The target alone", "target-only", _target_only),
+    ("The backends", "target-only", _target_only),
     (
         "Temperature",
         "temperature",
         _simple(
-            lambda r: tables.compared(r, "temperature"), "Sampled, at the K that suits each temperature."
+            "Sampled, at the K that suits each temperature.", lambda r: tables.compared(r, "temperature")
         ),
     ),
-    (
-        "Drafts of several sizes",
-        "drafts",
-        _simple(
-            lambda r: tables.compared(r, "drafts"),
-            "One target; drafts are layers × width, trained for it, each at its best K.",
-            "draft-sweep",
-        ),
-    ),
+    ("Drafts of several sizes", "drafts", _drafts),
     (
         "Batches",
         "batch",
-        _simple(lambda r: tables.compared(r, "batch"), "Sampled at T = 1, with K = 4.", "batch-sweep"),
+        _simple("Sampled at T = 1, with K = 4.", lambda r: tables.compared(r, "batch"), "batch-sweep"),
     ),
     (
         "A K that chooses itself",
         "auto",
         _simple(
-            tables.automatic, "`--k auto` compared with the best fixed K, which was chosen on other prompts."
+            "`--k auto` compared with the best fixed K, which was chosen on other prompts.", tables.automatic
         ),
     ),
-    (
-        "Bookkeeping",
-        "bookkeeping",
-        _simple(
-            tables.bookkeeping,
-            "What a round takes besides K draft steps (forward, warp, draw) and one target forward over "
-            "K + 1 tokens: the rule, commit, rollback, catching up, records. Nearly all of it is Python: "
-            "the faster the forwards, the larger its share.",
-        ),
-    ),
-    ("A forward over n tokens", "latency", _simple(lambda r: "", "", "latency")),
-    ("Prefill, and the first token", "prefill", _simple(tables.prefill)),
-    ("Share of the memory bandwidth", "bandwidth", _bandwidth),
-    ("A draft in int8", "quantized", _quantized),
-    ("Memory", "memory", _simple(lambda r: "", "", "memory")),
+    ("A forward over n tokens", "latency", _simple("", figure="latency")),
 )
 
 
@@ -251,35 +207,22 @@ def _figure(report: Report, name: str) -> str:
     return f"```{{bench-figure}} {name} {report['pair']}\n```"
 
 
-def _threads(place: Mapping[str, Any]) -> str:
-    return f"{place['threads']} thread{'s' * (place['threads'] > 1)}"
+def _threads(where: Mapping[str, Any]) -> str:
+    return f"{where['threads']} thread{'s' * (where['threads'] > 1)}"
 
 
 def fill(text: str) -> str:
     """Breaks prose into lines."""
-    lines: list[str] = []
-    line = ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > WIDTH:
-            lines, line = [*lines, line], word
-        else:
-            line = f"{line} {word}".strip()
-    return "\n".join([*lines, line])
-
-
-def recorded_reports(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Returns the reports that come with the package, in the order of the page."""
-    paths = [folder / f"bench-{pair}.json" for pair in PAIRS]
-    return [load_report(path) for path in paths if path.is_file()]
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the page from the recorded reports, or from those that are named; returns an exit status."""
+    """Writes the page from the package's reports, or from those that are named; returns an exit status."""
     if not arguments or arguments[0].startswith("-"):
         print("usage: python -m book.results PAGE.md [REPORT.json …]", file=sys.stderr)
         return 2
     try:
-        reports = [load_report(path) for path in arguments[1:]] or recorded_reports()
+        reports = [load_report(path) for path in arguments[1:]] or saved_reports()
         write_whole(Path(arguments[0]), page(reports))
     except ValueError as error:
         print(f"minispec: {error}", file=sys.stderr)

@@ -12,9 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import bench_tables, options
 from minispec.drafters.adaptive import MOST
-from minispec.evidence.bench.sections.plan import CORE, FULL, QUICK, Plan
-from minispec.evidence.bench.sections.registry import NAMES, choose
-from minispec.evidence.bench.sections.run import run_bench
+from minispec.evidence.bench.run import NAMES, choose, run_bench
+from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.files import check_writable
 from minispec.native.backend import AUTO
 
@@ -65,7 +64,7 @@ def bench(
     options.set_threads(threads)
     models = options.open_pair(pair, device, dtype)
     if backend != AUTO:  # else the bench says itself which backends cannot be had
-        plan = replace(plan, paths=tuple(one.name for one in options.find_backends(backend)))
+        plan = replace(plan, backends=tuple(one.name for one in options.find_backends(backend)))
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)

@@ -1,82 +1,126 @@
-"""What `minispec bench` prints for people: a table for each question that is most asked."""
+"""Tables of a report of the bench: what `minispec bench` prints, and the results page shows as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
-SPEED = ("verifier", "K", "speed-up", "quartiles", "accepted", "per call", "alone/s", "draft/s")
+Found = Mapping[str, Any]
 
 
-def tables(report: dict[str, Any]) -> Iterator[Table]:
-    """Yields a table for each section that people ask for first, and the reach at the end.
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is drawn.
+
+    Attributes:
+        columns: their headings.
+        rows: cells.
+        left: how many columns stand left; the others stand right.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+
+    def rich(self, title: str) -> Table:
+        """Returns it for a terminal."""
+        made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+        for number, column in enumerate(self.columns):
+            made.add_column(column, justify="left" if number < self.left else "right")
+        for row in self.rows:
+            made.add_row(*row)
+        return made
+
+
+def tables(report: Found) -> Iterator[Table]:
+    """Yields a table for each section that people ask for first.
 
     Args:
         report: what `run_bench` returns.
     """
     found = report["sections"]
     if "target-only" in found:
-        yield _target_only(found["target-only"])
+        best = found["target-only"]["baseline"]
+        where = f"{best['path']}, {best['threads']} threads"
+        yield target_only(report).rich(f"Tokens per second; speed-ups are over the fastest alone: {where}")
     if "widths" in found:
-        yield _speeds("Every K, on the prompts that choose it", found["widths"]["sweep"])
-        yield _speeds("The best K, on other prompts", found["widths"]["settings"])
+        yield speed_ups(found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
+        yield speed_ups(found["widths"]["settings"]).rich("The best K, on other prompts")
+        yield backends(report).rich("Every backend, at the best K")
     if found.get("prediction", {}).get("compared"):
-        yield _predictions(found["prediction"]["compared"])
-    yield _reach(report["reach"])
+        title = "Predicted before the run; theorem 3.8 takes verifying to cost one step"
+        yield errors(found["prediction"]["compared"]).rich(title)
 
 
-def table(title: str, columns: Sequence[str], left: int = 1) -> Table:
-    """Returns an empty table whose first columns stand left and the others right."""
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place < left else "right")
-    return made
+def decoding(row: Found) -> str:
+    """Writes what a row decodes: greedy, or sampled at a temperature."""
+    return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
 
 
-def _target_only(found: dict[str, Any]) -> Table:
-    best = found["baseline"]
-    where = f"{best['path']}, {best['threads']} threads"
-    title = f"Tokens per second on every path; speed-ups are over the fastest: {where}"
-    made = table(title, ("path", "threads", "law", "alone", f"with a draft, K = {found['k']}"), left=3)
+def span(low: float, high: float) -> str:
+    """Writes quartiles."""
+    return f"{low:.2f}–{high:.2f}"
+
+
+def percent(value: float | None) -> str:
+    """Writes a share; none is a dash."""
+    return "–" if value is None else f"{value:.1%}"
+
+
+def target_only(report: Found) -> Grid:
+    """Returns tokens per second on each backend, alone and with a draft."""
+    found = report["sections"]["target-only"]
+    rows = []
     for row in found["rows"]:
-        cells = row["path"], str(row["threads"]), "greedy" if row["temperature"] == 0 else "sampled"
-        made.add_row(*cells, f"{row['target_only']:.0f}", f"{row['speculative']:.0f}")
-    return made
+        rates = (f"{row['target_only']:.0f}", f"{row['speculative']:.0f}")
+        rows.append((row["path"], decoding(row), str(row["threads"]), *rates))
+    return Grid(("backend", "", "threads", "alone", f"with a draft, K = {found['k']}"), rows, 2)
 
 
-def _speeds(title: str, rows: list[dict[str, Any]]) -> Table:
-    made = table(title, SPEED)
-    for s in rows:
-        low, high = s["speedup_quartiles"]
-        made.add_row(
+def speed_ups(settings: Sequence[Found]) -> Grid:
+    """Returns settings that were measured, such as those that a report quotes."""
+    rows = [
+        (
             s["verifier"],
+            f"{s['temperature']:g}",
             str(s["k"]),
             f"{s['speedup']:.2f}x",
-            f"{low:.2f}–{high:.2f}",
-            f"{s['acceptance']:.1%}" if s["acceptance"] is not None else "none",
+            span(*s["speedup_quartiles"]),
+            percent(s["acceptance"]),
             f"{s['tokens_per_target_call']:.2f}",
             f"{s['target_only_tokens_per_second']:.0f}",
             f"{s['tokens_per_second']:.0f}",
         )
-    return made
+        for s in settings
+    ]
+    columns = ("verifier", "T", "K", "speed-up", "quartiles", "accepted", "per call", "alone/s", "draft/s")
+    return Grid(columns, rows)
 
 
-def _predictions(found: dict[str, Any]) -> Table:
-    title = "Predicted before the run; theorem 3.8 takes verifying to cost one step"
-    made = table(title, ("off by", "median", "worst"))
-    for name, key in (("with measured times", ""), ("theorem 3.8", "simple_")):
-        made.add_row(name, f"{found[key + 'median_error']:.0%}", f"{found[key + 'worst_error']:.0%}")
-    return made
+def backends(report: Found) -> Grid:
+    """Returns speculative decoding on each backend at the same K."""
+    rows = [
+        (
+            row["path"],
+            decoding(row),
+            str(row["k"]),
+            f"{row['tokens_per_second']:.0f}",
+            f"{row['over_readable']:.2f}x",
+            span(*row["over_readable_quartiles"]),
+        )
+        for row in report["sections"]["widths"]["backends"]["rows"]
+    ]
+    return Grid(("backend", "", "K", "tokens/s", "over torch", "quartiles"), rows, 2)
 
 
-def _reach(rows: list[dict[str, Any]]) -> Table:
-    made = table("Reach", ("what", "measured", "at least", "aim", ""))
-    for row in rows:
-        if row["value"] is not None:
-            least = "reported" if row["at_least"] is None else f"{row['at_least']:g}"
-            mark = {True: "✓", False: "✗", None: ""}[row["reached"]]
-            made.add_row(row["what"], f"{row['value']:.3g}", least, f"{row['aim']:g}", mark)
-    return made
+def errors(compared: Found) -> Grid:
+    """Returns how far both kinds of prediction are off."""
+    rows = [
+        (name, percent(compared[f"{key}median_error"]), percent(compared[f"{key}worst_error"]))
+        for name, key in (("with measured times", ""), ("theorem 3.8", "simple_"))
+    ]
+    return Grid(("off by", "median", "worst"), rows)

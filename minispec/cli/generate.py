@@ -12,20 +12,18 @@ import typer
 
 from minispec.cli import options
 from minispec.core.draft import Drafter
-from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
-from minispec.drafters.costs import Costs
-from minispec.evidence.bench.costs import FEW, measure_costs
+from minispec.evidence.bench.costs import measure_costs
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import TORCH, Backend, on_backend
+from minispec.native.backend import TORCH, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
 from minispec.show.text import glyphs_for, legend, marked
@@ -118,7 +116,7 @@ def generate(
     drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
     costs = None
     if drafter is not None and k == AUTO:
-        costs = quick_costs(target, draft, ids, warp, rule, kind)
+        costs = measure_costs(target, draft, ids, warp=warp, verifier=rule, backend=kind)
         drafter = AdaptiveDrafter(drafter, costs, most)
 
     started = perf_counter()
@@ -175,32 +173,6 @@ def read_k(k: str) -> int:
         return int(k)
     except ValueError:
         raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
-
-
-def quick_costs(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompt: list[int],
-    warp: Warp,
-    rule: Verifier,
-    backend: Backend,
-) -> Costs:
-    """Measures in a fraction of a second what the parts of a round take here.
-
-    Raises:
-        ValueError: if the prompt or the settings cannot be decoded with.
-    """
-    return measure_costs(
-        target,
-        draft,
-        [prompt],
-        warp=warp,
-        verifier=rule,
-        tokens=FEW,
-        new_tokens=24,
-        repeats=5,
-        backend=backend,
-    )
 
 
 def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:

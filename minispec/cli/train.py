@@ -165,10 +165,12 @@ def finish(pair: Pair) -> dict[str, Any]:
 
 def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None:
     """Writes the loss curve as a picture; a resumed run shows what it has done itself."""
-    from minispec.show.plots.training import loss_curve  # matplotlib takes half a second to import
+    from minispec.show.plots.learning import learning  # matplotlib takes half a second to import
 
+    if all(step.validation is None for step in history):
+        return
     try:
-        loss_curve(history, info["entropy_floor"]).savefig(path, dpi=110)
+        path.write_bytes(learning([], history, info["entropy_floor"]).png())
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error}") from error
 

@@ -207,7 +207,7 @@ if guess := how_many.value:
 from minispec.evidence.proof.first_token import first_token_counts
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.show.plots.histogram import envelope, law_histogram
+from minispec.show.plots.distributions import distribution_histogram, envelope
 
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
 shipped = first_token_counts(minispec.verify_rejection, P, Q, 20_000)
@@ -216,7 +216,7 @@ with planted(mutant_named("correction-from-p")):
 bounds = envelope(P, 20_000)  # of the shares, if the rule is right
 assert all(low <= n / 20_000 <= high for n, (low, high) in zip(shipped, bounds, strict=True))
 assert mutant[0] / 20_000 < bounds[0][0]
-law_histogram(P, shipped, mutant, "abc")
+distribution_histogram(P, shipped, mutant, "abc")
 
 # %% [markdown]
 # Now the pair that you have been using: 2,000 times, three tokens of a story through the whole
@@ -266,10 +266,10 @@ for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pendi
 # last three columns are our reimplementations of how other projects test.
 
 # %% tags=["claim-D1"]
-from minispec.evidence.bench.measurements import recorded
+from minispec.evidence.bench.measurements import saved
 from minispec.show.plots.kill_matrix import kill_matrix
 
-matrix = recorded("zoo")
+matrix = saved("zoo")
 checks, theirs = matrix.conditions["checks"], matrix.conditions["theirs"]
 ours = [index for index, name in enumerate(checks) if name not in theirs]
 assert all(any(row.marks[index] != "." for index in ours) for row in matrix.points)

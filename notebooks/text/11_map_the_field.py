@@ -85,7 +85,7 @@ print("largest difference below 1e-5:", bool((fused - written_out).abs().max() <
 # %% tags=["claim-E5"]
 from copy import deepcopy
 
-from minispec.evidence.bench.settings import bench_prompts, measure_acceptance
+from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
 
 half = deepcopy(draft).to(torch.bfloat16)  # 16 bits a weight: fewer digits, the same range
 rounded = deepcopy(half).float()  # computed with as before: only the rounding is different

@@ -27,19 +27,18 @@ def processor() -> str:
     """Returns the processor's name, as far as the system tells."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-        return names[0]
-    except (OSError, IndexError):
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
         return platform.processor() or "unknown"
 
 
-def thread_counts(path: str | None = None) -> tuple[int, ...]:
+def thread_counts(backend: str | None = None) -> tuple[int, ...]:
     """Returns the numbers of threads worth comparing: one, and as many as torch was told to use.
 
     Args:
-        path: on which path; `native` computes in one thread.
+        backend: on which backend; `native` computes in one thread.
     """
-    return (1,) if path == "native" else tuple(sorted({1, torch.get_num_threads()}))
+    return (1,) if backend == "native" else tuple(sorted({1, torch.get_num_threads()}))
 
 
 @contextmanager
@@ -50,10 +49,8 @@ def using_threads(threads: int | None) -> Iterator[None]:
         threads: 1 or more.
     """
     before = torch.get_num_threads()
-    if threads is not None and threads != before:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or before)
     try:
         yield
     finally:
-        if torch.get_num_threads() != before:
-            torch.set_num_threads(before)
+        torch.set_num_threads(before)

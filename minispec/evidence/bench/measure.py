@@ -1,31 +1,96 @@
-"""Measuring the parts: how long a forward takes, how often each position is accepted, what memory is taken.
+"""Measure the parts: seconds of a forward, acceptance of each position, bytes of memory, the speed-up at a K.
 
-What is compared takes turns, so that a machine that slows down slows all of it. What is reported is a median
-with its quartiles.
+What is compared is interleaved, so that a machine that slows down slows all of it. What is reported is a
+median with its quartiles. `minispec bench` measures more, with care for what it costs to choose K.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
+from typing import TypeVar
 
 import torch
 
+from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import device_of
-from minispec.evidence.bench.measurements import Latency, MemoryPart
-from minispec.evidence.bench.settings import memory, quartiles
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_rejection
+from minispec.core.warp import Warp
+from minispec.evidence.bench.interleaved import Setting, acceptance_of, interleave, quartiles, speed_up_of
+from minispec.evidence.bench.measurements import Latency, MemoryPart, SpeedPoint
+from minispec.evidence.theory.formulas import refined_speed_up, speed_up
 from minispec.io.checkpoint import Pair
+from minispec.io.observe import record
 from minispec.io.trace import Trace
+from minispec.native.backend import TORCH, on_backend
 
-WIDTHS = (1, 2, 3, 5, 9, 17, 33)  # new tokens of a forward
-STREAK = 5  # forwards in a turn
+PROMPT_TOKENS = 32
+NEW_TOKENS = 160
+WARM_UP = 2  # passes over all tasks that are not counted
+STREAK = 5  # runs of a task in a pass
+
+Key = TypeVar("Key")
+
+
+def bench_prompts(pair: Pair) -> list[list[int]]:
+    """Returns held-out prompts of 32 tokens, as recorded when the pair was trained.
+
+    Raises:
+        ValueError: if the pair has fewer than two.
+    """
+    prompts = [list(p) for p in pair.info.get("prompts", []) if len(p) == PROMPT_TOKENS]
+    if len(prompts) < 2:
+        raise ValueError(f"the pair {pair.name} has no prompts to measure on: its pair.json lists none")
+    return prompts
 
 
 @torch.inference_mode()
+def interleaved_seconds(tasks: Mapping[Key, Callable[[], object]], repeats: int) -> dict[Key, list[float]]:
+    """Returns the seconds of each task, one number for each of several passes over all tasks.
+
+    In a pass each task runs several times, and its last run counts. In a loop a forward follows itself, and
+    finds its weights and its code in the processor's caches; after the other tasks it would not.
+    """
+    seconds: dict[Key, list[float]] = {name: [] for name in tasks}
+    for number in range(repeats + WARM_UP):
+        for name, task in tasks.items():
+            for _ in range(STREAK - 1):
+                task()
+            started = perf_counter()
+            task()
+            if number >= WARM_UP:
+                seconds[name].append(perf_counter() - started)
+    return seconds
+
+
+@torch.inference_mode()
+def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = True) -> Callable[[], object]:
+    """Returns a task: one forward over new tokens of one row, as the loop does it.
+
+    Args:
+        model: any.
+        cached: how many tokens the cache holds before.
+        tokens: n. Which tokens are read does not matter to the time.
+        head: whether logits are wanted; the forward that catches up wants none.
+    """
+    device, cache = device_of(model), model.new_cache(1)
+    ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
+    if cached:
+        model.hidden(ids[:, :cached], cache)
+
+    def task() -> None:
+        forward = model if head else model.hidden
+        forward(ids[:, :tokens], cache)[0, -1, 0].item()  # asking for a number waits for a GPU
+        cache.truncate([cached])
+
+    return task
+
+
 def measure_latency(
     model: LanguageModel,
-    widths: Sequence[int] = WIDTHS,
+    widths: Sequence[int] = (1, 2, 3, 5, 9, 17, 33),
     cached: int = 64,
     repeats: int = 30,
     name: str = "target",
@@ -36,12 +101,11 @@ def measure_latency(
         model: any.
         widths: numbers of new tokens.
         cached: how many tokens the cache holds before.
-        repeats: how often each is measured, in turns. In its turn each runs several times, and the last one
-            counts: in a loop, too, a forward finds its weights in the processor's cache.
+        repeats: how often each is measured.
         name: of the model, for people.
 
     Returns:
-        One per width. Which tokens are read does not matter to the time.
+        One per width.
 
     Raises:
         ValueError: if there is nothing to measure, or it does not fit the context.
@@ -50,25 +114,12 @@ def measure_latency(
         raise ValueError("give widths and repeats of at least 1, and 0 or more cached tokens")
     if cached + max(widths) > model.max_length:
         raise ValueError(f"{cached} + {max(widths)} tokens do not fit a context of {model.max_length}")
-    cache, device = model.new_cache(1), device_of(model)
-    tokens = (torch.arange(max(cached, *widths, 1)) % model.vocab_size)[None].to(device)
-    if cached:
-        model(tokens[:, :cached], cache)
-    seconds: dict[int, list[float]] = {width: [] for width in widths}
-    for turn in range(repeats + 2):
-        for width in widths:
-            for run in range(STREAK):
-                started = perf_counter()
-                model(tokens[:, :width], cache)[0, -1, 0].item()  # asking for a number waits for a GPU
-                if turn >= 2 and run == STREAK - 1:  # the first two turns are warm-up
-                    seconds[width].append(perf_counter() - started)
-                cache.truncate([cached])
-    return [_latency(name, width, values) for width, values in seconds.items()]
-
-
-def _latency(name: str, width: int, values: Sequence[float]) -> Latency:
-    low, middle, high = quartiles(values)
-    return Latency(name, width, middle, low, high)
+    tasks = {width: forward_task(model, cached, width) for width in widths}
+    found = []
+    for width, seconds in interleaved_seconds(tasks, repeats).items():
+        low, middle, high = quartiles(seconds)
+        found.append(Latency(name, width, middle, low, high))
+    return found
 
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
@@ -83,6 +134,30 @@ def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
     return ones[1] / ones[0]
 
 
+def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4, seed: int = 0) -> Trace:
+    """Decodes prompts side by side at temperature 1 with the rejection verifier.
+
+    Args:
+        pair: the models.
+        prompts: token ids.
+        k: drafted tokens per round.
+        seed: of the sampling.
+
+    Returns:
+        The trace; its `statistics().acceptance` is accepted over tested tokens.
+    """
+    return record(
+        pair.target,
+        ModelDrafter(pair.draft),
+        prompts,
+        k=k,
+        verifier=verify_rejection,
+        max_new_tokens=NEW_TOKENS,
+        warp=Warp(1.0),
+        rng=SeededRng(seed),
+    )
+
+
 def acceptance_by_position(trace: Trace) -> list[float]:
     """Returns for each drafted position how often it was accepted when it was tested: [K].
 
@@ -95,22 +170,57 @@ def acceptance_by_position(trace: Trace) -> list[float]:
     tested, kept = [0] * k, [0] * k
     for r in trace.rounds:
         for row, live in enumerate(r.live):
-            for place in range((r.tested(row) or 0) if live else 0):
-                tested[place] += 1
-                kept[place] += place < r.accepted(row)
+            for position in range((r.tested(row) or 0) if live else 0):
+                tested[position] += 1
+                kept[position] += position < r.accepted(row)
     return [a / b if b else 0.0 for a, b in zip(kept, tested, strict=True)]
 
 
-def measure_memory(pair: Pair, rows: int = 1) -> list[MemoryPart]:
-    """Returns the bytes of weights and caches of both models, for so many texts side by side.
+def measure_memory(pair: Pair) -> list[MemoryPart]:
+    """Returns the bytes of weights and of one row's cache, for both models; nothing else grows."""
+    parts = []
+    for name, model in (("target", pair.target), ("draft", pair.draft)):
+        weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", model.new_cache(1).bytes)]
+    return parts
+
+
+def measure_speed(
+    pair: Pair,
+    widths: Sequence[int],
+    *,
+    prompts: int = 8,
+    repeats: int = 1,
+    new_tokens: int = NEW_TOKENS,
+    seed: int = 0,
+) -> list[SpeedPoint]:
+    """Measures the sampled speed-up at every K, and predicts it by both formulas from what is measured apart.
+
+    Args:
+        pair: the models, with prompts in their `pair.json`.
+        widths: values of K.
+        prompts: how many of the pair's prompts.
+        repeats: how often each is measured.
+        new_tokens: per run.
+        seed: of the sampling.
 
     Raises:
-        ValueError: if there is not at least one row.
+        ValueError: if the pair has no prompts, or a K is below 1.
     """
-    if rows < 1:
-        raise ValueError(f"there must be at least one row, not {rows}")
-    parts = []
-    for name, size in memory(pair).items():
-        model, what = name.split("_")
-        parts.append(MemoryPart(model, what, size * rows if what == "cache" else size))
-    return parts
+    if not widths or min(widths) < 1:
+        raise ValueError(f"give numbers of at least 1, not {list(widths)}")
+    chosen, models = bench_prompts(pair)[:prompts], on_backend(pair, TORCH.name)
+    alone, *drafted = (Setting(models, k, "rejection", 1.0) for k in (0, *widths))
+    groups = {one.k: (alone, one) for one in drafted}
+    runs = interleave(groups, [[p] for p in chosen * repeats], seed, new_tokens)
+    target = measure_latency(pair.target, sorted({1, *(k + 1 for k in widths)}))
+    draft = measure_latency(pair.draft, [1], name="draft")
+    seconds, c = {point.width: point.seconds for point in target}, cost_ratio(target, draft)
+    points = []
+    for k in widths:
+        alpha = acceptance_of(runs[k][1]) or 0.0
+        low, middle, high = speed_up_of(*runs[k])
+        alphas = acceptance_by_position(measure_acceptance(pair, chosen, k, seed))
+        refined = refined_speed_up(alphas, seconds[1], draft[0].seconds, seconds.__getitem__)
+        points.append(SpeedPoint(k, alpha, c, middle, low, high, speed_up(alpha, k, c), refined))
+    return points

@@ -1,13 +1,13 @@
-"""Measurements on disk: what was measured, when, and on which machine.
+"""Saved measurements: what was measured, when, and on which machine.
 
-A measurement is a JSON file of its own. Figures and pages read these files, so that what they show was
-measured once, on a quiet machine, and says so.
+Each is a JSON file of its own. Figures and pages read these files, so that what they show was measured once,
+on a quiet machine, and says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -22,15 +22,7 @@ FOLDER = Path(__file__).parents[1] / "recorded"  # they come with the package
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a forward takes.
-
-    Attributes:
-        model: its name.
-        width: new tokens.
-        seconds: the median.
-        low: the lower quartile.
-        high: the upper quartile.
-    """
+    """How long a forward of a model over `width` new tokens takes: the median, and its quartiles."""
 
     model: str
     width: int
@@ -41,17 +33,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class SpeedPoint:
-    """The speed-up at one K, measured and predicted.
+    """The speed-up at one K: `gain` is the measured median, `low` and `high` are its quartiles.
 
-    Attributes:
-        k: K.
-        alpha: accepted over tested tokens.
-        c: seconds of a draft forward over those of a target forward, one token each.
-        gain: the measured speed-up, the median.
-        low: its lower quartile.
-        high: its upper quartile.
-        simple: predicted by `theory.speed_up`.
-        refined: predicted by `theory.refined_speed_up`.
+    α is accepted over tested tokens, c the seconds of a draft forward over those of a target forward, one
+    token each. `simple` and `refined` are what `theory.speed_up` and `theory.refined_speed_up` predict.
     """
 
     k: int
@@ -66,17 +51,9 @@ class SpeedPoint:
 
 @dataclass(frozen=True)
 class DraftPoint:
-    """What a draft of one size comes to.
+    """What a draft of one size comes to, at the K that was best for it.
 
-    Attributes:
-        name: of the draft.
-        parameters: how many weights it has.
-        alpha: accepted over tested tokens.
-        c: the cost ratio.
-        k: the K that was best for it.
-        gain: the speed-up, the median.
-        low: its lower quartile.
-        high: its upper quartile.
+    α is accepted over tested tokens, c the cost ratio, `gain` the median speed-up between its quartiles.
     """
 
     name: str
@@ -91,15 +68,9 @@ class DraftPoint:
 
 @dataclass(frozen=True)
 class BatchPoint:
-    """What a batch of one size comes to.
+    """What a batch of one size comes to: tokens per second of all rows together, alone and with a draft.
 
-    Attributes:
-        rows: texts side by side.
-        target_only: tokens per second of the target alone, all rows together.
-        speculative: the same with a draft.
-        gain: the speed-up, the median.
-        low: its lower quartile.
-        high: its upper quartile.
+    `gain` is the median speed-up, `low` and `high` are its quartiles.
     """
 
     rows: int
@@ -112,13 +83,7 @@ class BatchPoint:
 
 @dataclass(frozen=True)
 class MemoryPart:
-    """What takes memory.
-
-    Attributes:
-        model: `target` or `draft`.
-        what: `weights` or `cache`.
-        bytes: how much.
-    """
+    """What takes memory: `weights` or `cache` of `target` or `draft`, in bytes."""
 
     model: str
     what: str
@@ -144,13 +109,11 @@ class KillRow:
     marks: str
 
 
-Point = Latency | SpeedPoint | DraftPoint | BatchPoint | MemoryPart | KillRow
-KINDS: dict[str, type[Point]] = {
+KINDS: dict[str, type] = {
     "latency": Latency,
     "speed": SpeedPoint,
     "drafts": DraftPoint,
     "batches": BatchPoint,
-    "memory": MemoryPart,
     "zoo": KillRow,
 }
 
@@ -164,7 +127,7 @@ class Measurement:
         date: the day, as in 2026-11-21.
         machine: as `machine.describe_machine` says.
         conditions: what else a reader needs to know: the pair, K, tokens, repetitions.
-        points: what came out.
+        points: what came out, records of the kind.
     """
 
     kind: str
@@ -181,16 +144,13 @@ class Measurement:
         return f"{device}, {threads} of {cores} cores, {self.date}"
 
 
-def measured(kind: str, points: Sequence[Point], conditions: Mapping[str, Any]) -> Measurement:
-    """Returns a measurement of today, on this machine.
+def point_of(kind: str, values: Mapping[str, Any]) -> Any:
+    """Makes a record of a kind from values by name; others than its own are left out.
 
     Raises:
-        ValueError: if a point is not of the kind.
+        KeyError: if one is missing.
     """
-    wrong = [point for point in points if type(point) is not KINDS.get(kind)]
-    if wrong or kind not in KINDS:
-        raise ValueError(f"a measurement of kind {kind!r} cannot hold {type((wrong or points)[0]).__name__}")
-    return Measurement(kind, date.today().isoformat(), describe_machine(), dict(conditions), tuple(points))
+    return KINDS[kind](**{field.name: values[field.name] for field in fields(KINDS[kind])})
 
 
 def save_measurement(measurement: Measurement, path: Path) -> None:
@@ -204,7 +164,7 @@ def save_measurement(measurement: Measurement, path: Path) -> None:
 
 
 def load_measurement(path: str | Path) -> Measurement:
-    """Reads a measurement.
+    """Reads a saved measurement.
 
     Args:
         path: a JSON file.
@@ -214,24 +174,22 @@ def load_measurement(path: str | Path) -> Measurement:
     """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or document.get("kind") not in KINDS:
+            raise ValueError(f"{path} is no measurement")
+        if document.get("format") != FORMAT:
+            raise ValueError(f"{path} has format {document.get('format')}; this version reads {FORMAT}")
+        kind, points = document["kind"], document["points"]
+        about = {name: document[name] for name in ("date", "machine", "conditions")}
+        return Measurement(kind, points=tuple(point_of(kind, point) for point in points), **about)
     except OSError:
         raise ValueError(f"there is no measurement {path}") from None
-    except ValueError:
+    except json.JSONDecodeError:
         raise ValueError(f"{path} is not JSON") from None
-    if not isinstance(document, dict) or document.get("kind") not in KINDS:
-        raise ValueError(f"{path} is no measurement")
-    if document.get("format") != FORMAT:
-        raise ValueError(f"{path} has format {document.get('format')}; this version reads {FORMAT}")
-    kind = KINDS[document["kind"]]
-    try:
-        points = tuple(_point(kind, point) for point in document["points"])
-        about = {name: document[name] for name in ("kind", "date", "machine", "conditions")}
     except (KeyError, TypeError):
         raise ValueError(f"{path} is broken: something is missing in it") from None
-    return Measurement(points=points, **about)
 
 
-def recorded(kind: str, folder: Path = FOLDER) -> Measurement:
+def saved(kind: str, folder: Path = FOLDER) -> Measurement:
     """Reads a measurement that comes with the package.
 
     Args:
@@ -246,25 +204,14 @@ def recorded(kind: str, folder: Path = FOLDER) -> Measurement:
     return load_measurement(folder / f"{kind}.json")
 
 
-def _point(kind: type[Point], values: Mapping[str, Any]) -> Point:
-    """Makes a point; a KeyError if a value is missing, a TypeError if one is of the wrong type."""
-    wanted = {field.name: str(field.type) for field in fields(kind)}
-    kinds: dict[str, Any] = {"int": int, "float": (int, float), "str": str}
-    for name, type_name in wanted.items():
-        if not isinstance(values[name], kinds[type_name]):
-            raise TypeError(name)
-    return kind(**{name: values[name] for name in wanted})
+def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
+    """Returns the kill matrix of the bug zoo as a measurement of today: a row per mutant.
 
-
-def kill_rows(document: Mapping[str, Any]) -> tuple[list[KillRow], list[str], list[str]]:
-    """Reads what `Zoo.to_json` wrote.
-
-    Returns:
-        A row per mutant; the names of all checks, in the order of the marks; those of them that retell how
-        other projects test.
+    Args:
+        document: as `Zoo.to_json` returns it.
     """
     checks = [check["name"] for check in document["checks"]]
-    rows = [
+    rows = tuple(
         KillRow(
             mutant["name"],
             mutant["function"].partition(":")[0].rpartition(".")[2],
@@ -273,8 +220,10 @@ def kill_rows(document: Mapping[str, Any]) -> tuple[list[KillRow], list[str], li
             "".join(_mark(mutant["cells"][check]) for check in checks),
         )
         for mutant in document["mutants"]
-    ]
-    return rows, checks, [check["name"] for check in document["checks"] if not check["ours"]]
+    )
+    theirs = [check["name"] for check in document["checks"] if not check["ours"]]
+    conditions = {"checks": checks, "theirs": theirs}
+    return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
 
 
 def _mark(cell: Mapping[str, Any]) -> str:

@@ -1,0 +1,120 @@
+"""Reports of the bench that come with the package, and the saved measurements that are taken out of one.
+
+    minispec bench --full --pair stories --output minispec/evidence/recorded/bench-stories.json
+    python -m book.reports minispec/evidence/recorded/bench-stories.json
+
+The first measures; run it on a quiet machine. The second writes the points of latency, speed, drafts and
+batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
+
+Report = Mapping[str, Any]
+PAIRS = ("stories", "english")  # the shipped pair first
+SHOWN = (1, 2, 3, 5, 7, 9, 17)  # new tokens; more would not be read on a figure
+
+
+def load_report(path: str | Path) -> dict[str, Any]:
+    """Reads a report of the bench.
+
+    Raises:
+        ValueError: if there is none, or it is no report; the message is one line.
+    """
+    try:
+        report = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError:
+        raise ValueError(f"there is no report {path}") from None
+    except ValueError:
+        raise ValueError(f"{path} is not JSON") from None
+    if not isinstance(report, dict) or report.get("kind") != "bench":
+        raise ValueError(f"{path} is no report of minispec bench")
+    return report
+
+
+def saved_reports(pairs: Sequence[str] = PAIRS) -> list[dict[str, Any]]:
+    """Returns the reports on some pairs that come with the package.
+
+    Raises:
+        ValueError: if one is missing.
+    """
+    return [load_report(FOLDER / f"bench-{pair}.json") for pair in pairs]
+
+
+def measurement_of(report: Report, kind: str) -> Measurement:
+    """Returns what a full report says of one kind of measurement, as figures read it.
+
+    Args:
+        report: as `load_report` returns.
+        kind: a key of `MAKERS`.
+
+    Raises:
+        ValueError: if a section is missing.
+    """
+    try:
+        points = tuple(point_of(kind, row) for row in MAKERS[kind](report["sections"]))
+    except KeyError as error:
+        raise ValueError(f"the report does not say {error}: it takes a bench --full") from None
+    own, best = report["conditions"], report["sections"]["target-only"]
+    conditions = {"pair": report["pair"], "dtype": own["dtype"]} | best["speculative"]
+    if kind != "latency":
+        conditions |= {
+            "target_only": f"{best['baseline']['path']}, {best['baseline']['threads']} threads",
+            "prompt_tokens": own["prompt_tokens"],
+            "new_tokens": own["plan"]["new_tokens"],
+            "verifier": "rejection",
+            "seed": own["seed"],
+        }
+    return Measurement(kind, report["date"], report["machine"], conditions, points)
+
+
+def _latency(sections: Report) -> list[Report]:
+    """Latencies where speculative decoding is fastest."""
+    best = sections["target-only"]["speculative"].items()
+    return [row for row in sections["latency"]["points"] if best <= row.items() and row["width"] in SHOWN]
+
+
+def _speed(sections: Report) -> list[Report]:
+    """The sampled sweep over K, with what was predicted before."""
+    predicted = {row["setting"]: row for row in sections["prediction"]["settings"]}
+    rows = []
+    for row in sections["widths"]["sweep"]:
+        if row["verifier"] == "rejection":
+            said, (low, high) = predicted[row["setting"]], row["speedup_quartiles"]
+            measured = {"alpha": row["acceptance"], "gain": row["speedup"], "low": low, "high": high}
+            rows.append(said | measured | {"refined": said["speedup"]})
+    return rows
+
+
+MAKERS: dict[str, Callable[[Report], list[Report]]] = {
+    "latency": _latency,
+    "speed": _speed,
+    "drafts": lambda sections: sections["drafts"]["points"],
+    "batches": lambda sections: sections["batch"]["points"],
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes a file for each kind, beside the report or into a folder; returns an exit status."""
+    if not 1 <= len(arguments) <= 2 or arguments[0].startswith("-"):
+        print("usage: python -m book.reports REPORT.json [FOLDER]", file=sys.stderr)
+        return 2
+    try:
+        report, folder = load_report(arguments[0]), Path(arguments[1]) if arguments[1:] else FOLDER
+        for kind, found in {kind: measurement_of(report, kind) for kind in MAKERS}.items():
+            save_measurement(found, folder / f"{kind}.json")
+    except ValueError as error:
+        print(f"minispec: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

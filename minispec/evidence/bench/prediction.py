@@ -1,0 +1,173 @@
+"""Prediction: the speed-up of every setting that is going to be measured, written down before it is.
+
+It is made of the costs of the parts, measured alone, and of how often tokens of target-only texts would have
+been accepted; these texts continue prompts that nothing is measured on. Batches are not predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from minispec.core.warp import Warp
+from minispec.drafters.costs import Costs
+from minispec.evidence.bench.costs import measure_costs, median_costs
+from minispec.evidence.bench.drafts import drafts_settings
+from minispec.evidence.bench.interleaved import Setting
+from minispec.evidence.bench.machine import using_threads
+from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.sections import temperature_settings, widths_settings
+from minispec.evidence.theory.acceptance import chances, target_only_texts
+from minispec.evidence.theory.predict import Text, predict_speed_up
+
+PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
+SHORT = 64  # tokens of the short runs
+TEXTS = 24  # target-only texts at least, where sampling can give as many
+SETTINGS: dict[str, Callable[[BenchRun], list[Setting]]] = {
+    "widths": widths_settings,
+    "temperature": temperature_settings,
+    "drafts": drafts_settings,
+}
+
+
+def measure(bench: BenchRun) -> Found:
+    """Predicts the settings of all selected sections that vary K."""
+    bench.tell(0.0, "texts of the target alone")
+    settings = [(name, one) for name in SETTINGS if name in bench.selected for one in SETTINGS[name](bench)]
+    costs = costs_of(bench, [one for _, one in settings])
+    predicted = []
+    for section, setting in settings:
+        texts, own = texts_of(bench, setting), costs[cost_request(setting)]
+        for k in bench.plan.widths if section == "widths" else bench.plan.few_widths:
+            predicted.append({"section": section} | predict(bench, replace(setting, k=k), own, texts))
+    return {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "prompts": len(bench.prompts.learning),
+        "costs": [
+            {"verifier": one.verifier, "hot": one.temperature > 0} | asdict(own)
+            for one, own in costs.items()
+            if not one.label
+        ],
+        "settings": predicted,
+    }
+
+
+def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Text]) -> Found:
+    """Returns what a setting should come to, by exact counts of rounds and by theorem 3.8.
+
+    Args:
+        bench: knows how much faster the target alone is where it is fastest than where the draft is used.
+        setting: with its K.
+        costs: of the setting.
+        texts: acceptance probabilities of target-only texts.
+    """
+    best = bench.found["target-only"]
+    rates = {
+        side: next(
+            row["target_only"]
+            for row in best["rows"]
+            if {"verifier": setting.verifier, **best[side]}.items() <= row.items()
+        )
+        for side in ("baseline", "speculative")
+    }
+    faster = rates["baseline"] / rates["speculative"]
+    found = predict_speed_up(costs, texts, setting.k, faster)
+    return {
+        "setting": setting.name,
+        "k": setting.k,
+        "speedup": found.speed_up,
+        "simple": found.simple,
+        "alpha": found.alpha,
+        "c": costs.c * faster,
+        "tokens_per_target_call": found.tokens_per_target_call,
+    }
+
+
+def cost_request(setting: Setting) -> Setting:
+    """Returns a setting that costs as much: how far above 0 the temperature is changes nothing, nor K."""
+    return replace(setting, k=1, temperature=float(setting.temperature > 0))
+
+
+def costs_of(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
+    """Measures the costs of settings, several times over, by their cost requests."""
+    passes: dict[Setting, list[Costs]] = {cost_request(setting): [] for setting in settings}
+    for number in range(PASSES):
+        for done, (one, found) in enumerate(passes.items()):
+            bench.tell((number + done / len(passes)) / PASSES, "costs of the parts")
+            with using_threads(one.threads):
+                found.append(
+                    measure_costs(
+                        one.models.target,
+                        one.models.draft,
+                        bench.prompts.learning[0],
+                        warp=one.models.backend.warp(one.temperature),
+                        verifier=one.models.backend.rules[one.verifier],
+                        backend=one.models.backend,
+                        tokens=range(1, 18),
+                        new_tokens=min(SHORT, bench.plan.new_tokens),
+                        repeats=max(bench.plan.latencies // PASSES, 2),
+                    )
+                )
+    return {one: median_costs(found) for one, found in passes.items()}
+
+
+def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
+    """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
+    prompts, warp = bench.prompts.learning, Warp(setting.temperature)
+    again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 a text is always the same
+    rows = [prompt for prompt in prompts for _ in range(again)]
+    models = setting.models
+    texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, bench.seed)
+    return [*chances(models.target, models.draft, rows, texts, warp)]
+
+
+def compare(found: Mapping[str, Found]) -> Found | None:
+    """Compares what was predicted with what came out, over all settings that were measured.
+
+    Args:
+        found: by section.
+
+    Returns:
+        A row per measurement, and the errors of both predictions; None where nothing can be compared.
+    """
+    predicted = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
+    rows = [
+        {
+            "section": section,
+            "setting": name,
+            "prompts": prompts,
+            "predicted": predicted[name]["speedup"],
+            "simple": predicted[name]["simple"],
+            "measured": gain,
+            "low": low,
+            "high": high,
+            "error": predicted[name]["speedup"] / gain - 1,
+        }
+        for section, prompts, name, gain, low, high in measured(found)
+        if name in predicted
+    ]
+    if not rows:
+        return None
+    errors: dict[str, Any] = {"rows": rows}
+    for name, prefix in (("predicted", ""), ("simple", "simple_")):
+        off = [abs(row[name] / row["measured"] - 1) for row in rows]
+        errors |= {f"{prefix}median_error": median(off), f"{prefix}worst_error": max(off)}
+    return errors
+
+
+def measured(found: Mapping[str, Found]) -> Iterator[tuple[str, str, str, float, float, float]]:
+    """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles.
+
+    Args:
+        found: by section.
+    """
+    for section, key in (("widths", "sweep"), ("widths", "settings"), ("temperature", "points")):
+        for row in found.get(section, {}).get(key, []):
+            half = "choosing" if key == "sweep" else "reporting"
+            yield section, half, row["setting"], row["speedup"], *row["speedup_quartiles"]
+    for section in ("drafts", "batch"):
+        for row in found.get(section, {}).get("points", []):
+            yield section, "reporting", row["setting"], row["gain"], row["low"], row["high"]

@@ -1,0 +1,187 @@
+"""All sections in the order in which they run; a bench that was cut goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from minispec.evidence.bench import drafts, prediction, sections, transformers
+from minispec.evidence.bench.interleaved import Tell, silent
+from minispec.evidence.bench.machine import describe_machine
+from minispec.evidence.bench.measure import PROMPT_TOKENS
+from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
+from minispec.io.checkpoint import Pair, weights_hash
+from minispec.io.files import check_writable, write_whole
+
+FORMAT = 1
+START = ("target-only",)
+CHOSEN = ("target-only", "widths")
+# What others need comes first.
+SECTIONS: tuple[Section, ...] = (
+    Section("latency", "a forward over 1 to 17 tokens, t(n)", sections.latency),
+    Section("target-only", "the target alone, on every backend", sections.target_only),
+    Section("prediction", "what should come out", prediction.measure, START),
+    Section("widths", "the speed-up at every K, and on every backend", sections.widths, START),
+    Section("auto", "a K that chooses itself", sections.auto, CHOSEN),
+    Section("temperature", "the speed-up at every temperature", sections.temperature, START, core=False),
+    Section("drafts", "the speed-up with every draft", drafts.measure, START, core=False),
+    Section("batch", "the speed-up of batches", sections.batch, START, core=False),
+    Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
+)
+NAMES = tuple(section.name for section in SECTIONS)
+
+
+def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = ()) -> tuple[str, ...]:
+    """Returns the sections to run: those that are named with what they need, or the core, or all.
+
+    Args:
+        names: of sections; none: the core, or with `full` all.
+        full: whether all.
+        skip: leave these out; what needs them is skipped and says so.
+
+    Raises:
+        ValueError: if a name is unknown.
+    """
+    for name in (*names, *skip):
+        if name not in NAMES:
+            raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
+    wanted = set(names) or {section.name for section in SECTIONS if full or section.core}
+    for section in reversed(SECTIONS):  # what one needs stands before it
+        if section.name in wanted:
+            wanted |= set(section.needs)
+    return tuple(name for name in NAMES if name in wanted and name not in skip)
+
+
+def run_bench(
+    pair: Pair,
+    *,
+    sections: Sequence[str] = (),
+    plan: Plan = CORE,
+    seed: int = 0,
+    output: Path | None = None,
+    tell: Tell = silent,
+) -> dict[str, Any]:
+    """Measures a pair.
+
+    Args:
+        pair: the models, with prompts in their `pair.json`.
+        sections: as `choose` returns; none: the core.
+        plan: how much to measure.
+        seed: of the sampling.
+        output: a file for the report. While it is not complete, what is finished lies beside it, in a file
+            of the same name with `.part` added; a run that finds one of the same bench goes on with it.
+        tell: told how much of the bench is done, from 0 to 1, and what comes next.
+
+    Returns:
+        The report, ready for JSON: `machine`, `settings`, `sections`, and how it was measured.
+
+    Raises:
+        ValueError: if the pair has no prompts, or the file cannot be written.
+    """
+    selected = tuple(sections) or choose()
+    if output is not None:
+        check_writable(output)
+    report = begin(pair, plan, seed, selected)
+    part = output.with_name(output.name + ".part") if output is not None else None
+    report |= resumed(part, report)
+    bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
+    todo = [section for section in SECTIONS if section.name in selected]
+    for number, section in enumerate(todo):
+        if section.name not in report["sections"] and section.name not in report["skipped"]:
+            bench.tell = _within(tell, section, number, len(todo))
+            bench.tell(0.0, section.title)
+            _one(section, bench, report)
+            finish(report)
+            if part is not None:
+                write_whole(part, _text(report))
+    finish(report)
+    if output is not None and part is not None:
+        write_whole(output, _text(report))
+        part.unlink(missing_ok=True)
+    return report
+
+
+def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[str, Any]:
+    """Returns a report in which nothing is measured yet; it says what a reader needs to compare figures."""
+    return _plain(
+        {
+            "format": FORMAT,
+            "kind": "bench",
+            "date": date.today().isoformat(),
+            "pair": pair.name,
+            "machine": describe_machine(),
+            "conditions": {
+                "sections": selected,
+                "plan": asdict(plan),
+                "seed": seed,
+                "prompt_tokens": PROMPT_TOKENS,
+                "dtype": str(pair.target.dtype).removeprefix("torch."),
+                "device": pair.target.device.type,
+                "end_of_sequence": "off",
+                "prefill": "included on both sides",
+                "target_only": "the fastest backend and number of threads of the section target-only",
+                "target": weights_hash(pair.target),
+                "draft": weights_hash(pair.draft),
+            },
+            "settings": [],
+            "sections": {},
+            "skipped": {},
+            "seconds": {},
+        }
+    )
+
+
+def resumed(part: Path | None, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
+    if part is None or not part.is_file():
+        return {}
+    try:
+        left = json.loads(part.read_text(encoding="utf-8"))
+        same = all(left[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
+        return {key: left[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def finish(report: dict[str, Any]) -> None:
+    """Fills in what is made of the sections: the settings that are reported, and errors of predictions."""
+    found: dict[str, Found] = report["sections"]
+    report["settings"] = found.get("widths", {}).get("settings", [])
+    if "prediction" in found:
+        found["prediction"]["compared"] = prediction.compare(found) or {}
+
+
+def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
+    started = perf_counter()
+    missing = [name for name in section.needs if name not in bench.found]
+    if missing:
+        why = report["skipped"].get(missing[0], "it was not run")
+        report["skipped"][section.name] = f"it needs the section {missing[0]}: {why}"
+        return
+    try:
+        with torch.random.fork_rng(devices=[]):
+            report["sections"][section.name] = _plain(section.run(bench))
+    except Skipped as reason:
+        report["skipped"][section.name] = str(reason)
+    report["seconds"][section.name] = round(perf_counter() - started, 1)
+
+
+def _within(tell: Tell, section: Section, number: int, of: int) -> Tell:
+    """Returns what reports a section's progress as the whole bench's."""
+    return lambda share, text: tell((number + share) / of, f"{section.name}: {text}")
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON gives it back: a run that was resumed must see what one in one go sees."""
+    return json.loads(json.dumps(value))
+
+
+def _text(report: Mapping[str, Any]) -> str:
+    return json.dumps(report, indent=1, ensure_ascii=False) + "\n"

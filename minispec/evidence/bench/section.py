@@ -1,0 +1,195 @@
+"""A section of the bench, how much it measures, and what all sections are handed.
+
+A section is a function from a `BenchRun` to what it has found, ready for JSON. Sections hand things on
+through what they have found and in no other way, so a bench that was cut can be resumed where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minispec.core.model import GPT
+from minispec.evidence.bench.interleaved import Setting, Tell, silent
+from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
+from minispec.io.checkpoint import Pair
+from minispec.native.backend import BACKENDS, Models, on_backend
+
+Found = dict[str, Any]
+DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
+
+
+class Skipped(Exception):
+    """A section cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the bench.
+
+    Attributes:
+        name: as people choose it.
+        title: what it measures, in a few words.
+        run: measures it.
+        needs: sections that must be found before.
+        core: whether plain `bench` runs it.
+    """
+
+    name: str
+    title: str
+    run: Callable[[BenchRun], Found]
+    needs: tuple[str, ...] = ()
+    core: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        name: `quick`, `core` or `full`.
+        prompts: at most so many of the pair's prompts, in all.
+        choosing: at most so many of them, and no more than a quarter, choose K.
+        reporting: at most so many of them report.
+        repeats: how often each reporting prompt is measured.
+        new_tokens: per prompt.
+        widths: values of K to choose from.
+        few_widths: the same where a section has much else to vary.
+        temperatures: of the sampled sweep.
+        rows: sizes of a batch.
+        latencies: how often each forward is timed.
+        backends: that are tried.
+        train: whether drafts of several sizes may be trained where there are none.
+    """
+
+    name: str = "core"
+    prompts: int = 32
+    choosing: int = 4
+    reporting: int = 8
+    repeats: int = 2
+    new_tokens: int = NEW_TOKENS
+    widths: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+    few_widths: tuple[int, ...] = (2, 4, 6, 8, 10)
+    temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5)
+    rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    latencies: int = 12
+    backends: tuple[str, ...] = tuple(BACKENDS)
+    train: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.choosing, self.reporting, self.repeats, self.latencies) < 1:
+            raise ValueError("the bench needs prompts and repetitions of at least 1")
+        if not self.widths or min(*self.widths, *self.few_widths, *self.rows) < 1:
+            raise ValueError("values of K and sizes of batches must be at least 1")
+
+
+QUICK = Plan("quick", choosing=2, reporting=4, repeats=1, widths=(3, 5, 8), few_widths=(3, 8), latencies=5)
+CORE = Plan()
+FULL = Plan("full", prompts=64, choosing=16, reporting=20, latencies=30, train=True)
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """A pair's prompts in three groups that share none.
+
+    Attributes:
+        learning: what predictions are made from.
+        choosing: what K is chosen on.
+        reporting: what is reported.
+    """
+
+    learning: list[list[int]]
+    choosing: list[list[int]]
+    reporting: list[list[int]]
+
+
+@dataclass
+class BenchRun:
+    """What a section is handed.
+
+    Attributes:
+        pair: the models.
+        plan: how much to measure.
+        prompts: in three groups.
+        seed: of the sampling.
+        selected: the names of all sections of this run.
+        found: what earlier sections have found, by name.
+        tell: told how much of the section is done, from 0 to 1, and what comes next.
+    """
+
+    pair: Pair
+    plan: Plan
+    prompts: Prompts
+    seed: int = 0
+    selected: tuple[str, ...] = ()
+    found: dict[str, Found] = field(default_factory=dict)
+    tell: Tell = silent
+    _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
+
+    def models(self, backend: str, draft: GPT | None = None) -> Models:
+        """Returns the target and a draft, by default the pair's, on a backend.
+
+        Raises:
+            ValueError: if this machine cannot build the backend.
+        """
+        key = backend, draft or self.pair.draft
+        if key not in self._models:
+            self._models[key] = on_backend(replace(self.pair, draft=key[1]), backend)
+        return self._models[key]
+
+    def backends(self) -> tuple[dict[str, Models], dict[str, str]]:
+        """Returns the backends that can be had here, and why the others cannot."""
+        have, lack = {}, {}
+        for name in self.plan.backends:
+            self.tell(0.0, f"the {name} backend; the first time it may have to be built")
+            try:
+                have[name] = self.models(name)
+            except ValueError as error:
+                lack[name] = str(error)
+        return have, lack
+
+    def alone(self, verifier: str = "greedy", temperature: float = 0.0) -> Setting:
+        """Returns the target alone, as fast as this bench has seen it."""
+        best = self.found["target-only"]["baseline"]
+        return Setting(self.models(best["path"]), 0, verifier, temperature, best["threads"])
+
+    def drafted(
+        self, verifier: str, temperature: float, k: int = 1, draft: GPT | None = None, label: str = ""
+    ) -> Setting:
+        """Returns speculative decoding on the backend on which it is fastest here.
+
+        Args:
+            verifier: `greedy` or `rejection`.
+            temperature: 0 for greedy.
+            k: drafted tokens per round.
+            draft: another draft than the pair's.
+            label: of the setting.
+        """
+        best = self.found["target-only"]["speculative"]
+        models = self.models(best["path"], draft)
+        return Setting(models, k, verifier, temperature, best["threads"], label)
+
+    def best_k(self, verifier: str) -> int:
+        """Returns the K that the section `widths` chose."""
+        return next(s["k"] for s in self.found["widths"]["settings"] if s["verifier"] == verifier)
+
+
+def group(pair: Pair, plan: Plan) -> Prompts:
+    """Deals a pair's prompts out: some to choose K, as many or more to report, the rest to predict from.
+
+    Raises:
+        ValueError: if there are too few.
+    """
+    prompts = bench_prompts(pair)[: plan.prompts]
+    if len(prompts) < 3:
+        raise ValueError(f"the pair {pair.name} has {len(prompts)} prompts; the bench needs 3 or more")
+    quarter = max(len(prompts) // 4, 1)
+    choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
+    measured = choosing + reporting
+    return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])
+
+
+def one_by_one(prompts: Sequence[Sequence[int]]) -> list[list[Sequence[int]]]:
+    """Returns each prompt as a batch of its own."""
+    return [[prompt] for prompt in prompts]

@@ -1,0 +1,225 @@
+"""The sections that every report has: the target alone, every K, temperatures, batches, automatic K, t(n)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import cycle, islice
+from statistics import fmean
+
+from minispec.drafters.adaptive import MOST, AdaptiveDrafter
+from minispec.evidence.bench.costs import measure_costs
+from minispec.evidence.bench.interleaved import (
+    Run,
+    Setting,
+    figures,
+    interleave,
+    interleave_all,
+    speed_up_of,
+    tokens_per_second,
+)
+from minispec.evidence.bench.machine import thread_counts, using_threads
+from minispec.evidence.bench.measure import measure_latency
+from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, one_by_one
+
+TRIED_K = 5  # at which backends and threads are compared
+BATCH_K, BATCH_REPEATS = 4, 3
+AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
+CACHED = 64  # tokens in the cache before a forward that is timed
+
+
+def latency(bench: BenchRun) -> Found:
+    """Times forwards of target and draft for n = 1 … 17, on every backend and number of threads."""
+    backends, lack = bench.backends()
+    points: list[Found] = []
+    for done, (name, models) in enumerate(backends.items()):
+        for threads in thread_counts(name):
+            bench.tell(done / len(backends), f"{name}, {threads} threads")
+            with using_threads(threads):
+                for which, model in (("target", models.target), ("draft", models.draft)):
+                    widths = range(1, min(17, model.max_length - CACHED) + 1)
+                    times = measure_latency(model, widths, CACHED, bench.plan.latencies, which)
+                    points += [{"path": name, "threads": threads} | asdict(point) for point in times]
+    return {"cached_tokens": CACHED, "points": points, "unavailable": lack}
+
+
+def target_only(bench: BenchRun) -> Found:
+    """Decodes on every backend, with one thread and with all; the fastest is what all speed-ups are over.
+
+    Speculative decoding is tried on the same combinations, so that each side of a speed-up runs where it is
+    fastest. Both choices are made on the prompts that choose K.
+    """
+    backends, lack = bench.backends()
+    settings = {
+        (name, threads, verifier, k): Setting(models, k, verifier, temperature, threads)
+        for verifier, temperature in DECODINGS
+        for name, models in backends.items()
+        for threads in thread_counts(name)
+        for k in (0, TRIED_K)
+    }
+    batches = one_by_one(bench.prompts.choosing)
+    runs = interleave_all(settings, batches, bench.seed, bench.plan.new_tokens, bench.tell)
+    rows: list[Found] = [
+        {
+            "path": name,
+            "threads": threads,
+            "verifier": verifier,
+            "temperature": setting.temperature,
+            "target_only": tokens_per_second(runs[name, threads, verifier, 0]),
+            "speculative": tokens_per_second(runs[name, threads, verifier, TRIED_K]),
+        }
+        for (name, threads, verifier, k), setting in settings.items()
+        if not k
+    ]
+    fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
+    return {"k": TRIED_K, "rows": rows, "unavailable": lack} | fastest
+
+
+def fastest_of(rows: Sequence[Found], side: str) -> Found:
+    """Returns the backend and number of threads whose tokens take least time, greedy and sampled together."""
+    seconds: dict[tuple[str, int], float] = {}
+    for row in rows:
+        key = row["path"], row["threads"]
+        seconds[key] = seconds.get(key, 0.0) + 1 / row[side]
+    backend, threads = min(seconds, key=seconds.__getitem__)
+    return {"path": backend, "threads": threads}
+
+
+def widths(bench: BenchRun) -> Found:
+    """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
+    sweep, settings = choose_and_report(bench, widths_settings(bench), bench.plan.widths)
+    best = bench.found["target-only"]
+    return {
+        "baseline": best["baseline"],
+        "path": best["speculative"],
+        "sweep": sweep,
+        "settings": settings,
+        "backends": _backends(bench, settings),
+    }
+
+
+def widths_settings(bench: BenchRun) -> list[Setting]:
+    """Returns what the section `widths` tries with every K."""
+    return [bench.drafted(verifier, temperature) for verifier, temperature in DECODINGS]
+
+
+def temperature(bench: BenchRun) -> Found:
+    """Measures the rejection verifier at several temperatures, each at the K that suits it."""
+    return {"points": choose_and_report(bench, temperature_settings(bench), bench.plan.few_widths)[1]}
+
+
+def temperature_settings(bench: BenchRun) -> list[Setting]:
+    """Returns what the section `temperature` tries with several K."""
+    return [bench.drafted("rejection", degree) for degree in bench.plan.temperatures]
+
+
+def choose_and_report(
+    bench: BenchRun, settings: Sequence[Setting], widths: Sequence[int]
+) -> tuple[list[Found], list[Found]]:
+    """Chooses K for each setting on the choosing half, and measures it there on the other half.
+
+    Args:
+        bench: prompts and plan.
+        settings: with any K.
+        widths: values of K to choose from.
+
+    Returns:
+        Figures of the choosing half, of every setting with every K; those of the reporting half, one a
+        setting.
+    """
+    pair, plan = bench.pair.name, bench.plan
+    tried = [[replace(setting, k=k) for k in widths] for setting in settings]
+    sides = {one: (bench.alone(one.verifier, one.temperature), one) for of in tried for one in of}
+    batches = one_by_one(bench.prompts.choosing)
+    runs = interleave(
+        sides, batches, bench.seed, plan.new_tokens, lambda s, _: bench.tell(0.6 * s, "every K")
+    )
+    sweep = [figures(pair, one, *runs[one]) for one in sides]
+    best = [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
+    runs = interleave(
+        {one: sides[one] for one in best},
+        one_by_one(bench.prompts.reporting) * plan.repeats,
+        bench.seed + 1000,
+        plan.new_tokens,
+        lambda s, _: bench.tell(0.6 + 0.4 * s, "the best K"),
+    )
+    return sweep, [figures(pair, one, *runs[one]) for one in best]
+
+
+def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
+    """Decodes on every backend, each with the number of threads that suits it, at the K that was chosen."""
+    have, lack = bench.backends()
+    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row["speculative"])
+    threads = {row["path"]: row["threads"] for row in tried}  # the fastest comes last
+    batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats
+    rows: list[Found] = []
+    for chosen in settings:
+        about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
+        own = {name: Setting(models, threads=threads[name], **about) for name, models in have.items()}
+        runs = interleave_all(own, batches, bench.seed, bench.plan.new_tokens)
+        for name, of in runs.items():
+            low, middle, high = speed_up_of(runs.get("torch", of), of)
+            where = {"path": name, "threads": threads[name]}
+            speed = {"tokens_per_second": tokens_per_second(of), "over_readable": middle}
+            rows.append(where | about | speed | {"over_readable_quartiles": [low, high]})
+    return {"rows": rows, "unavailable": lack}
+
+
+def batch(bench: BenchRun) -> Found:
+    """Measures batches of 1 to 64 texts; prompts are used again where a batch has more rows."""
+    prompts = [*bench.prompts.reporting, *bench.prompts.choosing]
+    points = []
+    for done, rows in enumerate(bench.plan.rows):
+        bench.tell(done / len(bench.plan.rows), f"{rows} rows")
+        setting = bench.drafted("rejection", 1.0, BATCH_K, label=f"{rows} rows")
+        batches = [list(islice(cycle(prompts), rows))] * BATCH_REPEATS
+        sides = {"": (bench.alone("rejection", 1.0), setting)}
+        alone, drafted = interleave(sides, batches, bench.seed, bench.plan.new_tokens)[""]
+        rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
+        points.append({"setting": setting.name, "rows": rows} | rates | gain_of(alone, drafted))
+    return {"k": BATCH_K, "points": points}
+
+
+def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
+    """Returns the speed-up with its quartiles, by name."""
+    low, middle, high = speed_up_of(alone, drafted)
+    return {"gain": middle, "low": low, "high": high}
+
+
+def auto(bench: BenchRun) -> Found:
+    """Compares a drafter that chooses its own K with the best fixed K, which other prompts chose.
+
+    What the drafter learns it keeps from prompt to prompt.
+    """
+    rows: list[Found] = []
+    for part, (verifier, degree) in enumerate(DECODINGS):
+        fixed = bench.drafted(verifier, degree, bench.best_k(verifier))
+        models, backend = fixed.models, fixed.models.backend
+        with using_threads(fixed.threads):
+            costs = measure_costs(
+                models.target,
+                models.draft,
+                bench.prompts.learning[0],
+                warp=backend.warp(degree),
+                verifier=backend.rules[verifier],
+                backend=backend,
+            )
+        drafter = AdaptiveDrafter(backend.drafter(models.draft), costs)
+        automatic = replace(fixed, k=min(MOST, costs.most), drafter=drafter)
+        bench.tell(part / 2, verifier)
+        batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats * AUTO_REPEATS
+        sides = {"": (fixed, automatic)}
+        ours, theirs = interleave(sides, batches, bench.seed, bench.plan.new_tokens)[""]
+        low, middle, high = speed_up_of(ours, theirs)
+        rows.append(
+            {
+                "verifier": verifier,
+                "temperature": degree,
+                "k": fixed.k,
+                "over_best_fixed": middle,
+                "quartiles": [low, high],
+                "mean_width": fmean(width for run in theirs for width in run.widths),
+                "tokens_per_second": tokens_per_second(theirs),
+            }
+        )
+    return {"rows": rows, "worst": min(row["over_best_fixed"] for row in rows)}

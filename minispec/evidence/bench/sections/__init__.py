@@ -1,1 +1,0 @@
-"""The sections of the bench, one file each; `section` says what a section is, `run` runs them."""

@@ -1,0 +1,226 @@
+"""Transformers: our target-only and speculative decoding compared with that library's, on the same weights.
+
+Both of its models are read from the pair's own folder. Greedy, end-of-sequence off, key-value cache on. Its
+assisted generation gets the settings that suit it best: how many tokens the assistant proposes, always as
+many (a constant schedule), and whether it stops early where the assistant is unsure. They are chosen on the
+choosing half; then all four decode the reporting half, interleaved.
+
+Needs the extra `peers`: pip install 'minispec[peers]'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from minispec.evidence.bench.interleaved import (
+    Decodes,
+    Prompts,
+    Run,
+    interleave_all,
+    speed_up_of,
+    tokens_per_second,
+)
+from minispec.evidence.bench.machine import thread_counts, using_threads
+from minispec.evidence.bench.section import BenchRun, Found, Skipped, one_by_one
+from minispec.evidence.proof.ties import first_flip
+from minispec.io.checkpoint import Pair
+
+NEEDS = "transformers is not installed: pip install 'minispec[peers]'"
+TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens
+THRESHOLDS = (0.0, 0.4)  # assistant_confidence_threshold: never stop early, and the library's default
+ATTENTION = ("sdpa", "eager")
+SAME = 1e-3  # logits of the same weights may differ by this
+CHOOSING = 12  # prompts at most that choose among its many settings
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """transformers' `generate`, as a setting of ours is run.
+
+    Attributes:
+        target: a `LlamaForCausalLM`.
+        assistant: another, or None for plain generation.
+        tokens: num_assistant_tokens.
+        threshold: assistant_confidence_threshold.
+        threads: processor threads; None: as many as torch uses anyway.
+    """
+
+    target: Any
+    assistant: Any = None
+    tokens: int = 0
+    threshold: float = 0.0
+    threads: int | None = None
+
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
+        """Continues one prompt greedily, and times it.
+
+        Args:
+            prompts: one, as token ids.
+            seed: not used.
+            new_tokens: how many.
+
+        Raises:
+            ValueError: if there are several prompts; assisted generation takes one.
+        """
+        from transformers import GenerationConfig
+
+        if len(prompts) != 1:
+            raise ValueError(f"assisted generation takes one prompt, not {len(prompts)}")
+        config = GenerationConfig(
+            max_new_tokens=new_tokens, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0
+        )
+        more = {}
+        if self.assistant is not None:
+            own = self.assistant.generation_config
+            own.num_assistant_tokens, own.num_assistant_tokens_schedule = self.tokens, "constant"
+            own.assistant_confidence_threshold = self.threshold
+            more["assistant_model"] = self.assistant
+        with using_threads(self.threads), torch.inference_mode():
+            started = perf_counter()
+            ids = torch.tensor([list(prompts[0])], device=self.target.device)
+            mask = torch.ones_like(ids)
+            out = self.target.generate(ids, attention_mask=mask, generation_config=config, **more)
+            text = out[0, ids.shape[1] :].tolist()
+            seconds = perf_counter() - started
+        return Run(seconds, (tuple(text),))
+
+
+def measure(bench: BenchRun) -> Found:
+    """Finds the library's best settings, then compares.
+
+    Raises:
+        Skipped: if transformers is not installed, or cannot read the pair.
+        ValueError: if it reads other models than ours from the same files.
+    """
+    try:
+        models = {attention: load(bench.pair, attention) for attention in ATTENTION}
+    except ValueError as error:
+        raise Skipped(str(error)) from error
+    few = bench.prompts.choosing[:2]
+    difference = max(logit_difference(bench.pair, both, few) for both in models.values())
+    if difference > SAME:
+        raise ValueError(f"transformers' logits differ from ours by {difference:.2g} on the same weights")
+    threads = thread_counts()
+    plain = _tried(
+        bench,
+        [
+            ({"attention": name, "threads": n}, Theirs(target, threads=n))
+            for name, (target, _) in models.items()
+            for n in threads
+        ],
+    )
+    best = _fastest(plain)
+    target, draft = models[best["attention"]]
+    settings = [(k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads]
+    assisted = _tried(
+        bench,
+        [
+            ({"tokens": k, "threshold": least, "threads": n}, Theirs(target, draft, k, least, n))
+            for k, least, n in settings
+        ],
+    )
+    chosen, k = _fastest(assisted), bench.best_k("greedy")
+    four: dict[str, Decodes] = {
+        "ours alone": bench.alone(),
+        "theirs plain": Theirs(target, threads=best["threads"]),
+        "ours speculative": bench.drafted("greedy", 0.0, k),
+        "theirs assisted": Theirs(target, draft, chosen["tokens"], chosen["threshold"], chosen["threads"]),
+    }
+    batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats
+    runs = interleave_all(
+        four, batches, bench.seed, bench.plan.new_tokens, lambda s, _: bench.tell(0.5 + s / 2, "all four")
+    )
+    from transformers import __version__
+
+    return {
+        "version": __version__,
+        "logit_difference": difference,
+        "plain": {"best": best, "tried": plain},
+        "assisted": {"best": chosen, "tried": assisted},
+        "k": k,
+        "tokens_per_second": {name: tokens_per_second(of) for name, of in runs.items()},
+        "target_only_over_plain": _over(runs["theirs plain"], runs["ours alone"]),
+        "speculative_over_assisted": _over(runs["theirs assisted"], runs["ours speculative"]),
+        "assisted_over_plain": _over(runs["theirs plain"], runs["theirs assisted"]),
+        "texts": _texts(bench, runs),
+    }
+
+
+def _tried(bench: BenchRun, ways: Sequence[tuple[Found, Theirs]]) -> list[Found]:
+    """Returns how fast each of some settings is, on the choosing half; each comes with what it is."""
+    runs = interleave_all(
+        {number: way for number, (_, way) in enumerate(ways)},
+        one_by_one(bench.prompts.choosing)[:CHOOSING],
+        bench.seed,
+        bench.plan.new_tokens,
+        lambda share, _: bench.tell(share / 2, "settings of transformers"),
+    )
+    return [about | {"tokens_per_second": tokens_per_second(runs[i])} for i, (about, _) in enumerate(ways)]
+
+
+def _fastest(rows: Sequence[Found]) -> Found:
+    return max(rows, key=lambda row: row["tokens_per_second"])
+
+
+def _over(slow: Sequence[Run], fast: Sequence[Run]) -> Found:
+    low, middle, high = speed_up_of(slow, fast)
+    return {"ratio": middle, "quartiles": [low, high]}
+
+
+def _texts(bench: BenchRun, runs: Mapping[str, Sequence[Run]]) -> Found:
+    """Returns how many greedy texts equal those of our target alone, and how many others are near ties."""
+    found: Found = {}
+    prompts = bench.prompts.reporting * bench.plan.repeats
+    for name in ("ours speculative", "theirs plain", "theirs assisted"):
+        texts = zip(prompts, runs["ours alone"], runs[name], strict=True)
+        flips = [first_flip(bench.pair.target, prompt, a.texts[0], b.texts[0]) for prompt, a, b in texts]
+        found[name] = {
+            "texts": len(flips),
+            "equal": sum(flip is None for flip in flips),
+            "near_ties": sum(flip is not None and flip.is_near_tie for flip in flips),
+        }
+    return found
+
+
+def load(pair: Pair, attention: str = "sdpa") -> tuple[Any, Any]:
+    """Reads the pair's target and draft as transformers' models.
+
+    Args:
+        pair: says where, on which device, and in which type.
+        attention: which of its implementations.
+
+    Raises:
+        ValueError: if transformers is missing, or cannot read them.
+    """
+    try:
+        from transformers import LlamaForCausalLM
+        from transformers.utils import logging
+    except ImportError as error:
+        raise ValueError(NEEDS) from error
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    models = []
+    for name in ("target", "draft"):
+        how = {"dtype": pair.target.dtype, "attn_implementation": attention, "local_files_only": True}
+        try:
+            model: Any = LlamaForCausalLM.from_pretrained(pair.folder / name, **how)
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(f"transformers cannot read {name}: {str(error).splitlines()[0]}") from error
+        models.append(model.to(pair.target.device).eval())
+    return models[0], models[1]
+
+
+@torch.inference_mode()
+def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Prompts) -> float:
+    """Returns the largest difference between their logits and ours, over both models and all prompts."""
+    worst = 0.0
+    for prompt in prompts:
+        ids = torch.tensor([list(prompt)], device=pair.target.device)
+        for ours, other in zip((pair.target, pair.draft), theirs, strict=True):
+            worst = max(worst, float((ours(ids) - other(ids).logits).abs().max()))
+    return worst

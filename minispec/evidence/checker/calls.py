@@ -47,8 +47,7 @@ class CheckedRng:
 
     def __init__(self, rng: EnumeratingRng, rows: int) -> None:
         """Passes requests on to `rng`, for a batch of `rows` rows."""
-        self._rng = rng
-        self._rows = rows
+        self._rng, self._rows = rng, rows
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
@@ -86,16 +85,7 @@ class CheckedRng:
 
 
 def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
-    """Calls a rule once and looks at what it did.
-
-    Args:
-        rule: anybody's accept rule.
-        drafts: of an instance.
-        rows: [B], which of them to hand over.
-        rng: the random number generator that it gets.
-
-    Returns:
-        accepted [B] and token [B], int64.
+    """Calls a rule once, on some rows [B] of an instance's drafts; returns accepted [B] and token [B].
 
     Raises:
         Broken: if it raised, changed its input, or returned what is not a verdict on these rows.

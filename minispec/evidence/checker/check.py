@@ -120,15 +120,13 @@ class Checker:
 
     def refuses_batches(self) -> str | None:
         """Says why the rule takes each row, but not several at once; None if it takes several."""
-        for instance in self.family:
-            drafts = instance.drafts()
-            if instance.k and len(drafts) > 1:
-                every = torch.arange(len(drafts))
-                refusal = self.complaint(drafts, every)
-                if refusal is None or any(self.complaint(drafts, one[None]) for one in every):
-                    return None
-                return refusal
-        return None
+        batches = (one.drafts() for one in self.family if one.k)
+        drafts = next((drafts for drafts in batches if len(drafts) > 1), None)
+        if drafts is None:
+            return None
+        every = torch.arange(len(drafts))
+        refusal = self.complaint(drafts, every)
+        return None if any(self.complaint(drafts, row) for row in every.split(1)) else refusal
 
     def complaint(self, drafts: PossibleDrafts, rows: Tensor) -> str | None:
         """Says what goes wrong when the rule is called on some rows [B], whatever comes out."""

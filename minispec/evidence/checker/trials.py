@@ -94,16 +94,13 @@ class InstanceResult:
 def enumerate_rule(
     rule: Verifier, drafts: PossibleDrafts, most_rows: int = MOST_ROWS, backwards: bool = False
 ) -> Leaves:
-    """Takes every branch of a rule on every draft.
+    """Takes every branch of a rule on every draft of an instance; returns its leaves.
 
     Args:
         rule: an accept rule.
-        drafts: of an instance.
+        drafts: all of an instance.
         most_rows: how many rows to hand over at once.
         backwards: begin with the last draft, so that each row has other neighbours.
-
-    Returns:
-        The leaves, by draft and choices.
 
     Raises:
         Broken: if the rule did what no rule may do.
@@ -138,12 +135,7 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     """Returns the distribution of the texts that come out, in the order of `Instance.distribution`.
 
     A rule emits between one and n+1 tokens. The target then goes on to n+1 tokens, by its own distributions.
-    So all rules can be compared.
-
-    Args:
-        leaves: of a complete enumeration.
-        instance: that was enumerated.
-        drafts: of the instance.
+    So all rules can be compared. The leaves are those of a complete enumeration.
     """
     drafted, kept, tokens, weights = zip(*leaves, strict=True)
     draft, accepted, token = (torch.tensor(column) for column in (drafted, kept, tokens))

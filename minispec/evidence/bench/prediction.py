@@ -20,7 +20,7 @@ from minispec.evidence.bench.interleaved import Setting
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
 from minispec.evidence.bench.sections import temperature_settings, widths_settings
-from minispec.evidence.theory.acceptance import chances, target_only_texts
+from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.predict import Text, predict_speed_up
 
 PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
@@ -121,7 +121,7 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     rows = [prompt for prompt in prompts for _ in range(again)]
     models = setting.models
     texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, bench.seed)
-    return [*chances(models.target, models.draft, rows, texts, warp)]
+    return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 
 def compare(found: Mapping[str, Found]) -> Found | None:

@@ -1,14 +1,15 @@
-"""Chances: how likely each token of a text would have been drafted right, and accepted.
+"""Acceptance probabilities: how likely each token of a text would have been drafted right, and accepted.
 
-The output of speculative decoding has the target's law. So look at a text x that the target alone has
-written, and ask of the token at position t: given that x_t came out, how likely is it that it was a drafted
-token, accepted? With rejection, x_t is drafted and accepted with chance min(p(x_t), q(x_t)), and comes out
-with chance p(x_t). The answer is
+The output of speculative decoding has the target's distribution. So look at a text x that the target alone
+has written, and ask of the token at position t: given that x_t came out, how likely is it that it was a
+drafted token, accepted? With rejection, x_t is drafted and accepted with probability min(p(x_t), q(x_t)), and
+comes out with probability p(x_t). The answer is
 
     a_t = min(p(x_t), q(x_t)) / p(x_t) = min(1, q(x_t) / p(x_t)),
 
 and given x, what happens at one position does not depend on the others: each is decided by numbers of its
-own, from laws that the text before it fixes. At temperature 0 this is 1 where the draft agrees, else 0.
+own, from distributions that the text before it fixes. At temperature 0 this is 1 where the draft agrees, else
+0.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ Tokens = Sequence[int]
 def target_only_texts(
     target: LanguageModel, prompts: Sequence[Tokens], new_tokens: int, warp: Warp, seed: int = 0
 ) -> list[list[int]]:
-    """Lets the target alone continue prompts, end-of-sequence off: the texts that `chances` reads.
+    """Lets the target alone continue prompts, end-of-sequence off: for `acceptance_probabilities`.
 
     Args:
         target: the model.
         prompts: token ids; for an honest prediction other ones than those that are measured.
         new_tokens: how many tokens each.
-        warp: from logits to laws.
+        warp: from logits to probabilities.
         seed: of the sampling.
     """
     steps = generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=SeededRng(seed))
@@ -48,7 +49,7 @@ def target_only_texts(
 
 
 @torch.inference_mode()
-def chances(
+def acceptance_probabilities(
     target: LanguageModel,
     draft: LanguageModel,
     prompts: Sequence[Tokens],
@@ -64,7 +65,7 @@ def chances(
         target: gives p.
         draft: gives q; it has the target's vocabulary.
         prompts: token ids, one list per text, none empty.
-        texts: what the target wrote behind each.
+        texts: what the target wrote after each.
         warp: of the target, and of the draft unless it has its own.
         draft_warp: the draft's own.
 
@@ -80,9 +81,9 @@ def chances(
     for prompt, text in zip(prompts, texts, strict=True):
         block = torch.tensor([[*prompt, *text]], device=device_of(target))[:, :-1]
         said = torch.tensor(text, device=block.device)[:, None]  # [N, 1]
-        laws = [
+        p, q = (
             own(model(block)[0, len(prompt) - 1 :]).double().gather(1, said)[:, 0]
             for model, own in ((target, warp), (draft, draft_warp or warp))
-        ]
-        found.append((laws[1] / laws[0]).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
+        )
+        found.append((q / p).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
     return found

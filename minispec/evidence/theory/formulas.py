@@ -1,7 +1,7 @@
 """Theory: what the formulas promise, each a small function with its equation.
 
-α is the chance to accept one drafted token, K how many are drafted per round, c what one draft step costs in
-target steps. The papers call K γ. p is the target's law and q the draft's.
+α is the probability to accept one drafted token, K how many are drafted per round, c what one draft step
+costs in target steps. The papers call K γ. p is the target's distribution and q the draft's.
 """
 
 from __future__ import annotations
@@ -14,36 +14,28 @@ from torch import Tensor
 
 from minispec.core.model import GPTConfig
 
-Chances = Sequence[float] | Tensor
-SUM_ERROR = 1e-4  # a law in float32, over many tokens, may miss a sum of 1 by this
+Probabilities = Sequence[float] | Tensor
+SUM_ERROR = 1e-4  # a distribution in float32, over many tokens, may miss a sum of 1 by this
 
 
-def total_variation(p: Chances, q: Chances) -> float:
-    """Returns half of Σ |p − q|: how far two laws are apart, between 0 and 1.
+def total_variation(p: Probabilities, q: Probabilities) -> float:
+    """Returns half of Σ |p − q|: how far two distributions are apart, between 0 and 1; p and q are [V].
 
     It is the D_LK of Leviathan et al. 2023, definition 3.2.
 
-    Args:
-        p: [V], a law.
-        q: [V], another.
-
     Raises:
-        ValueError: if their sizes differ, or one is no law.
+        ValueError: if their sizes differ, or one is no distribution.
     """
     return fsum(abs(a - b) for a, b in _both(p, q)) / 2
 
 
-def acceptance(p: Chances, q: Chances) -> float:
-    """Returns Σ min(p, q) = 1 − TV(p, q): the chance that a token drawn from q is accepted.
+def acceptance(p: Probabilities, q: Probabilities) -> float:
+    """Returns Σ min(p, q) = 1 − TV(p, q): the probability that a token drawn from q is accepted.
 
-    Leviathan et al. 2023, theorem 3.5; its mean over positions is α, corollary 3.6.
-
-    Args:
-        p: [V], the target's law.
-        q: [V], the draft's.
+    Leviathan et al. 2023, theorem 3.5; its mean over positions is α, corollary 3.6. p and q are [V].
 
     Raises:
-        ValueError: if their sizes differ, or one is no law.
+        ValueError: if their sizes differ, or one is no distribution.
     """
     return fsum(min(a, b) for a, b in _both(p, q))
 
@@ -97,17 +89,6 @@ def best_k(alpha: float, c: float, most: int = 16) -> int:
     return max(range(most + 1), key=lambda k: speed_up(alpha, k, c))
 
 
-def assured_gain(alpha: float, c: float) -> float:
-    """Returns what some K gains at least if α > c, namely K = 1: (1 + α) / (1 + c).
-
-    Leviathan et al. 2023, corollary 3.9. It is below 1 where α < c.
-
-    Raises:
-        ValueError: if α is not between 0 and 1, or c is negative.
-    """
-    return speed_up(alpha, 1, c)
-
-
 def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
     """Returns how many times more arithmetic a token takes than with the target alone.
 
@@ -126,12 +107,12 @@ def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
 
 
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
-    """Returns the tokens per target call where each position has its own chance: 1 + Σ_i Π_(j ≤ i) α_j.
+    """Returns the tokens per target call where each position has its own α: 1 + Σ_i Π_(j ≤ i) α_j.
 
     Equation 1 of Leviathan et al. 2023 without its assumption that all α_j are equal.
 
     Args:
-        alphas: [K], α_j is the chance to accept drafted token j if all before it were accepted.
+        alphas: [K], α_j is the probability to accept drafted token j if all before it were accepted.
 
     Raises:
         ValueError: if one is not between 0 and 1.
@@ -143,7 +124,7 @@ def expected_tokens_by_position(alphas: Sequence[float]) -> float:
 def refined_speed_up(
     alphas: Sequence[float], t_target: float, t_draft: float, t_verify: Callable[[int], float]
 ) -> float:
-    """Returns the speed-up with measured times, and a chance for each position.
+    """Returns the speed-up with measured times, and an α for each position.
 
     Tokens per round over the time of a round, in target steps: K draft steps, and one target forward over
     K + 1 tokens. Theorem 3.8 is the case t_verify(n) = t_target.
@@ -155,7 +136,7 @@ def refined_speed_up(
         t_verify: from a number of tokens to the seconds of a target forward over them.
 
     Raises:
-        ValueError: if a chance is not between 0 and 1, or a time is not above 0.
+        ValueError: if an α is not between 0 and 1, or a time is not above 0.
     """
     seconds = t_verify(len(alphas) + 1)
     if min(t_target, seconds) <= 0 or t_draft < 0:
@@ -205,11 +186,6 @@ class ForwardCost:
         """The longer of both, as they overlap: the roofline of Williams, Waterman and Patterson 2009."""
         return max(self.moving, self.computing)
 
-    @property
-    def intensity(self) -> float:
-        """Operations per byte."""
-        return self.operations / self.bytes
-
 
 def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, tokens: int = 1) -> ForwardCost:
     """Returns what a forward over some tokens takes by memory and by arithmetic.
@@ -255,13 +231,13 @@ def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
     return 2 * config.layers * config.kv_heads * config.head_dim * tokens * dtype_bytes
 
 
-def _both(p: Chances, q: Chances) -> list[tuple[float, float]]:
-    one, other = ([float(x) for x in law] for law in (p, q))
+def _both(p: Probabilities, q: Probabilities) -> list[tuple[float, float]]:
+    one, other = ([float(x) for x in given] for given in (p, q))
     if len(one) != len(other):
-        raise ValueError(f"both laws must be over the same tokens; one has {len(one)}, one {len(other)}")
-    for law in (one, other):
-        if not abs(fsum(law) - 1) <= SUM_ERROR or min(law) < 0:
-            raise ValueError(f"a law's chances are 0 or more and sum to 1; these sum to {fsum(law):.6g}")
+        raise ValueError(f"p and q must be over the same tokens; they have {len(one)} and {len(other)}")
+    for given in (one, other):
+        if not abs(fsum(given) - 1) <= SUM_ERROR or min(given) < 0:
+            raise ValueError(f"probabilities are 0 or more and sum to 1; these sum to {fsum(given):.6g}")
     return list(zip(one, other, strict=True))
 
 

@@ -1,9 +1,9 @@
 """Predict: from what can be measured apart to the speed-up, before any speculative run.
 
 A text that the target alone has written says how often each of its tokens would have been drafted right:
-`acceptance.chances` finds these probabilities a_t. Given the text, positions are independent. So the number
-of rounds that the text takes with a K follows by adding up over positions: exact, and nothing is sampled.
-Measured `Costs` make seconds of it.
+`acceptance_probabilities` finds these a_t. Given the text, positions are independent. So the number of rounds
+that the text takes with a K follows by adding up over positions: exact, and nothing is sampled. Measured `Costs`
+make seconds of it.
 
 Leviathan et al. 2023 take one α for all positions, and let verification cost one step (equation 1, theorem
 3.8: `formulas.expected_tokens`, `formulas.speed_up`). Both stand beside each other in a `PredictedSpeedUp`.

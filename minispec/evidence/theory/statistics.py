@@ -1,12 +1,12 @@
 """Statistics whose two error rates are known before a sample is drawn.
 
-A test of a law can be wrong in two ways. It may raise a false alarm over right code, or it may miss wrong
-code. A test that states only the first is empty: one that never fails has no false alarms. Each test here
-states both, and from them follows the smallest difference that it is sure to see. No constant is tuned, and
-no limit theorem stands in for a bound, with one exception that says so (Pearson's p-value).
+A test of a distribution can be wrong in two ways. It may raise a false alarm over right code, or it may miss
+wrong code. A test that states only the first is empty: one that never fails has no false alarms. Each test
+here states both, and from them follows the smallest difference that it is sure to see. No constant is tuned,
+and no limit theorem stands in for a bound, with one exception that says so (Pearson's p-value).
 
 What is compared is always the same two things: how often each outcome came, and how likely each is. The
-measure is total variation, half of Σ |p̂ − p|: the largest difference there is in the chance of any event.
+measure is total variation, half of Σ |p̂ − p|: the largest difference in the probability of any event.
 The idea of stating both error rates, and the samples needed, is that of TensorFlow Probability's
 `statistical_testing`.
 """
@@ -14,6 +14,7 @@ The idea of stating both error rates, and the samples needed, is that of TensorF
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +22,11 @@ from typing import Any
 import torch
 
 Cell = Any  # anything hashable: an outcome, or several outcomes that are counted as one
+Exact = Mapping[Cell, float]  # the probability of each cell; together 1
 RARE = "rare"  # the cell of all outcomes that are too rare to be counted one by one
-MISS = 1e-6  # the chance to miss a difference of the stated size
-SUM_ERROR = 1e-9  # a law may miss a sum of 1 by this
+MISS = 1e-6  # the probability to miss a difference of the stated size
+EXPECTED = 5.0  # the least that a cell of Pearson's test may expect
+SUM_ERROR = 1e-9  # a distribution may miss a sum of 1 by this
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Sampled:
         name: what was tested.
         samples: N.
         cells: how many outcomes were told apart; 0 where outcomes are numbers.
-        distance: between what was seen and the law.
+        distance: between what was seen and the exact distribution.
         threshold: at this distance, or beyond, the test fails.
-        false_alarm: the chance that right code fails, at most.
-        detects: code whose law is at least this far off is caught, but for a chance of `miss`.
+        false_alarm: the probability that right code fails, at most.
+        detects: code that is at least this far off is caught, but for a probability of `miss`.
         miss: see `detects`.
         impossible: how many samples were outcomes of probability 0; one is enough to fail.
         rare: probability of the pooled cell. What is wrong inside that cell alone is not seen.
@@ -62,105 +65,90 @@ class Sampled:
         return self.impossible == 0 and self.distance < self.threshold
 
 
-def check_sample(
-    name: str,
-    counts: Mapping[Cell, int],
-    law: Mapping[Cell, float],
-    false_alarm: float,
-    miss: float = MISS,
-) -> Sampled:
-    """Compares independent samples with the law that they should have.
+def check_sample(name: str, counts: Mapping[Cell, int], exact: Exact, false_alarm: float) -> Sampled:
+    """Compares independent samples with the distribution that they should have.
 
-    The statistic is the total variation between the empirical law and the exact one. Right code fails with
-    chance `false_alarm` at most (see `failing_distance`). Code whose own law is at least `detects` away from
-    `law`, in total variation over the cells, passes with chance `miss` at most (see `detected_distance`).
+    The statistic is the total variation between the empirical distribution and the exact one. Right code
+    fails with probability `false_alarm` at most: `mean_distance` is exact, and one sample moves the total
+    variation by 1/N at most, so McDiarmid's inequality bounds how far it strays above its mean. Code whose
+    own distribution is at least `detects` away from `exact`, in total variation over the cells, passes with
+    probability `MISS` at most (see `detected_distance`).
 
     Args:
         name: what is tested.
-        counts: how often each outcome came. What the law does not name belongs to its cell `RARE`.
-        law: the probability of each cell; together 1.
+        counts: how often each outcome came. What `exact` does not name belongs to its cell `RARE`.
+        exact: the probability of each cell; together 1.
         false_alarm: between 0 and 1.
-        miss: between 0 and 1.
 
     Returns:
         The result. An outcome of probability 0 fails it at once.
 
     Raises:
-        ValueError: if there are no samples, or the law does not sum to 1.
+        ValueError: if there are no samples, or the probabilities do not sum to 1.
     """
     samples = sum(counts.values())
-    _check(law, samples)
-    seen, impossible = _sort(counts, law)
-    distance = (sum(abs(seen[cell] / samples - p) for cell, p in law.items()) + impossible / samples) / 2
+    _check(exact, samples)
+    seen, impossible = _sort(counts, exact)
+    distance = (sum(abs(seen[cell] / samples - p) for cell, p in exact.items()) + impossible / samples) / 2
     return Sampled(
         name,
         samples,
-        cells=len(law),
+        cells=len(exact),
         distance=distance,
-        threshold=failing_distance(law, samples, false_alarm),
+        threshold=mean_distance(exact, samples) + deviation(false_alarm, samples),
         false_alarm=false_alarm,
-        detects=detected_distance(law, samples, false_alarm, miss),
-        miss=miss,
+        detects=detected_distance(exact, samples, false_alarm),
+        miss=MISS,
         impossible=impossible,
-        rare=law.get(RARE, 0.0),
+        rare=exact.get(RARE, 0.0),
     )
 
 
-def mean_distance(law: Mapping[Cell, float], samples: int) -> float:
-    """Returns the mean total variation between a law and the empirical law of N samples from it, exactly.
+def mean_distance(exact: Exact, samples: int) -> float:
+    """Returns the mean total variation between a distribution and N samples from it, exactly.
 
     A cell's count X is binomial, and E|X − Np| = 2·m·C(N, m)·p^m·(1 − p)^(N−m+1) with m = ⌊Np⌋ + 1: De Moivre
     1730, in Diaconis and Zabell 1991, "Closed form summation for classical distributions".
     For large N that is about 0.8 of the bound by Jensen's inequality, √(Np(1 − p)).
 
     Args:
-        law: the probability of each cell.
+        exact: the probability of each cell.
         samples: N.
     """
     total = 0.0
-    for p in law.values():
+    for p in exact.values():
         m = math.floor(samples * p) + 1
         if 0 < p < 1 and m <= samples:
-            ways = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
-            total += 2 * m * math.exp(ways + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
+            subsets = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
+            total += 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
     return total / (2 * samples)
 
 
-def deviation(chance: float, samples: int) -> float:
-    """Returns t: a mean of N numbers in [0, 1] exceeds its expectation by t with at most this chance.
+def deviation(probability: float, samples: int) -> float:
+    """Returns t: a mean of N numbers in [0, 1] exceeds its expectation by t with at most this probability.
 
-    t = √(ln(1/chance) / (2N)): Hoeffding 1963, theorem 1. By McDiarmid 1989, lemma 1.2, the same holds for
-    every function of N independent samples that one sample moves by 1/N at most, such as a total variation.
+    t = √(ln(1/probability) / (2N)): Hoeffding 1963, theorem 1. By McDiarmid 1989, lemma 1.2, the same holds
+    for every function of N independent samples that one of them moves by 1/N at most: a total variation, say.
 
     Args:
-        chance: between 0 and 1.
+        probability: between 0 and 1.
         samples: N.
     """
-    return math.sqrt(math.log(1 / chance) / (2 * samples))
+    return math.sqrt(math.log(1 / probability) / (2 * samples))
 
 
-def failing_distance(law: Mapping[Cell, float], samples: int, false_alarm: float) -> float:
-    """Returns the distance that samples of the law itself reach with at most a given chance.
+def detected_distance(exact: Exact, samples: int, false_alarm: float, miss: float = MISS) -> float:
+    """Returns how far off a distribution must be to be caught but for a probability `miss`.
 
-    Mean plus deviation: `mean_distance` is exact, and one sample moves the total variation by 1/N at most, so
-    McDiarmid's inequality bounds how far it strays above its mean.
+    Let r be the true distribution, and A the cells where r exceeds p. The statistic is at least p̂(A) − p(A);
+    p̂(A) is a mean of N yes-or-no samples with expectation r(A) = p(A) + TV(r, p), and falls short of it by t
+    with probability exp(−2Nt²) at most (Hoeffding 1963). So TV(r, p) of threshold + t is enough, whatever r's
+    shape.
     """
-    return mean_distance(law, samples) + deviation(false_alarm, samples)
+    return mean_distance(exact, samples) + deviation(false_alarm, samples) + deviation(miss, samples)
 
 
-def detected_distance(
-    law: Mapping[Cell, float], samples: int, false_alarm: float, miss: float = MISS
-) -> float:
-    """Returns how far off a law must be to be caught but for a chance `miss`.
-
-    Let r be the true law, and A the cells where r exceeds p. The statistic is at least p̂(A) − p(A); p̂(A) is
-    a mean of N yes-or-no samples with expectation r(A) = p(A) + TV(r, p), and falls short of it by t with
-    chance exp(−2Nt²) at most (Hoeffding 1963). So TV(r, p) of threshold + t is enough, whatever r's shape.
-    """
-    return failing_distance(law, samples, false_alarm) + deviation(miss, samples)
-
-
-def samples_needed(law: Mapping[Cell, float], distance: float, false_alarm: float, miss: float = MISS) -> int:
+def samples_needed(exact: Exact, distance: float, false_alarm: float, miss: float = MISS) -> int:
     """Returns the smallest N for which `detected_distance` is at most `distance`.
 
     Raises:
@@ -168,58 +156,40 @@ def samples_needed(law: Mapping[Cell, float], distance: float, false_alarm: floa
     """
     if distance <= 0:
         raise ValueError(f"no number of samples detects a distance of {distance}; it must be above 0")
-    enough = 1
-    while detected_distance(law, enough, false_alarm, miss) > distance:
-        enough *= 2
-    short = enough // 2
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        if detected_distance(law, middle, false_alarm, miss) > distance:
-            short = middle
-        else:
-            enough = middle
-    return enough
+    most = 1
+    while detected_distance(exact, most, false_alarm, miss) > distance:
+        most *= 2
+    return bisect_left(
+        range(most),
+        True,
+        lo=max(1, most // 2),
+        key=lambda n: detected_distance(exact, n, false_alarm, miss) <= distance,
+    )
 
 
-def pool(law: Mapping[Cell, float], least: float) -> dict[Cell, float]:
-    """Merges the outcomes less likely than `least` into the cell `RARE`.
-
-    Fewer cells, less noise: every cell adds about √(p/N) to the threshold. Outcomes of probability 0 are left
-    out, not merged: that they never happen is part of the law.
-
-    Args:
-        law: the probability of each outcome.
-        least: cells keep their own count from here on.
-    """
-    kept = {cell: p for cell, p in law.items() if p >= least and p > 0 and cell != RARE}
-    rare = sum(p for cell, p in law.items() if cell not in kept)
-    return {**kept, RARE: rare} if rare > 0 else kept
-
-
-def pearson_p_value(counts: Mapping[Cell, int], law: Mapping[Cell, float], expected: float = 5.0) -> float:
+def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:
     """Returns the p-value of Pearson's chi-square test, for calibration.
 
-    The statistic is Σ (X − Np)²/(Np) over the cells, its law close to chi-square with cells − 1 degrees of
-    freedom: Pearson 1900. That is a limit theorem, not a bound. It is good where no cell expects too few; so
-    the smallest cells are merged until each expects enough (5: Cochran 1954).
+    The statistic is Σ (X − Np)²/(Np) over the cells, its distribution close to chi-square with cells − 1
+    degrees of freedom: Pearson 1900. That is a limit theorem, not a bound. It is good where no cell expects
+    too few; so the smallest cells are merged until each expects 5 (Cochran 1954).
 
     Args:
         counts: how often each outcome came.
-        law: the probability of each cell; together 1.
-        expected: the least that a cell may expect.
+        exact: the probability of each cell; together 1.
 
     Returns:
-        The chance, in the limit, that right code gives a statistic at least as large; 0 where an impossible
-        outcome came, 1 where there is only one cell.
+        The probability, in the limit, that right code gives a statistic at least as large; 0 where an
+        impossible outcome came, 1 where there is only one cell.
     """
     samples = sum(counts.values())
-    _check(law, samples)
-    seen, impossible = _sort(counts, law)
+    _check(exact, samples)
+    seen, impossible = _sort(counts, exact)
     if impossible:
         return 0.0
-    cells = sorted((p, seen[cell]) for cell, p in law.items() if p > 0)
-    small = sum(p * samples < expected for p, _ in cells)
-    while 0 < small < len(cells) and samples * sum(p for p, _ in cells[:small]) < expected:
+    cells = sorted((p, seen[cell]) for cell, p in exact.items() if p > 0)
+    small = sum(p * samples < EXPECTED for p, _ in cells)
+    while 0 < small < len(cells) and samples * sum(p for p, _ in cells[:small]) < EXPECTED:
         small += 1
     if small:
         merged = (sum(p for p, _ in cells[:small]), sum(n for _, n in cells[:small]))
@@ -231,75 +201,55 @@ def pearson_p_value(counts: Mapping[Cell, int], law: Mapping[Cell, float], expec
     return float(torch.special.gammaincc(half[0], half[1]))
 
 
-def kolmogorov_distance(values: Sequence[float]) -> float:
-    """Returns the largest distance between the empirical distribution function and the uniform one on [0, 1].
+def check_uniform(name: str, values: Sequence[float], false_alarm: float, slack: float = 0.0) -> Sampled:
+    """Compares independent numbers with the uniform distribution on [0, 1], by Kolmogorov's distance.
 
-    Raises:
-        ValueError: if there are no values.
-    """
-    if not values:
-        raise ValueError("there are no values; give at least one")
-    n = len(values)
-    return max(max((i + 1) / n - x, x - i / n) for i, x in enumerate(sorted(values)))
-
-
-def kolmogorov_p_value(values: Sequence[float]) -> float:
-    """Returns a bound on the chance that n uniform numbers look at least this far from uniform.
-
-    2·exp(−2nD²) for the distance D: Dvoretzky, Kiefer and Wolfowitz 1956, with the constant of Massart 1990.
-    It holds for every n, and is never below the exact p-value.
-    """
-    return min(1.0, 2 * math.exp(-2 * len(values) * kolmogorov_distance(values) ** 2))
-
-
-def check_uniform(
-    name: str, values: Sequence[float], false_alarm: float, miss: float = MISS, slack: float = 0.0
-) -> Sampled:
-    """Compares independent numbers with the uniform law on [0, 1], by Kolmogorov's distance.
-
-    Numbers whose law is within `slack` of uniform fail with chance `false_alarm` at most: the inequality of
-    `kolmogorov_p_value`, solved for the distance. Numbers whose law is at least `detects` from uniform pass
-    with chance `miss` at most: at the place where it is farthest, the share of numbers below is a mean of
-    yes-or-no samples, and Hoeffding's inequality bounds how far it strays.
+    n numbers of a distribution within `slack` of uniform fail with probability `false_alarm` at most: they
+    stray by D with probability 2·exp(−2nD²) at most (Dvoretzky, Kiefer and Wolfowitz 1956, with the constant
+    of Massart 1990). Numbers of one at least `detects` from uniform pass with probability `MISS` at most:
+    where it is farthest, the share of numbers below is a mean of yes-or-no samples, and Hoeffding's
+    inequality bounds how far it strays.
 
     Args:
         name: what is tested.
         values: the numbers.
         false_alarm: between 0 and 1.
-        miss: between 0 and 1.
-        slack: how far from uniform the right law may be; p-values of counts are not quite uniform.
+        slack: how far from uniform the right distribution may be; p-values of counts are not quite uniform.
     """
     n = len(values)
+    if not n:
+        raise ValueError("there are no values; give at least one")
+    distance = max(max((i + 1) / n - x, x - i / n) for i, x in enumerate(sorted(values)))
     threshold = slack + deviation(false_alarm / 2, n)
     return Sampled(
         name,
         n,
         cells=0,
-        distance=kolmogorov_distance(values),
+        distance=distance,
         threshold=threshold,
         false_alarm=false_alarm,
-        detects=threshold + deviation(miss, n),
-        miss=miss,
+        detects=threshold + deviation(MISS, n),
+        miss=MISS,
         measure="Kolmogorov distance",
     )
 
 
-def _check(law: Mapping[Cell, float], samples: int) -> None:
+def _check(exact: Exact, samples: int) -> None:
     """Refuses what cannot be compared."""
     if samples < 1:
         raise ValueError("there are no samples; give at least one")
-    total = math.fsum(law.values())
-    if abs(total - 1) > SUM_ERROR or any(p < 0 for p in law.values()):
-        raise ValueError(f"the law's probabilities must be 0 or more and sum to 1; they sum to {total}")
+    total = math.fsum(exact.values())
+    if abs(total - 1) > SUM_ERROR or any(p < 0 for p in exact.values()):
+        raise ValueError(f"the probabilities must be 0 or more and sum to 1; they sum to {total}")
 
 
-def _sort(counts: Mapping[Cell, int], law: Mapping[Cell, float]) -> tuple[dict[Cell, int], int]:
-    """Returns how many samples each cell of the law got, and how many are impossible."""
-    seen = dict.fromkeys(law, 0)
+def _sort(counts: Mapping[Cell, int], exact: Exact) -> tuple[dict[Cell, int], int]:
+    """Returns how many samples each cell got, and how many are impossible."""
+    seen = dict.fromkeys(exact, 0)
     impossible = 0
     for outcome, count in counts.items():
-        cell = outcome if outcome in law else RARE
-        if law.get(cell, 0.0) > 0:
+        cell = outcome if outcome in exact else RARE
+        if exact.get(cell, 0.0) > 0:
             seen[cell] += count
         else:
             impossible += count

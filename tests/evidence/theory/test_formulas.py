@@ -14,7 +14,6 @@ from minispec.evidence.theory.formulas import (
     Hardware,
     acceptance,
     arithmetic_growth,
-    assured_gain,
     balanced_tokens,
     best_k,
     expected_tokens,
@@ -26,8 +25,10 @@ from minispec.evidence.theory.formulas import (
     total_variation,
 )
 
-CHANCE = st.floats(0, 1)
-LAWS = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any).map(lambda n: [x / sum(n) for x in n])
+PROBABILITY = st.floats(0, 1)
+DISTRIBUTIONS = (
+    st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any).map(lambda n: [x / sum(n) for x in n])
+)
 
 
 def test_by_hand():
@@ -37,15 +38,15 @@ def test_by_hand():
     assert acceptance(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])) == 0
 
 
-@given(LAWS, LAWS)
+@given(DISTRIBUTIONS, DISTRIBUTIONS)
 def test_acceptance_is_one_minus_total_variation(p, q):
-    """α = 1 − TV, and it is what the rule does: the chance Σ q·min(1, p/q)."""
+    """α = 1 − TV, and it is what the rule does: the probability Σ q·min(1, p/q)."""
     assert acceptance(p, q) == pytest.approx(1 - total_variation(p, q), abs=1e-12)
     rule = sum(b * min(1, a / b) for a, b in zip(p, q, strict=True) if b > 0)
     assert acceptance(p, q) == pytest.approx(rule, abs=1e-12)
 
 
-@given(st.lists(CHANCE, max_size=6))
+@given(st.lists(PROBABILITY, max_size=6))
 def test_expected_tokens_by_enumeration(alphas):
     """The mean over where the first rejection falls: h accepted tokens, and one more."""
     mean, all_before = 0.0, 1.0
@@ -80,11 +81,11 @@ def test_verification_that_costs_more_gains_less():
 
 @pytest.mark.parametrize(("alpha", "c"), [(0.3, 0.05), (0.6, 0.2), (0.8, 0.1), (0.95, 0.02)])
 def test_best_k_is_the_top_of_the_curve(alpha, c):
-    """No neighbour of the best K gains more, and it gains what corollary 3.9 assures."""
+    """No neighbour of the best K gains more; corollary 3.9 assures a gain of (1 + α) / (1 + c)."""
     k = best_k(alpha, c, most=60)
     assert 0 < k < 60
     assert speed_up(alpha, k, c) >= max(speed_up(alpha, k - 1, c), speed_up(alpha, k + 1, c))
-    assert speed_up(alpha, k, c) >= assured_gain(alpha, c) > 1
+    assert speed_up(alpha, k, c) >= (1 + alpha) / (1 + c) > 1
 
 
 def test_a_draft_that_costs_more_than_it_gains():
@@ -97,7 +98,7 @@ def test_seven_billion_weights():
     machine = Hardware("example", 2e12, 280e12)
     cost = forward_cost(7e9, 2, machine)
     assert cost.moving == pytest.approx(7e-3) and cost.computing == pytest.approx(5e-5)
-    assert cost.seconds == cost.moving and cost.intensity == pytest.approx(1)
+    assert cost.seconds == cost.moving and cost.operations / cost.bytes == pytest.approx(1)
     assert balanced_tokens(2, machine) == pytest.approx(140)
     seconds = [forward_cost(7e9, 2, machine, tokens=n).seconds for n in (1, 5, 140, 280)]
     assert [b / a for a, b in pairwise(seconds)] == pytest.approx([1, 1, 2])

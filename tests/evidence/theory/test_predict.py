@@ -15,25 +15,26 @@ from minispec.evidence.proof.branches import branches
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import exact_distributions
 from minispec.evidence.proof.models import TableModel, table_pair
+from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.formulas import expected_tokens, speed_up
 from minispec.evidence.theory.predict import (
     best_draft,
     best_k,
-    chances,
     errors,
     mean_alpha,
     predict_speed_up,
     rounds,
-    target_only_texts,
 )
 
 TEXT = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 FLAT = Costs(t_draft=0.1, t_target={1: 1.0, 17: 1.0})  # verification costs one step, nothing else anything
 
 
-def text_chances(case, tokens):
+def text_probabilities(case, tokens):
     """Returns a_t of one text behind the case's first prompt."""
-    ((*found,),) = chances(case.target, case.draft, case.prompts[:1], [tokens], case.warp, case.draft_warp)
+    ((*found,),) = acceptance_probabilities(
+        case.target, case.draft, case.prompts[:1], [tokens], case.warp, case.draft_warp
+    )
     return found
 
 
@@ -68,7 +69,7 @@ def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
             sums[i] += branch.weight * count
     assert len(seen) >= (1 if case.warp.is_greedy else 8)
     for tokens, (weight, *sums) in seen.items():
-        want = rounds(text_chances(case, list(tokens)), case.k)
+        want = rounds(text_probabilities(case, list(tokens)), case.k)
         got = [total / weight for total in sums]
         assert got == pytest.approx([want.row_rounds, want.drafted, want.tested, want.accepted], abs=1e-12), (
             tokens
@@ -87,7 +88,9 @@ def test_samples_of_the_loop_agree():
     for r in case.rounds(case.prompts * count, SeededRng(0)):
         calls = [n + live for n, live in zip(calls, r.live, strict=True)]
     (law,) = exact_distributions(case)
-    want = sum(p * rounds(text_chances(case, list(tokens)), 1).row_rounds for (tokens, _), p in law.items())
+    want = sum(
+        p * rounds(text_probabilities(case, list(tokens)), 1).row_rounds for (tokens, _), p in law.items()
+    )
     bound = (4 - 2) * sqrt(log(2 / 1e-9) / (2 * count))
     assert abs(sum(calls) / count - want) < bound < 0.105
 
@@ -125,25 +128,25 @@ def test_limits(size, k):
     assert never.row_rounds == size and never.accepted == 0
 
 
-def test_chances_of_models():
+def test_acceptance_probabilities_of_models():
     """q = p gives 1 everywhere, disjoint laws give 0; without a common vocabulary there is no chance."""
     warp = Warp()
     prompts = [[0], [1, 0]]
     texts = target_only_texts(TARGET, prompts, 6, warp, seed=3)
     assert [len(text) for text in texts] == [6, 6]
-    assert chances(TARGET, TARGET, prompts, texts, warp) == [[1.0] * 6] * 2
+    assert acceptance_probabilities(TARGET, TARGET, prompts, texts, warp) == [[1.0] * 6] * 2
     zero, one = (TableModel(torch.tensor([[9.0, 0.0], [0.0, 9.0]])[i].expand(6, 2)) for i in (0, 1))
     said = target_only_texts(zero, [[0]], 5, Warp(0))
-    assert said == [[0] * 5] and chances(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
+    assert said == [[0] * 5] and acceptance_probabilities(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
     with pytest.raises(ValueError, match="one vocabulary"):
-        chances(TARGET, zero, prompts, texts, warp)
+        acceptance_probabilities(TARGET, zero, prompts, texts, warp)
 
 
 def test_mean_chance_estimates_alpha():
     """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
     p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
     (law,) = exact_distributions(replace(BASE, max_new_tokens=1))
-    mean = sum(chance * text_chances(BASE, list(tokens))[0] for (tokens, _), chance in law.items())
+    mean = sum(chance * text_probabilities(BASE, list(tokens))[0] for (tokens, _), chance in law.items())
     assert mean == pytest.approx(float(torch.minimum(p, q).sum()))
 
 

@@ -1,4 +1,4 @@
-"""Statistics: formulas against scipy, and both error rates against laws that are exactly so far off."""
+"""Statistics: formulas against scipy, and both error rates against what is exactly so far off."""
 
 import math
 
@@ -12,12 +12,8 @@ from minispec.evidence.theory.statistics import (
     check_uniform,
     detected_distance,
     deviation,
-    failing_distance,
-    kolmogorov_distance,
-    kolmogorov_p_value,
     mean_distance,
     pearson_p_value,
-    pool,
     samples_needed,
 )
 
@@ -26,12 +22,12 @@ N = 20_000
 
 
 def named(values):
-    """A law whose cells are 0, 1, 2, …"""
+    """A distribution whose cells are 0, 1, 2, …"""
     values = np.asarray(values, dtype=float)
     return dict(enumerate((values / values.sum()).tolist()))
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "coin": named([0.5, 0.5]),
     "uniform over 50": named(np.ones(50)),
     "geometric": named(0.7 ** np.arange(40)),
@@ -39,70 +35,70 @@ LAWS = {
 }
 
 
-def draw(law, samples, seed):
+def draw(exact, samples, seed):
     """Counts of independent samples."""
-    counts = np.random.default_rng(seed).multinomial(samples, np.array(list(law.values())))
-    return dict(zip(law, counts.tolist(), strict=True))
+    counts = np.random.default_rng(seed).multinomial(samples, np.array(list(exact.values())))
+    return dict(zip(exact, counts.tolist(), strict=True))
 
 
 def distance(one, other):
     return sum(abs(one[cell] - other[cell]) for cell in one) / 2
 
 
-def drain(law, cells, amount):
+def drain(exact, cells, amount):
     """Takes an amount of probability from some cells, in proportion to what they have."""
-    held = sum(law[cell] for cell in cells)
+    held = sum(exact[cell] for cell in cells)
     assert amount <= held, "the shape cannot be that far off"
-    return {cell: p * (1 - amount / held) if cell in cells else p for cell, p in law.items()}
+    return {cell: p * (1 - amount / held) if cell in cells else p for cell, p in exact.items()}
 
 
-def fill(law, shares, amount):
+def fill(exact, shares, amount):
     """Gives an amount of probability to some cells, by shares."""
-    return {cell: p + amount * shares.get(cell, 0) for cell, p in law.items()}
+    return {cell: p + amount * shares.get(cell, 0) for cell, p in exact.items()}
 
 
-def one_up(law, amount):
+def one_up(exact, amount):
     """The likeliest cell gains what all others lose."""
-    top = max(law, key=law.get)
-    return fill(drain(law, law.keys() - {top}, amount), {top: 1}, amount)
+    top = max(exact, key=exact.get)
+    return fill(drain(exact, exact.keys() - {top}, amount), {top: 1}, amount)
 
 
-def one_down(law, amount):
+def one_down(exact, amount):
     """The likeliest cells lose what all others gain evenly."""
-    cells = sorted(law, key=law.get, reverse=True)
-    size = next(n for n in range(1, len(cells)) if sum(law[cell] for cell in cells[:n]) > 1.5 * amount)
+    cells = sorted(exact, key=exact.get, reverse=True)
+    size = next(n for n in range(1, len(cells)) if sum(exact[cell] for cell in cells[:n]) > 1.5 * amount)
     rest = cells[size:]
-    return fill(drain(law, set(cells[:size]), amount), dict.fromkeys(rest, 1 / len(rest)), amount)
+    return fill(drain(exact, set(cells[:size]), amount), dict.fromkeys(rest, 1 / len(rest)), amount)
 
 
-def half_up(law, amount):
+def half_up(exact, amount):
     """Every other cell gains, in proportion, what the rest loses: the difference is spread thin."""
-    ups = {cell: law[cell] for cell in list(law)[1::2]}
+    ups = {cell: exact[cell] for cell in list(exact)[1::2]}
     total = sum(ups.values())
-    return fill(drain(law, law.keys() - ups, amount), {c: p / total for c, p in ups.items()}, amount)
+    return fill(drain(exact, exact.keys() - ups, amount), {c: p / total for c, p in ups.items()}, amount)
 
 
-def rare_up(law, amount):
+def rare_up(exact, amount):
     """The least likely cell gains what all others lose."""
-    low = min(law, key=law.get)
-    return fill(drain(law, law.keys() - {low}, amount), {low: 1}, amount)
+    low = min(exact, key=exact.get)
+    return fill(drain(exact, exact.keys() - {low}, amount), {low: 1}, amount)
 
 
 SHAPES = [one_up, one_down, half_up, rare_up]
 
 
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
+@pytest.mark.parametrize("exact", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS.keys())
 @pytest.mark.parametrize("samples", [1, 7, 100, 2_000])
-def test_mean_distance_is_the_sum_over_the_binomial(law, samples):
+def test_mean_distance_is_the_sum_over_the_binomial(exact, samples):
     """De Moivre's formula against the sum over all counts, and below Jensen's bound."""
     counts = np.arange(samples + 1)
     spread = [
         float((np.abs(counts - samples * p) * stats.binom.pmf(counts, samples, p)).sum())
-        for p in law.values()
+        for p in exact.values()
     ]
-    assert mean_distance(law, samples) == pytest.approx(sum(spread) / 2 / samples, rel=1e-9)
-    jensen = sum(math.sqrt(p * (1 - p) / samples) for p in law.values()) / 2
-    assert mean_distance(law, samples) <= jensen * (1 + 1e-12)
+    assert mean_distance(exact, samples) == pytest.approx(sum(spread) / 2 / samples, rel=1e-9)
+    jensen = sum(math.sqrt(p * (1 - p) / samples) for p in exact.values()) / 2
+    assert mean_distance(exact, samples) <= jensen * (1 + 1e-12)
 
 
 def test_mean_distance_of_certain_and_impossible_cells_is_zero():
@@ -110,66 +106,66 @@ def test_mean_distance_of_certain_and_impossible_cells_is_zero():
     assert mean_distance({"a": 1.0, "b": 0.0}, 100) == 0
 
 
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
-def test_failing_distance_bounds_the_false_alarms(law):
-    """With an alarm rate of 20%, at most 20% of 2,000 samples of the law itself fail, and 0 at 1e-6.
+@pytest.mark.parametrize("exact", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS.keys())
+def test_the_threshold_bounds_the_false_alarms(exact):
+    """With an alarm rate of 20%, at most 20% of 2,000 right samples fail, and 0 at 1e-6.
 
-    2,000 yes-or-no trials exceed their mean by 0.06 with chance 5e-7 at most (Hoeffding).
+    2,000 yes-or-no trials exceed their mean by 0.06 with probability 5e-7 at most (Hoeffding).
     """
-    seen = [check_sample("", draw(law, 400, seed), law, 0.2) for seed in range(2_000)]
+    seen = [check_sample("", draw(exact, 400, seed), exact, 0.2) for seed in range(2_000)]
     assert sum(not test.passed for test in seen) / 2_000 <= 0.26
-    loose = failing_distance(law, 400, ALARM)
+    loose = check_sample("", draw(exact, 400, 0), exact, ALARM).threshold
     assert max(test.distance for test in seen) < loose
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
-def test_a_law_at_the_detectable_distance_is_caught(law, shape):
-    """Negative control: samples of a law exactly `detects` off fail, in 100 of 100 draws.
+@pytest.mark.parametrize("exact", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS.keys())
+def test_what_is_off_by_the_detectable_distance_is_caught(exact, shape):
+    """Negative control: samples of a distribution exactly `detects` off fail, in 100 of 100 draws.
 
-    One pass in 100 draws has chance 1e-4 at most by the bound (1e-6 each), and in truth far less.
+    One pass in 100 draws has probability 1e-4 at most by the bound (1e-6 each), and in truth far less.
     """
-    off = detected_distance(law, N, ALARM)
-    wrong = shape(law, off)
-    assert distance(law, wrong) == pytest.approx(off, abs=1e-12)
-    tests = [check_sample("", draw(wrong, N, seed), law, ALARM) for seed in range(100)]
+    off = detected_distance(exact, N, ALARM)
+    wrong = shape(exact, off)
+    assert distance(exact, wrong) == pytest.approx(off, abs=1e-12)
+    tests = [check_sample("", draw(wrong, N, seed), exact, ALARM) for seed in range(100)]
     assert {test.detects for test in tests} == {off}
     assert not any(test.passed for test in tests)
 
 
-def test_a_law_half_as_far_need_not_be_caught():
+def test_what_is_half_as_far_off_need_not_be_caught():
     """What is promised is the distance, not more: half of it passes in some of 50 draws."""
-    law = LAWS["coin"]
-    wrong = one_up(law, detected_distance(law, N, ALARM) / 2)
-    assert any(check_sample("", draw(wrong, N, seed), law, ALARM).passed for seed in range(50))
+    exact = DISTRIBUTIONS["coin"]
+    wrong = one_up(exact, detected_distance(exact, N, ALARM) / 2)
+    assert any(check_sample("", draw(wrong, N, seed), exact, ALARM).passed for seed in range(50))
 
 
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
-def test_samples_needed_is_the_smallest_number(law):
+@pytest.mark.parametrize("exact", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS.keys())
+def test_samples_needed_is_the_smallest_number(exact):
     """So many samples detect the distance, one fewer does not."""
-    enough = samples_needed(law, 0.05, ALARM)
-    assert detected_distance(law, enough, ALARM) <= 0.05 < detected_distance(law, enough - 1, ALARM)
+    enough = samples_needed(exact, 0.05, ALARM)
+    assert detected_distance(exact, enough, ALARM) <= 0.05 < detected_distance(exact, enough - 1, ALARM)
 
 
 def test_samples_needed_for_no_distance():
     """A distance of 0 cannot be seen."""
     with pytest.raises(ValueError, match="above 0"):
-        samples_needed(LAWS["coin"], 0.0, ALARM)
+        samples_needed(DISTRIBUTIONS["coin"], 0.0, ALARM)
 
 
 def test_one_impossible_outcome_fails():
-    """A single sample of probability 0 among a million is enough, named by the law or not."""
-    for law in ({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5, "c": 0.0}):
-        assert check_sample("", {"a": 500_000, "b": 500_000}, law, ALARM).passed
-        result = check_sample("", {"a": 500_000, "b": 500_000, "c": 1}, law, ALARM)
+    """A single sample of probability 0 among a million is enough, named or not."""
+    for exact in ({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5, "c": 0.0}):
+        assert check_sample("", {"a": 500_000, "b": 500_000}, exact, ALARM).passed
+        result = check_sample("", {"a": 500_000, "b": 500_000, "c": 1}, exact, ALARM)
         assert not result.passed and result.impossible == 1
         assert result.distance < result.threshold  # it is not the distance that says so
 
 
-def test_outcomes_that_the_law_does_not_name_are_rare():
+def test_outcomes_without_a_name_are_rare():
     """They are counted in the pooled cell, if there is one."""
-    law = {"a": 0.9, RARE: 0.1}
-    result = check_sample("x", {"a": 90, "b": 4, "c": 6}, law, ALARM)
+    exact = {"a": 0.9, RARE: 0.1}
+    result = check_sample("x", {"a": 90, "b": 4, "c": 6}, exact, ALARM)
     assert (result.distance, result.cells, result.rare, result.impossible) == (0, 2, 0.1, 0)
     assert check_sample("x", {"a": 900, "b": 100}, {"a": 1.0, RARE: 0.0}, ALARM).impossible == 100
 
@@ -178,52 +174,47 @@ def test_distance_is_half_the_sum():
     """60 of 100 where half is right: off by 0.1, and allowed is the mean and a deviation."""
     result = check_sample("x", {"a": 60, "b": 40}, {"a": 0.5, "b": 0.5}, ALARM)
     assert result.distance == pytest.approx(0.1)
-    assert result.threshold == pytest.approx(mean_distance(LAWS["coin"], 100) + deviation(ALARM, 100))
+    assert result.threshold == pytest.approx(
+        mean_distance(DISTRIBUTIONS["coin"], 100) + deviation(ALARM, 100)
+    )
 
 
-@pytest.mark.parametrize("law", [{"a": 0.5, "b": 0.4}, {"a": 1.5, "b": -0.5}, {}])
-def test_what_is_no_law_is_refused(law):
+@pytest.mark.parametrize("exact", [{"a": 0.5, "b": 0.4}, {"a": 1.5, "b": -0.5}, {}])
+def test_what_is_no_distribution_is_refused(exact):
     """Probabilities sum to 1 and are not negative."""
     with pytest.raises(ValueError, match="sum to"):
-        check_sample("", {"a": 1}, law, ALARM)
+        check_sample("", {"a": 1}, exact, ALARM)
 
 
 def test_no_samples_are_refused():
     """Nothing can be said about nothing."""
-    for test in (lambda: check_sample("", {}, LAWS["coin"], ALARM), lambda: kolmogorov_distance([])):
+    for test in (
+        lambda: check_sample("", {}, DISTRIBUTIONS["coin"], ALARM),
+        lambda: check_uniform("", [], ALARM),
+    ):
         with pytest.raises(ValueError, match="at least one"):
             test()
-
-
-def test_pool_merges_the_rare_and_keeps_the_sum():
-    """What is below the bound becomes one cell; what is impossible stays out."""
-    law = {"a": 0.7, "b": 0.2, "c": 0.06, "d": 0.04, "e": 0.0}
-    pooled = pool(law, 0.1)
-    assert pooled.keys() == {"a", "b", RARE} and pooled[RARE] == pytest.approx(0.1)
-    assert pool(pooled, 0.0) == pytest.approx(pooled)
-    assert pool(law, 0.0) == {"a": 0.7, "b": 0.2, "c": 0.06, "d": 0.04}
-    assert pool({"a": 1.0, "b": 0.0}, 0.5) == {"a": 1.0}
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", ["coin", "uniform over 50"])
 def test_pearson_is_scipys(name, seed):
     """Without merged cells: scipy's statistic, and its tail of chi-square."""
-    law = LAWS[name]
-    counts = draw(law, 2_000, seed)
-    whole = stats.chisquare(list(counts.values()), [2_000 * p for p in law.values()])
-    assert pearson_p_value(counts, law) == pytest.approx(whole.pvalue, rel=1e-6)
-    assert pearson_p_value(counts, law) == pytest.approx(
-        stats.chi2.sf(whole.statistic, len(law) - 1), rel=1e-6
+    exact = DISTRIBUTIONS[name]
+    counts = draw(exact, 2_000, seed)
+    whole = stats.chisquare(list(counts.values()), [2_000 * p for p in exact.values()])
+    assert pearson_p_value(counts, exact) == pytest.approx(whole.pvalue, rel=1e-6)
+    assert pearson_p_value(counts, exact) == pytest.approx(
+        stats.chi2.sf(whole.statistic, len(exact) - 1), rel=1e-6
     )
 
 
 def test_pearson_merges_cells_that_expect_too_few():
     """Cells of 3, 1 and 1 expected become one of 5; if they are still too few, the next joins them."""
-    law = {"a": 0.6, "b": 0.35, "c": 0.03, "d": 0.01, "e": 0.01}
+    exact = {"a": 0.6, "b": 0.35, "c": 0.03, "d": 0.01, "e": 0.01}
     counts = {"a": 55, "b": 37, "c": 5, "d": 1, "e": 2}
     merged = stats.chisquare([55, 37, 8], [60, 35, 5]).pvalue
-    assert pearson_p_value(counts, law) == pytest.approx(merged, rel=1e-6)
+    assert pearson_p_value(counts, exact) == pytest.approx(merged, rel=1e-6)
     few = {"a": 0.6, "b": 0.36, "c": 0.04}
     joined = stats.chisquare([70, 30], [60, 40]).pvalue
     assert pearson_p_value({"a": 70, "b": 20, "c": 10}, few) == pytest.approx(joined, rel=1e-6)
@@ -237,27 +228,25 @@ def test_pearson_at_the_ends():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_kolmogorov_is_scipys_or_above(seed):
-    """The distance is scipy's; the bound is not below the exact p-value, and close to it in the tail."""
+def test_the_distance_from_uniform_is_scipys(seed):
+    """Kolmogorov's distance; and what the inequality allows is not below the exact p-value."""
     generator = np.random.default_rng(seed)
     for values in (generator.random(200), generator.random(200) ** 1.5):
         exact = stats.kstest(values, "uniform", method="exact")
-        assert kolmogorov_distance(values.tolist()) == pytest.approx(exact.statistic, abs=1e-12)
-        bound = kolmogorov_p_value(values.tolist())
-        assert bound >= exact.pvalue
-        if exact.pvalue < 0.05:
-            assert bound <= 2 * exact.pvalue
+        found = check_uniform("", values.tolist(), ALARM)
+        assert found.distance == pytest.approx(exact.statistic, abs=1e-12)
+        assert 2 * math.exp(-2 * 200 * found.distance**2) >= exact.pvalue
 
 
 def far_from_uniform(amount, size, seed):
-    """Numbers whose law is exactly so far from uniform: that share of them is moved to 0."""
+    """Numbers whose distribution is exactly so far from uniform: that share of them is moved to 0."""
     generator = np.random.default_rng(seed)
     values = generator.random(size)
     return np.where(generator.random(size) < amount, 0.0, values).tolist()
 
 
 def test_uniform_numbers_pass_and_others_at_the_stated_distance_fail():
-    """Both error rates of the test of p-values, 100 draws each (chance to fail by luck: 1e-4 at most)."""
+    """Both error rates of the test of p-values, 100 draws each (fails by luck with probability 1e-4)."""
     right = [check_uniform("", far_from_uniform(0.0, 200, seed), ALARM) for seed in range(100)]
     assert all(test.passed for test in right)
     off = right[0].detects
@@ -267,7 +256,7 @@ def test_uniform_numbers_pass_and_others_at_the_stated_distance_fail():
 
 
 def test_slack_is_added_to_both_distances():
-    """A right law that is not quite uniform has the same false-alarm rate, and is told apart later."""
+    """What is not quite uniform but right has the same false-alarm rate, and is told apart later."""
     values = far_from_uniform(0.0, 200, 0)
     tight, loose = check_uniform("", values, ALARM), check_uniform("", values, ALARM, slack=0.02)
     assert loose.threshold == pytest.approx(tight.threshold + 0.02)

@@ -33,7 +33,7 @@ def run(name: str) -> Recording:
 
 
 def round_of(recording: Recording, name: str) -> Round:
-    """Returns the first round in which something happens; `+1` behind the name: the round after it.
+    """Returns the first round in which something happens; `+1` after the name: the round after it.
 
     Raises:
         ValueError: if the name is unknown, or there is no such round.

@@ -184,7 +184,7 @@ def marked_lines(shown: Shown, lines: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def asked_for(page: Path) -> Iterator[Shown]:
+def pieces_of(page: Path) -> Iterator[Shown]:
     """Yields what a page asks for, in order.
 
     Raises:
@@ -225,25 +225,25 @@ def all_of(module: str, page: str = "", root: Path = ROOT) -> Iterator[Shown]:
     path = root.joinpath(*module.split(".")).with_suffix(".py")
     if not path.is_file():
         raise ValueError(f"{module}: there is no such module")
-    names = list(dict.fromkeys(name.split(".")[0] for name in owed(path)))
+    names = list(dict.fromkeys(name.split(".")[0] for name in public_lines(path)))
     if not names:
         raise ValueError(f"{module} has nothing public to show")
     yield from (Shown(f"{module}.{name}", page=page, folded=True) for name in names)
 
 
-def owed(module: Path) -> dict[str, set[int]]:
-    """Returns the lines that a complete walk shows of a module, by public name.
+def public_lines(module: Path) -> dict[str, set[int]]:
+    """Returns the lines that a complete walk-through shows of a module, by public name.
 
     Those of every public function and method, and the fields of every public class; no docstrings. Special
     methods count where they have code.
     """
     tree, lines = parsed(module)
-    debts: dict[str, set[int]] = {}
+    found: dict[str, set[int]] = {}
 
     def note(name: str, node: ast.AST) -> None:
         thing = as_object(node, module)
         numbers = set(range(thing.first, thing.last + 1)) - set(thing.hidden)
-        debts[name] = {n for n in numbers if lines[n - 1].strip()}
+        found[name] = {n for n in numbers if lines[n - 1].strip()}
 
     for node in tree.body:
         if isinstance(node, Functions) and not node.name.startswith("_"):
@@ -254,7 +254,7 @@ def owed(module: Path) -> dict[str, set[int]]:
                     note(f"{node.name}.{names_of(part)[0]}", part)
                 elif isinstance(part, Functions) and re.match(r"[^_]|__\w+__$", part.name):
                     note(f"{node.name}.{part.name}", part)
-    return debts
+    return found
 
 
 def first_sentence(docstring: str) -> str:

@@ -111,7 +111,7 @@ class WhereShown(SphinxDirective):
         pages: dict[str, dict[str, str]] = {}
         for page in sorted(here.glob("*.md")):
             self.env.note_dependency(str(page))
-            for shown in shown_source.asked_for(page):
+            for shown in shown_source.pieces_of(page):
                 path = shown_source.find(shown.name).path.relative_to(ROOT).as_posix()
                 pages.setdefault(path, {}).setdefault(shown.name, page.stem)
         rows: list[list[str | nodes.Node]] = [["file", "shown"]]

@@ -44,7 +44,7 @@ class Block:
     Attributes:
         page: the file.
         line: where it begins, counted from 1.
-        language: what stands behind the fence.
+        language: what comes after the fence.
         text: what is between the fences.
         mark: `not run`, `run by`, `needs`, `file`, `output`, or empty.
         reason: what the mark says.

@@ -13,7 +13,7 @@ import minispec
 
 PACKAGE = Path(minispec.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-# A dimension is B, n, K+1, head_dim, V^place, 2 or …; a shape is [], [B] or [B, K+1, V].
+# A dimension is B, n, K+1, head_dim, V^i, 2 or …; a shape is [], [B] or [B, K+1, V].
 DIMENSION = r"(?:\.\.\.|…|\*?[\w()]+(?: ?[-+−·*/^] ?[\w()]+)*)"
 SHAPE = re.compile(rf"\[(?:{DIMENSION}(?:, {DIMENSION})*)?\]")
 TENSOR = re.compile(r"\bTensor\b")
@@ -77,7 +77,7 @@ from torch import Tensor
 
 
 class Draft:
-    """Tokens [B, K] with laws [B, K, V]."""
+    """Tokens [B, K] with distributions [B, K, V]."""
 
     tokens: Tensor
 
@@ -107,8 +107,8 @@ def test_a_good_module_has_no_fault():
     ("old", "new", "fault"),
     [
         ('"""A module."""', "", "m: no docstring"),
-        ('    """Tokens [B, K] with laws [B, K, V]."""\n', "", "m.Draft: no docstring"),
-        ("[B, K] with laws [B, K, V]", "with laws", "m.Draft: tensors without a shape"),
+        ('    """Tokens [B, K] with distributions [B, K, V]."""\n', "", "m.Draft: no docstring"),
+        ("[B, K] with distributions [B, K, V]", "with distributions", "m.Draft: tensors without a shape"),
         ("one row: [K]", "one row", "m.Draft.row: tensors without a shape"),
         ("one row: [K]", "one row [of all rows]", "m.Draft.row: tensors without a shape"),
         ('"""K."""', "...", "m.Draft.width: no docstring"),

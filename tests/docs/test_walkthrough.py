@@ -1,4 +1,4 @@
-"""The walk-through shows what is there, all of it, and says of the recorded run what was recorded."""
+"""The walk-through shows all of the code, and tells of the recorded runs what was recorded."""
 
 import importlib
 import re
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
 IO = ("trace", "recording", "draws", "recording_file", "stream")
-NATIVE = ("backend", "decisions", "drafter", "model", "pack", "rng")
+NATIVE = ("backend", "decisions", "drafter", "model", "pack")
 # Shown from their first line to their last.
 COMPLETE = [
     *(
@@ -35,14 +35,14 @@ def module(name):
 source = module("shown_source")
 
 
-def asked():
-    return [shown for page in PAGES for shown in source.asked_for(page)]
+def all_pieces():
+    return [shown for page in PAGES for shown in source.pieces_of(page)]
 
 
 def shown_lines(root=ROOT):
     """Returns the numbers of all lines that are shown, by file."""
     lines = {}
-    for shown in asked():
+    for shown in all_pieces():
         piece = source.cut(shown, root)
         lines.setdefault(piece.path, set()).update(piece.numbers)
     return lines
@@ -51,19 +51,19 @@ def shown_lines(root=ROOT):
 def missing(path, lines, root=ROOT):
     """Returns the public names of a file of which some line is shown nowhere."""
     seen = lines.get(path.relative_to(root).as_posix(), set())
-    return [f"{path.name}: {name}" for name, owed in source.owed(path).items() if owed - seen]
+    return [f"{path.name}: {name}" for name, needed in source.public_lines(path).items() if needed - seen]
 
 
 def test_pages_ask_for_pieces():
     """Every directive is found by the parser that the other tests rely on."""
-    asked_for = sum(page.read_text(encoding="utf-8").count("{side-by-side}") for page in PAGES)
-    assert len([shown for shown in asked() if not shown.folded]) == asked_for > 100
+    count = sum(page.read_text(encoding="utf-8").count("{side-by-side}") for page in PAGES)
+    assert len([shown for shown in all_pieces() if not shown.folded]) == count > 100
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_piece_is_there(page):
     """Each object and each anchor exists, and a piece is short enough to stand beside a few sentences."""
-    for shown in source.asked_for(page):
+    for shown in source.pieces_of(page):
         piece = source.cut(shown)
         assert piece.text.strip(), shown
         assert shown.folded or len(piece.numbers) <= source.MOST_LINES, shown
@@ -79,11 +79,11 @@ def test_every_public_function_is_shown():
 def test_what_a_page_begins_it_ends(page):
     """A page that shows a part of a function shows the rest too, or another page does."""
     lines = shown_lines()
-    for shown in source.asked_for(page):
+    for shown in source.pieces_of(page):
         whole = source.cut(source.Shown(shown.name))
         code = {n for n, line in zip(whole.numbers, whole.text.splitlines(), strict=True) if line.strip()}
         parts = shown.name.split(".")
-        if not parts[-1][:1].isupper():  # a class may be shown in part: its public part is owed above
+        if not parts[-1][:1].isupper():  # a class may be shown in part: its public part is checked above
             assert code <= lines[whole.path], shown
 
 
@@ -125,7 +125,7 @@ def test_a_renamed_function_or_line_is_found(copy, name, old, new, said):
 
 def test_few_files_are_shown_without_prose():
     """Without a word on each function: the first page, and the native backend, which is not for reading."""
-    whole = {shown.name.rpartition(".")[0] for shown in asked() if shown.folded}
+    whole = {shown.name.rpartition(".")[0] for shown in all_pieces() if shown.folded}
     assert whole == {"minispec.core.basic"} | {f"minispec.native.{name}" for name in NATIVE}
 
 
@@ -148,7 +148,7 @@ def test_the_walk_through_follows_the_files_of_the_core():
 def test_the_page_on_what_the_loop_adds_marks_lines():
     """Each piece of the loop has a line that is marked; the piece of `basic.py` has none."""
     page = ROOT / "docs" / "walkthrough" / "from_basic_to_loop.md"
-    pieces = [(shown.name, source.cut(shown).marked) for shown in source.asked_for(page)]
+    pieces = [(shown.name, source.cut(shown).marked) for shown in source.pieces_of(page)]
     assert len(pieces) > 12
     assert all(bool(marked) != name.startswith("minispec.core.basic.") for name, marked in pieces)
 
@@ -204,10 +204,12 @@ def test_a_function_that_is_not_shown_is_found(copy, added):
 def test_a_line_that_is_left_out_is_found(monkeypatch):
     """If a page drops a piece of a function, the rest does not pass for the whole."""
     kept = [
-        shown for shown in asked() if shown.start_at not in ("logits = target(", "live, pending, lengths")
+        shown
+        for shown in all_pieces()
+        if shown.start_at not in ("logits = target(", "live, pending, lengths")
     ]
-    assert len(kept) == len(asked()) - 2
-    monkeypatch.setattr(sys.modules[__name__], "asked", lambda: kept)
+    assert len(kept) == len(all_pieces()) - 2
+    monkeypatch.setattr(sys.modules[__name__], "all_pieces", lambda: kept)
     lines = shown_lines()
     assert [name for path in COMPLETE for name in missing(path, lines)] == ["loop.py: speculate"]
 

@@ -1,4 +1,4 @@
-"""Ways to install that cannot be tried here: links, lists and scripts are right as far as one can see offline."""
+"""Ways to install that cannot be tried here: links, lists and scripts are right, as far as one can see."""
 
 import os
 import re

@@ -2,8 +2,8 @@
 
 A text that the target alone has written says how often each of its tokens would have been drafted right:
 `acceptance_probabilities` finds these a_t. Given the text, positions are independent. So the number of rounds
-that the text takes with a K follows by adding up over positions: exact, and nothing is sampled. Measured `Costs`
-make seconds of it.
+that the text takes with a K follows by adding up over positions: exact, and nothing is sampled. Measured
+`Costs` make seconds of it.
 
 Leviathan et al. 2023 take one α for all positions, and let verification cost one step (equation 1, theorem
 3.8: `formulas.expected_tokens`, `formulas.speed_up`). Both stand beside each other in a `PredictedSpeedUp`.

@@ -1,4 +1,4 @@
-"""A figure of the package as a part of a page, and the same in words behind a line that opens."""
+"""A figure of the package as a part of a page, and the same in words under a line that opens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 
 from docutils import nodes
 
-from minispec.show.plots.picture import Picture
+from minispec.show.plots.style import Picture
 
 
 def nodes_of(picture: Picture) -> list[nodes.Node]:

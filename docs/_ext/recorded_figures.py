@@ -1,14 +1,14 @@
 """Figures in pages, drawn at build from what was recorded: `` ```{recorded-figure} latency `` and so on.
 
 They are the package's own figures (`minispec.show.plots`), with their alternative texts and captions. What a
-figure shows is said again in words, behind a line that opens.
+figure shows is said again in words, under a line that opens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from book.gallery_numbers import P, Q, seven_billion
+from book.gallery import P, Q, matrix, seven_billion
 from docutils import nodes
 from figure_nodes import nodes_of
 from sphinx.application import Sphinx
@@ -22,40 +22,33 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.plots.cache_grid import cache_grid
-from minispec.show.plots.kill_matrix import kill_matrix
+from minispec.show.plots.caches import cache_grid
+from minispec.show.plots.distributions import rule_distribution
 from minispec.show.plots.memory import memory_bars
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.rule_distribution import rule_law
 from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.style import Picture
 from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 ALPHAS = (0.3, 0.6, 0.8, 0.9)
 
 
-def rejection_law() -> Picture:
+def rejection() -> Picture:
     """Returns what the rejection rule makes of {a, b, c}."""
-    return rule_law(first_token(verify_rejection, P, Q), P, "abc")
+    return rule_distribution(first_token(verify_rejection, P, Q), P, "abc")
 
 
-def sampled_again_law() -> Picture:
+def sampled_again() -> Picture:
     """Returns what comes out if the correction is drawn from p itself."""
     with planted(mutant_named("correction-from-p")):
         found = first_token(verify_rejection, P, Q)
-    return rule_law(found, P, "abc")
+    return rule_distribution(found, P, "abc")
 
 
 def curves() -> Picture:
     """Returns the promised speed-up against K, and what was measured."""
     points = saved("speed").points
     return speed_up_curves(ALPHAS, points[0].c, points, most=16)
-
-
-def matrix() -> Picture:
-    """Returns the kill matrix as it was recorded."""
-    found = saved("zoo")
-    return kill_matrix(found.points, found.conditions["checks"], found.conditions["theirs"])
 
 
 def caches(kind: str, moments: tuple[str, ...]) -> Picture:
@@ -67,8 +60,8 @@ def caches(kind: str, moments: tuple[str, ...]) -> Picture:
 
 FIGURES: dict[str, Callable[[], Picture]] = {
     "overlap": lambda: overlap(P, Q, "abc"),
-    "rejection-law": rejection_law,
-    "sampled-again-law": sampled_again_law,
+    "rejection-distribution": rejection,
+    "sampled-again-distribution": sampled_again,
     "seven-billion": seven_billion,
     "latency": lambda: latency(saved("latency").points),
     "speed-up-curves": curves,
@@ -76,14 +69,14 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "draft-sweep": lambda: draft_sweep(saved("drafts").points),
     "batch-sweep": lambda: batch_sweep(saved("batches").points),
     "memory": lambda: memory_bars(measure_memory(load_pair("stories"))),
-    "kill-matrix": matrix,
+    "kill-matrix": lambda: next(matrix(saved("zoo").points, saved("zoo"))),
     "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),
     "caches-bonus": lambda: caches("bonus", ("verified", "rolled back", "caught up")),
 }
 
 
 class RecordedFigure(SphinxDirective):
-    """One figure with its caption; the same in words behind a line that opens."""
+    """One figure with its caption; the same in words under a line that opens."""
 
     required_arguments = 1
 

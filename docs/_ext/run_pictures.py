@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from book.gallery import numbers_drawn
 from running_example import round_of, run
 
 from minispec.core.records import Round
 from minispec.io.checkpoint import load_pair
 from minispec.io.recording import Recording
-from minispec.show.plots.cache_grid import cache_grid
-from minispec.show.plots.caches import MOMENTS
+from minispec.show.plots.caches import MOMENTS, cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.drafts import draft_bars
 from minispec.show.plots.mask import attention_mask
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.picture import Picture
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
-from minispec.show.plots.timeline_figure import timeline
+from minispec.show.plots.style import Picture
+from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 
 Options = Mapping[str, str]
@@ -41,16 +41,15 @@ def picture(name: str, options: Options) -> Picture:
 
 
 def _caches(recording: Recording, r: Round, options: Options) -> Picture:
-    asked = [m.strip() for m in options["moments"].split(",")] if "moments" in options else None
-    moments = None if asked is None else [m for m in MOMENTS if m in asked]
-    layers = {name: config.layers for name, config in _layers().items()}
-    return cache_grid(recording.trace, recording.words, r.index, moments, layers=layers)
+    chosen = [m.strip() for m in options["moments"].split(",")] if "moments" in options else None
+    moments = None if chosen is None else [m for m in MOMENTS if m in chosen]
+    return cache_grid(recording.trace, recording.words, r.index, moments, layers=_layers())
 
 
 @cache
-def _layers() -> dict[str, object]:
+def _layers() -> dict[str, int]:
     pair = load_pair("stories")
-    return {"target": pair.target.config, "draft": pair.draft.config}
+    return {"target": pair.target.config.layers, "draft": pair.draft.config.layers}
 
 
 def _mask(recording: Recording, r: Round, options: Options) -> Picture:
@@ -60,15 +59,14 @@ def _mask(recording: Recording, r: Round, options: Options) -> Picture:
 
 
 def _strip(recording: Recording, r: Round, options: Options) -> Picture:
-    draws = [recording.accept_draw(r.index, place) for place in range(r.drafted(0))]
-    return verification_strip(r, recording.words, drawn=[d.number if d else None for d in draws])
+    return verification_strip(r, recording.words, numbers_drawn(recording, r.index))
 
 
 def _overlap(recording: Recording, r: Round, options: Options) -> Picture:
-    place = r.tested(0) - 1
-    draw = recording.accept_draw(r.index, place)
-    laws = r.target_probs[0, place], r.draft.probs[0, place]
-    return overlap(*laws, recording.words, int(r.draft.tokens[0, place]), draw.number if draw else None)
+    last = r.tested(0) - 1
+    number = numbers_drawn(recording, r.index)[last]
+    drawn = int(r.draft.tokens[0, last])
+    return overlap(r.target_probs[0, last], r.draft.probs[0, last], recording.words, drawn, number)
 
 
 def _recomputation(recording: Recording, r: Round, options: Options) -> Picture:

@@ -115,7 +115,7 @@ def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
 
 
 def widths_table(most: int = 16) -> list[list[str]]:
-    """Returns the best K for some chances (lines) and cost ratios (columns), by the package itself."""
+    """Returns the best K, as the package finds it, for acceptance rates (lines) and cost ratios (columns)."""
     ratios = (0.02, 0.05, 0.1, 0.2, 0.5)
     table = [["α", *(f"a draft step takes {c:g}" for c in ratios)]]
     for alpha in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from book.gallery import gallery
-from minispec.show.plots.picture import Picture
+from minispec.show.plots.style import Picture
 
 DPI = 48  # text of 18 points comes out 12 pixels high
 WIDTH = 2040  # pixels: four figures of 10 inches
@@ -24,73 +23,44 @@ GAP = 24
 HEAD = 30  # for a name
 
 
-@dataclass(frozen=True)
-class Print:
-    """A picture on the page.
-
-    Attributes:
-        name: of the picture.
-        pixels: [height, width, 4], between 0 and 1.
-        left: where it begins, in pixels from the left.
-        top: where its name begins, in pixels from the top.
-    """
-
-    name: str
-    pixels: np.ndarray
-    left: int = 0
-    top: int = 0
-
-    @property
-    def width(self) -> int:
-        """In pixels."""
-        return int(self.pixels.shape[1])
-
-    @property
-    def height(self) -> int:
-        """In pixels, with the name."""
-        return int(self.pixels.shape[0]) + HEAD
-
-
-def lay_out(pictures: Sequence[tuple[str, np.ndarray]], width: int = WIDTH) -> list[Print]:
-    """Places pictures from left to right on shelves, in their order.
+def lay_out(sizes: Sequence[tuple[int, int]], width: int = WIDTH) -> list[tuple[int, int]]:
+    """Puts pictures on shelves from left to right, in their order.
 
     Args:
-        pictures: names and pixels.
+        sizes: height and width of each picture, in pixels.
         width: of the page; a picture that is wider gets a shelf of its own.
+
+    Returns:
+        For each picture the left and the top edge of its name, in pixels; the picture stands below it.
     """
-    placed: list[Print] = []
+    corners = []
     left, top, deepest = GAP, GAP, 0
-    for name, pixels in pictures:
-        if left > GAP and left + pixels.shape[1] + GAP > width:
+    for high, wide in sizes:
+        if left > GAP and left + wide + GAP > width:
             left, top, deepest = GAP, top + deepest + GAP, 0
-        placed.append(Print(name, pixels, left, top))
-        left += placed[-1].width + GAP
-        deepest = max(deepest, placed[-1].height)
-    return placed
+        corners.append((left, top))
+        left += wide + GAP
+        deepest = max(deepest, high + HEAD)
+    return corners
 
 
 def contact_sheet(pictures: Iterable[Picture], dpi: int = DPI, width: int = WIDTH) -> Figure:
     """Puts pictures on one page.
 
     Args:
-        pictures: in order.
+        pictures: in order, one at least.
         dpi: pixels per inch of each picture.
         width: of the page, in pixels; more if a picture is wider.
-
-    Raises:
-        ValueError: if there are no pictures.
     """
-    prints = lay_out([(p.name, np.asarray(imread(io.BytesIO(p.png(dpi))))) for p in pictures], width)
-    if not prints:
-        raise ValueError("there are no pictures to put on a page")
-    wide = max(width, *(p.left + p.width + GAP for p in prints))
-    high = max(p.top + p.height for p in prints) + GAP
+    images = {p.name: np.asarray(imread(io.BytesIO(p.png(dpi)))) for p in pictures}
+    shapes = [image.shape[:2] for image in images.values()]
+    corners = lay_out(shapes, width)
+    wide = max(width, *(left + w + GAP for (left, _), (_, w) in zip(corners, shapes, strict=True)))
+    high = max(top + HEAD + h for (_, top), (h, _) in zip(corners, shapes, strict=True)) + GAP
     page = Figure(figsize=(wide / dpi, high / dpi), dpi=dpi, facecolor="#E8E8E8")
-    for p in prints:
-        page.figimage(p.pixels, p.left, high - p.top - p.height, origin="upper")
-        page.text(
-            p.left / wide, 1 - (p.top + HEAD / 2) / high, p.name, fontsize=18, weight="bold", va="center"
-        )
+    for (name, image), (left, top) in zip(images.items(), corners, strict=True):
+        page.figimage(image, left, high - top - HEAD - image.shape[0], origin="upper")
+        page.text(left / wide, 1 - (top + HEAD / 2) / high, name, fontsize=18, weight="bold", va="center")
     return page
 
 

@@ -1,15 +1,199 @@
-"""One example of every figure, from data that need no trained model."""
+"""One example of every figure, from data that need no trained model.
+
+Where measurements were saved, they are shown. Else the numbers are made up, of about the right size, and the
+figure's name says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from book import gallery_bench, gallery_numbers, gallery_traces
-from minispec.show.plots.picture import Picture
+from book.bench_plots import Speed, every_prediction, tokens_per_second
+from minispec.core.verify import verify_rejection
+from minispec.evidence.bench.measure import measure_memory
+from minispec.evidence.bench.measurements import (
+    FOLDER,
+    BatchPoint,
+    DraftPoint,
+    KillRow,
+    Latency,
+    Measurement,
+    SpeedPoint,
+    load_measurement,
+)
+from minispec.evidence.proof.first_token import first_token, first_token_counts
+from minispec.evidence.theory.formulas import Hardware, forward_cost, speed_up
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+from minispec.io.checkpoint import SHIPPED, load_pair
+from minispec.io.files import read_json
+from minispec.io.recording import Recording
+from minispec.io.walkthrough import load_walkthrough
+from minispec.show.plots.along import along_the_text, positions_of
+from minispec.show.plots.caches import cache_grid
+from minispec.show.plots.coloured import coloured_text
+from minispec.show.plots.distributions import distribution_histogram, rule_distribution
+from minispec.show.plots.drafts import draft_bars
+from minispec.show.plots.kill_matrix import kill_matrix
+from minispec.show.plots.learning import learning
+from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
+from minispec.show.plots.overlap import overlap
+from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.style import Picture
+from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+from minispec.show.plots.timeline import timeline
+from minispec.show.plots.verification import verification_strip
+from minispec.train.publish import history_of
+
+STORIES = SHIPPED / "stories"
+P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
+SAMPLES = 20_000
+A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
+MADE_UP = "made-up numbers"
 
 
 def gallery() -> Iterator[Picture]:
     """Yields every figure once: first those that read a trace, then those of numbers, then the bench."""
-    yield from gallery_traces.gallery()
-    yield from gallery_numbers.gallery()
-    yield from gallery_bench.gallery()
+    yield from of_traces()
+    yield from of_numbers()
+    yield tokens_per_second(RATES)
+    yield every_prediction(PREDICTIONS)
+
+
+def of_traces() -> Iterator[Picture]:
+    """Yields every figure of the decoding itself once."""
+    recording = load_walkthrough("rejection")
+    trace, words = recording.trace, recording.words
+    yield recomputation(steps_without_cache(10, 12), steps_with_cache(10, 12), guess=80)
+    yield timeline(trace, words)
+    r = next(r for r in trace.rounds if 0 < r.accepted(0) < r.drafted(0))
+    yield draft_bars(r, words)
+    yield attention_mask(r.target_cache.before[0], r.drafted(0))
+    yield verification_strip(r, words, drawn=numbers_drawn(recording, r.index))
+    i = r.accepted(0)
+    yield overlap(r.target_probs[0, i], r.draft.probs[0, i], words, int(r.draft.tokens[0, i]))
+    sizes = read_json(STORIES / "pair.json")["recipe"]
+    layers = {name: sizes[name]["layers"] for name in ("target", "draft")}
+    yield cache_grid(trace, words, r.index, layers=layers)
+    yield coloured_text(trace, words)
+    yield along_the_text(positions_of(trace, words))
+
+
+def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
+    """Returns the number that each test of a round drew, None where it drew none."""
+    draws = [recording.accept_draw(index, i) for i in range(recording.trace.rounds[index].drafted(0))]
+    return [draw.number if draw else None for draw in draws]
+
+
+def of_numbers(folder: Path = FOLDER) -> Iterator[Picture]:
+    """Yields every figure of numbers once.
+
+    Args:
+        folder: where measurements were saved, `latency.json` and so on; what is missing is made up.
+    """
+    yield shipped_losses()
+    yield memory_bars(measure_memory(load_pair()))
+    yield seven_billion()
+    yield from of_the_rule()
+    for kind, (draw, made_up) in FIGURES.items():
+        path = folder / f"{kind}.json"
+        found = load_measurement(path) if path.is_file() else None
+        for picture in draw(found.points if found else made_up, found):
+            yield picture if found else replace(picture, name=f"{picture.name} ({MADE_UP})")
+
+
+def shipped_losses() -> Picture:
+    """Returns the losses of the shipped pair while it was trained, and the entropy of its grammar."""
+    info = read_json(STORIES / "pair.json")
+    return learning([], history_of(info), info["entropy_floor"], guess=0)
+
+
+def seven_billion() -> Picture:
+    """Returns the bytes of a model of seven billion weights against its arithmetic."""
+    costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 64)]
+    return bytes_against_arithmetic(costs, A100, "a 7B model")
+
+
+def of_the_rule() -> Iterator[Picture]:
+    """Yields what the rejection rule and a mutant of it emit first on {a, b, c}: sampled, then exactly."""
+    shipped = first_token_counts(verify_rejection, P, Q, SAMPLES)
+    with planted(mutant_named("correction-from-p")):
+        mutant = first_token_counts(verify_rejection, P, Q, SAMPLES)
+        biased = first_token(verify_rejection, P, Q)
+    yield distribution_histogram(P, shipped, mutant, "abc")
+    yield rule_distribution(biased, P, "abc", guess=P)
+
+
+def speeds(points: Sequence[SpeedPoint], _: Measurement | None) -> Iterator[Picture]:
+    """Yields both figures of the speed-up at every K."""
+    alphas = sorted({0.5, 0.7, 0.9, round(points[len(points) // 2].alpha, 2)})
+    yield speed_up_curves(alphas, points[0].c, points)
+    yield predicted_measured(points)
+
+
+def matrix(points: Sequence[KillRow], found: Measurement | None) -> Iterator[Picture]:
+    """Yields the kill matrix."""
+    conditions = found.conditions if found else {"checks": ["law", "greedy", "peer"], "theirs": ["peer"]}
+    yield kill_matrix(points, conditions["checks"], conditions["theirs"])
+
+
+T_TARGET = {1: 2.3, 2: 2.5, 3: 2.7, 5: 3.1, 9: 3.9, 17: 5.6, 33: 9.2}  # milliseconds, made up
+T_DRAFT = {1: 0.2, 2: 0.21, 3: 0.22, 5: 0.24, 9: 0.29, 17: 0.38, 33: 0.55}
+LATENCIES = [
+    Latency(name, width, t / 1e3, 0.96 * t / 1e3, 1.07 * t / 1e3)
+    for name, times in (("target", T_TARGET), ("draft", T_DRAFT))
+    for width, t in times.items()
+]
+GAINS = {1: 1.44, 2: 1.7, 3: 1.81, 4: 1.84, 5: 1.82, 6: 1.77, 8: 1.6, 10: 1.44}
+SPEEDS = [
+    SpeedPoint(k, 0.8, 0.09, gain, gain - 0.1, gain + 0.12, speed_up(0.8, k, 0.09), 1.04 * gain)
+    for k, gain in GAINS.items()
+]
+DRAFTS = [
+    DraftPoint("1×32", 35_000, 0.71, 0.08, 4, 1.55, 1.48, 1.6),
+    DraftPoint("1×64", 90_000, 0.8, 0.1, 4, 1.84, 1.76, 1.9),
+    DraftPoint("2×128", 490_000, 0.86, 0.25, 3, 1.5, 1.44, 1.57),
+    DraftPoint("4×192", 1_900_000, 0.91, 0.6, 1, 0.94, 0.9, 0.99),
+]
+ALONE = {1: (430, 1.84), 2: (780, 1.66), 4: (1400, 1.4), 8: (2300, 1.12), 16: (3300, 0.91), 32: (4100, 0.74)}
+BATCHES = [
+    BatchPoint(rows, alone, alone * gain, gain, gain - 0.05, gain + 0.06)
+    for rows, (alone, gain) in ALONE.items()
+]
+KILLS = [
+    KillRow("a-biased-rule", "verify", "biased", "the distribution is off", "xx."),
+    KillRow("a-crash", "verify", "breaks", "it stops", "!.."),
+    KillRow("a-stale-cache", "draft", "slower", "less is accepted", "x.x"),
+]
+Draw = Callable[[Sequence[Any], Measurement | None], Iterator[Picture]]
+# By kind of measurement: the figures of it, and made-up points.
+FIGURES: dict[str, tuple[Draw, Sequence[Any]]] = {
+    "latency": (lambda points, _: iter([latency(points, guess=5)]), LATENCIES),
+    "speed": (speeds, SPEEDS),
+    "drafts": (lambda points, _: iter([draft_sweep(points, guess=points[-1].name)]), DRAFTS),
+    "batches": (lambda points, _: iter([batch_sweep(points)]), BATCHES),
+    "zoo": (matrix, KILLS),
+}
+RATES = [
+    Speed("torch, alone", 380, False),
+    Speed("native, alone", 820, False),
+    Speed("torch, K = 8", 900, True),
+    Speed("native, K = 8", 1900, True),
+    Speed("transformers, plain", 210, False),
+    Speed("transformers, assisted", 390, True),
+]
+SETTINGS = (
+    ("widths", "every K", 1.4, 1.45),
+    ("widths", "K = 4", 2.1, 2.02),
+    ("widths", "K = 8", 2.4, 2.5),
+    ("temperature", "T = 0.5", 2.3, 2.2),
+    ("drafts", "untrained", 0.6, 0.62),
+    ("drafts", "1×64", 2.2, 2.3),
+)
+COLUMNS = ("section", "setting", "predicted", "measured", "low", "high")
+PREDICTIONS = [dict(zip(COLUMNS, (*row, row[-1] - 0.1, row[-1] + 0.12), strict=True)) for row in SETTINGS]

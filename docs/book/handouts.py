@@ -17,17 +17,16 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from book.forms import empty_bars
-from book.handout_forms import P, Q, caches_form, mask_form, rules_form, verdict_form
-from minispec.core.records import Round
+from book.forms import P, Q, caches_form, empty_bars, mask_form, rules_form, verdict_form
+from book.gallery import numbers_drawn
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.mask import attention_mask
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.timeline_figure import timeline
+from minispec.show.plots.style import Picture
+from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 
 PAPER = (8.27, 11.69)  # inches: A4, upright
@@ -54,74 +53,62 @@ class Handout:
 def handouts() -> list[Handout]:
     """Returns all pages, from the recorded walkthroughs; no model is loaded."""
     greedy, sampled = load_walkthrough("greedy"), load_walkthrough("rejection")
-    index = first_of_kind(greedy, "correction")
-    full = first_of_kind(greedy, "bonus")
-    r = sampled.trace.rounds[telling(sampled)]
-    drawn = [draw.number if (draw := sampled.accept_draw(r.index, i)) else None for i in range(r.drafted(0))]
-    words = greedy.words
-    block = [words[token] for token in (int(greedy.trace.rounds[index].pending[0]), *drafted(greedy, index))]
-    cached = greedy.trace.rounds[index].target_cache.before[0]
-    bars = empty_bars(
-        "abc",
-        6,
-        f"p = {P} sixths, q = {Q} sixths. Draw both laws, shade what they share, and draw the residual.",
+    trace, words = greedy.trace, greedy.words
+    corrected, full = (
+        next(r for r in trace.rounds if r.kind(0) == kind and r.accepted(0))
+        for kind in ("correction", "bonus")
     )
-    p, q = tuple(x / 6 for x in P), tuple(x / 6 for x in Q)
+    index = telling(sampled)
+    r, drawn = sampled.trace.rounds[index], numbers_drawn(sampled, index)
+    block = [words[token] for token in (int(corrected.pending[0]), *corrected.draft.tokens[0].tolist())]
+    mask = attention_mask(corrected.target_cache.before[0], len(block) - 1, block)
+    blank, solved = (
+        (
+            caches_form(greedy, corrected.index, filled),
+            mask_form(3, 3, filled),
+            rules_form(filled),
+            verdict_form(r, sampled.words, drawn, filled),
+        )
+        for filled in (False, True)
+    )
+    bars = f"p = {P} sixths, q = {Q} sixths. Draw p and q, shade what they share, and draw the residual."
+    shared = overlap([x / 6 for x in P], [x / 6 for x in Q], "abc")
+    both = "Both caches in a round that ends in a"
     return [
-        Handout(
-            "1  A run, round by round", (coloured_text(greedy.trace, words), timeline(greedy.trace, words))
-        ),
-        Handout(
-            "2  Both caches in a round that ends in a correction", (cache_grid(greedy.trace, words, index),)
-        ),
-        Handout("3  Both caches in a round that ends in a bonus", (cache_grid(greedy.trace, words, full),)),
-        Handout("4  To fill in: both caches", (caches_form(greedy, index, False),), True),
-        Handout(
-            "5  The mask, and the shift",
-            (attention_mask(cached, len(block) - 1, block), mask_form(3, 3, False)),
-            True,
-        ),
-        Handout("6  To fill in: four rules for three words", (rules_form(False),), True),
-        Handout("7  A verdict", (verification_strip(r, sampled.words, drawn=drawn),)),
-        Handout("8  To fill in: a verdict", (verdict_form(r, sampled.words, drawn, False),), True),
-        Handout("9  What p and q share, and the residual", (overlap(p, q, "abc"), bars), True),
-        Handout("Answers to 4 and 5", (caches_form(greedy, index, True), mask_form(3, 3, True))),
-        Handout("Answers to 6 and 8", (rules_form(True), verdict_form(r, sampled.words, drawn, True))),
+        Handout("1  A run, round by round", (coloured_text(trace, words), timeline(trace, words))),
+        Handout(f"2  {both} correction", (cache_grid(trace, words, corrected.index),)),
+        Handout(f"3  {both} bonus", (cache_grid(trace, words, full.index),)),
+        Handout("4  To fill in: both caches", blank[:1], True),
+        Handout("5  The mask, and the shift", (mask, blank[1]), True),
+        Handout("6  To fill in: four rules for three words", blank[2:3], True),
+        Handout("7  A verdict", (verification_strip(r, sampled.words, drawn),)),
+        Handout("8  To fill in: a verdict", blank[3:], True),
+        Handout("9  What p and q share, and the residual", (shared, empty_bars(bars)), True),
+        Handout("Answers to 4 and 5", solved[:2]),
+        Handout("Answers to 6 and 8", solved[2:]),
     ]
-
-
-def first_of_kind(recording: Recording, kind: str) -> int:
-    """Returns the first round that keeps something of its draft and ends in a correction, or in a bonus."""
-    return next(r.index for r in recording.trace.rounds if r.kind(0) == kind and r.accepted(0))
 
 
 def telling(recording: Recording) -> int:
     """Returns the round with most to work out: a correction, and as many numbers drawn as there are."""
     found = [r for r in recording.trace.rounds if r.kind(0) == "correction" and r.accepted(0)]
-    return max(found, key=lambda r: (draws(recording, r), -r.index)).index
 
+    def draws(index: int) -> int:
+        drafted = recording.trace.rounds[index].drafted(0)
+        return sum(recording.accept_draw(index, i) is not None for i in range(drafted))
 
-def draws(recording: Recording, r: Round) -> int:
-    """Returns how many numbers the tests of a round have drawn."""
-    return sum(recording.accept_draw(r.index, place) is not None for place in range(r.drafted(0)))
-
-
-def drafted(recording: Recording, index: int) -> list[int]:
-    """Returns the ids that a round has drafted."""
-    r = recording.trace.rounds[index]
-    return r.draft.tokens[0, : r.drafted(0)].tolist()
+    return max(found, key=lambda r: (draws(r.index), -r.index)).index
 
 
 def sheet_of(handout: Handout) -> Figure:
     """Puts a handout on paper: its title, its pictures below each other, as wide as fits."""
     page = Figure(figsize=PAPER)
     wide, high = PAPER
-    room = high - 2 * EDGE - 0.5
     captions = [fill(picture.caption, LETTERS) for picture in handout.pictures]
     texts = sum(0.2 * (caption.count("\n") + 1) + 2 * GAP for caption in captions)
     shapes = [picture.figure.get_size_inches() for picture in handout.pictures]
     natural = [(wide - 2 * EDGE) / width * height for width, height in shapes]
-    shrink = min(1.0, (room - texts) / sum(natural))
+    shrink = min(1.0, (high - 2 * EDGE - 0.5 - texts) / sum(natural))
     page.text(EDGE / wide, 1 - EDGE / high, handout.title, fontsize=16, weight="bold", va="top")
     top = high - EDGE - 0.5
     for picture, caption, tall in zip(handout.pictures, captions, natural, strict=True):
@@ -135,12 +122,8 @@ def sheet_of(handout: Handout) -> Figure:
     return page
 
 
-def write_handouts(path: Path, pages: Sequence[Handout] | None = None) -> None:
+def write_handouts(path: Path, pages: Sequence[Handout]) -> None:
     """Writes a PDF with a page per handout, under a temporary name first.
-
-    Args:
-        path: of the file.
-        pages: by default all.
 
     Raises:
         OSError: if it cannot be written; what was there before is unchanged.
@@ -150,7 +133,7 @@ def write_handouts(path: Path, pages: Sequence[Handout] | None = None) -> None:
         # No date: the same figures give the same file.
         about = {"Title": "Handouts: speculative decoding", "Creator": "minispec", "CreationDate": None}
         with PdfPages(waiting, metadata=about) as pdf:
-            for handout in pages if pages is not None else handouts():
+            for handout in pages:
                 pdf.savefig(sheet_of(handout), dpi=INK)
         waiting.replace(path)
 
@@ -161,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m book.handouts FILE.pdf", file=sys.stderr)
         return 2
     try:
-        write_handouts(Path(arguments[0]))
+        write_handouts(Path(arguments[0]), handouts())
     except OSError as error:
         print(f"minispec: cannot write {arguments[0]}: {error.strerror or error}", file=sys.stderr)
         return 2

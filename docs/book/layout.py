@@ -18,6 +18,8 @@ from matplotlib.transforms import Affine2D, Bbox
 
 from minispec.show.plots.style import SMALL
 
+SLACK = 1.0  # pixels that boxes may share, or reach over the edge
+
 
 @dataclass(frozen=True)
 class DrawnText:
@@ -79,15 +81,9 @@ def drawn_texts(figure: Figure) -> list[DrawnText]:
     return listener.lines
 
 
-def overlapping_texts(figure: Figure | Lines, slack: float = 1.0) -> list[tuple[str, str]]:
-    """Returns the pairs of lines whose ink boxes lie over each other.
-
-    Args:
-        figure: any, or its `drawn_texts`.
-        slack: boxes may share this many pixels in each direction.
-    """
-    pairs = combinations(_lines(figure), 2)
-    return [(a.text, b.text) for a, b in pairs if _overlap(a.box, b.box, slack)]
+def overlapping_texts(figure: Figure | Lines) -> list[tuple[str, str]]:
+    """Returns the pairs of lines whose ink boxes lie over each other."""
+    return [(a.text, b.text) for a, b in combinations(_lines(figure), 2) if _overlap(a.box, b.box)]
 
 
 def small_texts(figure: Figure | Lines, points: float = SMALL) -> list[str]:
@@ -95,15 +91,9 @@ def small_texts(figure: Figure | Lines, points: float = SMALL) -> list[str]:
     return [line.text for line in _lines(figure) if line.points < points - 1e-6]
 
 
-def cut_texts(figure: Figure, slack: float = 1.0, lines: Lines | None = None) -> list[str]:
-    """Returns the lines that reach over the edge of the figure by more than `slack` pixels.
-
-    Args:
-        figure: any.
-        slack: in pixels.
-        lines: its `drawn_texts`, if they are known.
-    """
-    page = figure.bbox.padded(slack)
+def cut_texts(figure: Figure, lines: Lines | None = None) -> list[str]:
+    """Returns the lines that reach over the edge of the figure; `lines` are its `drawn_texts`, if known."""
+    page = figure.bbox.padded(SLACK)
     return [
         line.text
         for line in (lines if lines is not None else drawn_texts(figure))
@@ -115,7 +105,7 @@ def _lines(figure: Figure | Lines) -> Lines:
     return drawn_texts(figure) if isinstance(figure, Figure) else figure
 
 
-def _overlap(a: Bbox, b: Bbox, slack: float) -> bool:
+def _overlap(a: Bbox, b: Bbox) -> bool:
     wide = min(a.x1, b.x1) - max(a.x0, b.x0)
     high = min(a.y1, b.y1) - max(a.y0, b.y0)
-    return bool(wide > slack and high > slack)
+    return bool(wide > SLACK and high > SLACK)

@@ -186,13 +186,12 @@ assert small.calls > counts.drafted
 # step of the draft takes a tenth of a pass.
 
 # %% tags=["claim-E1"]
-from minispec.show.plots.timeline import Costs, speculative_spans
-from minispec.show.plots.timeline_figure import timeline
+from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
 
-costs = Costs(target=1.0, draft=0.1, verify=1.0)
-last = speculative_spans(run, costs)[-1]
-assert last.end < counts.emitted * costs.target
-timeline(run, recording.words, costs, tokens=12)
+work = WorkTimes(target=1.0, draft=0.1, verify=1.0)
+last = speculative_spans(run, work)[-1]
+assert last.end < counts.emitted * work.target
+timeline(run, recording.words, work, tokens=12)
 
 # %% [markdown]
 # Which tokens were easy? Here is the whole text. What the draft got right is marked ✓. At each

@@ -172,7 +172,7 @@ assert caches["target"].row_lengths == (len(prompt) - 1,)
 # caches matter.)
 
 # %% tags=["claim-A1", "claim-C1"]
-from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import cache_grid
 
 drafter = minispec.ModelDrafter(draft)
 settings = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=12, warp=greedy, rng=rng)

@@ -92,7 +92,7 @@ draft_bars(run.rounds[0], words)
 # it has to be removed again; that is notebook 7.
 
 # %% tags=["claim-A2", "claim-C1"]
-from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import cache_grid
 
 layers = {"target": target.config.layers, "draft": draft.config.layers}
 lengths = run.rounds[0].draft_cache
@@ -193,10 +193,10 @@ assert parts(wrong.distribution, 12) == "(6, 3, 3)/12"
 # is what was kept, and the bars should end at the blue lines.
 
 # %% tags=["claim-D1"]
-from minispec.show.plots.rule_distribution import rule_law
+from minispec.show.plots.distributions import rule_distribution
 
 assert wrong.acceptance > honest.acceptance
-rule_law(wrong, p, "abc")
+rule_distribution(wrong, p, "abc")
 
 # %% [markdown]
 # So q is not the model's softmax. It is the distribution that the token was *really* drawn from,

@@ -48,11 +48,11 @@ top_match
 
 # %% tags=["misleads-top-1-sampled"]
 from minispec.evidence.proof.first_token import first_token
-from minispec.show.plots.rule_distribution import rule_law
+from minispec.show.plots.distributions import rule_distribution
 
 found = first_token(minispec.verify_greedy, p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([12.0, 0, 0]))
-rule_law(found, p, "abc", guess=top_match.law)
+rule_distribution(found, p, "abc", guess=top_match.law)
 
 # %% [markdown]
 # Always a. The draft was sampled, the text is not. Requiring agreement with the most probable token
@@ -69,7 +69,7 @@ fresh_draw
 found = first_token(minispec.verify_coupled, p, q)  # its name is explained in notebook 9
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert abs(found.acceptance - sum(a * b for a, b in zip(p, q, strict=True))) < 1e-12
-rule_law(found, p, "abc", guess=fresh_draw.law)
+rule_distribution(found, p, "abc", guess=fresh_draw.law)
 
 # %% [markdown]
 # The distribution is right: what comes out is the target's own draw, whatever the draft says. But
@@ -104,7 +104,7 @@ from minispec.classroom.buggy import rule_with
 found = first_token(rule_with("correction-from-p"), p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([5.0, 4, 3]))
 assert abs(found.acceptance - 1 / 2) < 1e-12
-rule_law(found, p, "abc")
+rule_distribution(found, p, "abc")
 
 # %% [markdown]
 # The green parts are all right: none of them goes beyond the target's line. But the red parts do
@@ -142,7 +142,7 @@ rejection
 found = first_token(minispec.verify_rejection, p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(found.kept), torch.tensor([2.0, 2, 2]))
-rule_law(found, p, "abc", guess=rejection.law)
+rule_distribution(found, p, "abc", guess=rejection.law)
 
 # %% [markdown]
 # Now green and red meet the line at every token, and they always do: min(p, q) is kept, and max(0,
@@ -214,7 +214,7 @@ for told, out in (("(0, 0, 1)", honest), ("(1, 1, 4)/6", wrong_q)):
 assert torch.allclose(12 * torch.tensor(honest.distribution), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(wrong_q.distribution), torch.tensor([6.0, 3, 3]))
 assert wrong_q.acceptance > honest.acceptance
-rule_law(wrong_q, p, "abc")
+rule_distribution(wrong_q, p, "abc")
 
 # %% [markdown]
 # Told the wrong q, the rule keeps more, and the text no longer has the target's distribution. The

@@ -53,7 +53,7 @@ predict(
 # lower lines from top to bottom.
 
 # %% tags=["claim-A5", "claim-C3"]
-from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import cache_grid
 
 trace, words = recording.trace, recording.words
 r = next(r for r in trace.rounds if r.kind(0) == "correction")

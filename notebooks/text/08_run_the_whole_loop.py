@@ -100,7 +100,7 @@ predict(
 )
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
-from minispec.show.plots.cache_grid import cache_grid
+from minispec.show.plots.caches import cache_grid
 
 passes = []  # positions that go through the target, one number for each pass
 hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
@@ -170,7 +170,7 @@ sampled = settings | dict(warp=minispec.Warp(), verifier=minispec.verify_rejecti
 sampled["rng"] = minispec.SeededRng(1)
 stories = minispec.record(target, drafter, pair.info["prompts"][:16], **sampled)
 seen = [x for row in range(16) for x in positions_of(stories, words, row)]
-rates = {word: [x.chance for x in seen if x.word == word] for word in {x.word for x in seen}}
+rates = {word: [x.acceptance for x in seen if x.word == word] for word in {x.word for x in seen}}
 often = sorted((fmean(each), word) for word, each in rates.items() if len(each) >= 12)
 print("hardest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:6]))
 print("easiest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:-7:-1]))

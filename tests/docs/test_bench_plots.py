@@ -8,20 +8,9 @@ from book.bench_plots import (
     tokens_per_second,
     writers_of,
 )
-from book.gallery_bench import MODELS, PREDICTIONS, WRITERS, gallery
-from book.layout import cut_texts, overlapping_texts, small_texts
+from book.gallery import MODELS, PREDICTIONS, WRITERS
 
 from minispec.show.plots.charts import LOSS
-
-
-@pytest.mark.parametrize("picture", list(gallery()), ids=lambda picture: picture.name)
-def test_figures_can_be_read_and_heard(picture):
-    """No text lies over another, is cut or small; a sentence with a number, and the same in words."""
-    picture.png(20)
-    figure = picture.figure
-    assert overlapping_texts(figure) + small_texts(figure) + cut_texts(figure) == []
-    assert len(picture.alt) > 40 and picture.caption.endswith(".") and picture.twin
-    assert any(letter.isdigit() for letter in picture.caption)
 
 
 def test_bars_are_tokens_per_second_from_slow_to_fast():

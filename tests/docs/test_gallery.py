@@ -7,16 +7,13 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from book.gallery import gallery
-from book.gallery_numbers import EXAMPLES, MADE_UP, matrix
-from book.gallery_numbers import gallery as numbers
-from book.layout import cut_texts, overlapping_texts, small_texts
+from book.gallery import FIGURES, LATENCIES, MADE_UP, SPEEDS, gallery, of_numbers
+from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.show.plots.kill_matrix import MARKS
-from minispec.show.plots.memory import memory_bars
-from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.speed import latency, speed_up_curves
 from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, sheet
-from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+from minispec.show.plots.sweeps import draft_sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
 from eyesight import DEUTERANOPIA, contrast, distance, grey_distance  # noqa: E402
@@ -37,7 +34,8 @@ def pictures(images):
 
 
 def faults(figure):
-    return overlapping_texts(figure) + small_texts(figure) + cut_texts(figure)
+    lines = drawn_texts(figure)
+    return overlapping_texts(lines) + small_texts(lines) + cut_texts(figure, lines)
 
 
 def confused(states):
@@ -63,13 +61,13 @@ def one_sentence(text):
 
 def test_texts_are_large_apart_and_whole(pictures):
     """No text lies over another, none is under 18 points at full size, none leaves the page."""
-    assert {p.name: faults(p.figure) for p in pictures if faults(p.figure)} == {}
+    assert {p.name: found for p in pictures if (found := faults(p.figure))} == {}
 
 
 def test_guesses_stand_inside_their_axes(images):
     """The reader's diamond lies on the chart, not on the keys above it or beyond."""
     found = {picture.name: guesses_outside(picture.figure) for picture, _ in images}
-    assert sum(len(points) for points, _ in found.values()) >= 10
+    assert sum(len(points) for points, _ in found.values()) >= 6
     assert {name: outside for name, (_, outside) in found.items() if outside} == {}
 
 
@@ -99,24 +97,17 @@ def test_the_same_data_give_the_same_image(images):
     """Made again from the same data, a picture has the same bytes; so has the same picture, drawn twice."""
     again = {picture.name: picture.png(20) for picture in gallery()}
     assert [picture.name for picture, image in images if image != again[picture.name]] == []
-    picture = latency(EXAMPLES["latency"])
+    picture = latency(LATENCIES)
     assert picture.png(20) == picture.png(20)
 
 
-def test_numbers_without_guesses_are_readable(tmp_path):
-    """The figures that readers see before they guess; made-up numbers are called so, by name."""
-    figures = [
-        latency(EXAMPLES["latency"]),
-        speed_up_curves([0.5, 0.7, 0.75, 0.8, 0.95], 0.05),
-        predicted_measured(EXAMPLES["speed"]),
-        draft_sweep(EXAMPLES["drafts"]),
-        batch_sweep(EXAMPLES["batches"]),
-        memory_bars(EXAMPLES["memory"]),
-        *matrix(EXAMPLES["zoo"], None),
-    ]
-    assert {p.name: faults(p.figure) for p in figures if faults(p.figure)} == {}
-    named = [picture.name for picture in numbers(tmp_path) if MADE_UP in picture.name]
-    assert len(named) == len(figures)
+def test_made_up_numbers_are_readable_and_called_so(tmp_path):
+    """Where nothing was saved, figures say so by their names; figures without a guess can be read too."""
+    pictures = [picture for picture in of_numbers(tmp_path) if MADE_UP in picture.name]
+    assert len(pictures) == len(FIGURES) + 1  # two of the speed
+    pictures += [latency(LATENCIES), draft_sweep(FIGURES["drafts"][1])]
+    pictures.append(speed_up_curves([0.5, 0.7, 0.75, 0.8, 0.95], SPEEDS[0].c))
+    assert {p.name: found for p in pictures if (found := faults(p.figure))} == {}
 
 
 def test_states_differ_without_colour():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
 from typing import Any
-
-from matplotlib.axes import Axes
 
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
+from minispec.show.plots import charts
 from minispec.show.plots.board import quoted, shown, widest
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import STATES, TEXT, sheet
-from minispec.show.plots.verification import verification_tests
+from minispec.show.plots.style import STATES, TEXT, Picture, sheet
+from minispec.show.plots.verification import drafted_tokens
+
+MOST = 28  # positions in one figure
 
 
 @dataclass(frozen=True)
@@ -22,20 +24,20 @@ class Position:
 
     Attributes:
         round: in which round.
-        place: its position in the text, counted from 0, prompt included.
+        position: in the text, counted from 0, prompt included.
         token: its id.
         word: its text.
-        chance: min(1, p/q), its chance to be accepted.
-        tv: the total variation between the laws there; 1 − tv is the mean chance over all tokens that the
-            draft could have drawn.
+        acceptance: min(1, p/q), its probability to be accepted.
+        tv: the total variation between p and q there; 1 − tv is the mean acceptance over all tokens that
+            the draft could have drawn.
         accepted: whether it was.
     """
 
     round: int
-    place: int
+    position: int
     token: int
     word: str
-    chance: float
+    acceptance: float
     tv: float
     accepted: bool
 
@@ -52,95 +54,52 @@ def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[Posit
     """
     found, length = [], len(trace.prompts[row])
     for r in trace.rounds:
-        for test in verification_tests(r, row)[: r.tested(row)]:
-            p, q = r.target_probs[row, test.place], r.draft.probs[row, test.place]
-            found.append(
-                Position(
-                    r.index,
-                    length + test.place,
-                    test.token,
-                    words[test.token],
-                    test.chance,
-                    total_variation(p, q),
-                    test.place < r.accepted(row),
-                )
-            )
+        for test in drafted_tokens(r, row)[: r.tested(row)]:
+            tv = total_variation(r.target_probs[row, test.index], r.draft.probs[row, test.index])
+            at, accepted = length + test.index, test.index < r.accepted(row)
+            word = words[test.token]
+            found.append(Position(r.index, at, test.token, word, test.acceptance, tv, accepted))
         length += len(r.emitted[row])
     return found
 
 
-def along_the_text(positions: Sequence[Position], first: int = 0, most: int = 28) -> Picture:
-    """Draws the chance to be accepted and the distance between the laws, one position after another.
+def along_the_text(positions: Sequence[Position]) -> Picture:
+    """Draws the probability to be accepted and the distance between p and q, one position after another.
 
     Args:
-        positions: from `positions_of`, several of them.
-        first: from which one on.
-        most: how many at most.
-
-    Returns:
-        The picture.
-
-    Raises:
-        ValueError: if there is no position from there on.
+        positions: from `positions_of`, one at least; the first 28 are drawn.
     """
-    chosen = list(positions[first : first + most])
-    if not chosen:
-        raise ValueError(f"there is no tested position from {first} on; there are {len(positions)}")
-    labels = [_label(position) for position in chosen]
+    chosen = list(positions[:MOST])
+    looks = [STATES["draft" if x.accepted else "rejected"] for x in chosen]
+    labels = [f"{shown(x.word)} {look.glyph}" for x, look in zip(chosen, looks, strict=True)]
     figure = sheet(max(2.2 + 0.42 * len(chosen), 9.0), 5.6 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.8, "width": 0.8}
-    for place, position in enumerate(chosen):
-        state = STATES["draft" if position.accepted else "rejected"]
-        upper.bar(place, position.chance, color=state.colour, hatch=state.hatch, **look)
-    lower.bar(range(len(chosen)), [position.tv for position in chosen], color="#BBBBBB", **look)
-    for axes, name in ((upper, "chance to be\naccepted"), (lower, "TV(p, q)")):
-        _prepare(axes, name)
-    for place, (one, other) in enumerate(zip(chosen, chosen[1:], strict=False)):
-        if one.round != other.round:
-            for axes in (upper, lower):
-                axes.axvline(place + 0.5, color="black", linewidth=1.0, linestyle=":")
+    bar: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.8, "width": 0.8}
+    for x, (position, look) in enumerate(zip(chosen, looks, strict=True)):
+        upper.bar(x, position.acceptance, color=look.colour, hatch=look.hatch, **bar)
+    lower.bar(range(len(chosen)), [position.tv for position in chosen], color="#BBBBBB", **bar)
+    new = [i + 0.5 for i, (a, b) in enumerate(pairwise(chosen)) if a.round != b.round]
+    for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
+        charts.prepare(axes, "", name, grid="y")
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylim(0, 1.05)
+        axes.set_yticks([0, 0.5, 1])
+        for x in new:
+            axes.axvline(x, color="black", linewidth=1.0, linestyle=":")
     lower.set_xticks(range(len(chosen)), labels, rotation=90, fontsize=TEXT)
     lower.set_xlim(-0.6, len(chosen) - 0.4)
     lower.set_xlabel("✓ accepted   – rejected   dotted: a new round", fontsize=TEXT)
-    twin = [f"{'':<16}chance  TV"]
-    twin += [f"{label:<16}{x.chance:5.2f} {x.tv:5.2f}" for label, x in zip(labels, chosen, strict=True)]
-    return Picture("along", figure, _alt(chosen), _caption(chosen), "\n".join(twin))
-
-
-def _prepare(axes: Axes, name: str) -> None:
-    axes.set_ylim(0, 1.05)
-    axes.set_yticks([0, 0.5, 1])
-    axes.set_ylabel(name, fontsize=TEXT)
-    axes.tick_params(labelsize=TEXT)
-    axes.tick_params(axis="x", length=0)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _label(position: Position) -> str:
-    glyph = STATES["draft" if position.accepted else "rejected"].glyph
-    return f"{shown(position.word)} {glyph}"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _alt(chosen: Sequence[Position]) -> str:
-    kept = sum(position.accepted for position in chosen)
-    return (
-        f"Two bar charts along {len(chosen)} drafted tokens, of which {kept} were accepted: above, each "
-        f"token's chance to be accepted, {_mean([x.chance for x in chosen]):.2f} on average; below, the "
-        f"total variation between draft and target, {_mean([x.tv for x in chosen]):.2f} on average."
+    alt = (
+        f"Two bar charts along {len(chosen)} drafted tokens, of which {sum(x.accepted for x in chosen)} were "
+        f"accepted: above, each token's probability to be accepted, "
+        f"{fmean(x.acceptance for x in chosen):.2f} on average; below, the total variation between draft and "
+        f"target, {fmean(x.tv for x in chosen):.2f} on average."
     )
-
-
-def _caption(chosen: Sequence[Position]) -> str:
     apart = max(chosen, key=lambda position: position.tv)
-    near = sum(position.tv < 0.1 for position in chosen)
-    return (
-        f"At {near} of {len(chosen)} positions the two laws are nearly alike (TV under 0.1); they differ "
-        f"most where the draft said {quoted(apart.word)}, by {apart.tv:.2f}."
+    caption = (
+        f"At {sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} positions p and q are nearly alike (TV under "
+        f"0.1); they differ most where the draft said {quoted(apart.word)}, by {apart.tv:.2f}."
     )
+    twin = [f"{'':<16}min(1, p/q)  TV"]
+    twin += [f"{label:<16}{x.acceptance:11.2f}  {x.tv:.2f}" for label, x in zip(labels, chosen, strict=True)]
+    return Picture("along", figure, alt, caption, "\n".join(twin))

@@ -1,8 +1,4 @@
-"""Drawing in inches: tiles, lines of text and legends, for figures that have no axes of numbers.
-
-A board is one page whose coordinates are inches from the lower left corner, so that a text that is 1.2 inches
-wide gets a tile of 1.3 inches.
-"""
+"""Drawing in inches: tiles, lines of text and legends, for figures that have no axes of numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
@@ -22,14 +17,92 @@ GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
 SWATCH = 0.34  # side of a legend's tile, in inches
 
 
-def board(width: float, height: float) -> tuple[Figure, Axes]:
-    """Returns a page of so many inches, and axes that cover it and count in inches."""
-    figure = Figure(figsize=(width, height))  # no layout engine: everything is placed by hand
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(0, height)
-    return figure, axes
+class Board:
+    """One page whose coordinates are inches from the lower left corner.
+
+    So a text that is 1.2 inches wide gets a tile of 1.3 inches.
+
+    Attributes:
+        figure: the page.
+        axes: they cover it.
+        width: of the page, in inches.
+        height: likewise.
+    """
+
+    def __init__(self, width: float, height: float) -> None:
+        """Makes an empty page."""
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width, height))  # no layout engine: everything has its coordinates
+        self.axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        self.axes.set_axis_off()
+        self.axes.set_xlim(0, width)
+        self.axes.set_ylim(0, height)
+
+    def write(self, x: float, y: float, text: str, **how: Any) -> None:
+        """Writes a line at a point, by default from there to the right, and centred in height."""
+        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "ha": "left"}
+        self.axes.text(x, y, text, **look | how)
+
+    def tile(
+        self,
+        corner: tuple[float, float],
+        size: tuple[float, float],
+        state: State,
+        text: str = "",
+        **how: Any,
+    ) -> None:
+        """Draws a rectangle in a state's colour and hatch, with a text in the middle, free of the hatch.
+
+        Args:
+            corner: lower left, in inches.
+            size: width and height, in inches.
+            state: how it looks.
+            text: what stands in it.
+            **how: for the rectangle, such as `linewidth` or `linestyle`.
+        """
+        look: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "hatch": state.hatch}
+        self.axes.add_patch(Rectangle(corner, *size, facecolor=state.colour, **look | how))
+        if text:
+            x, y = corner[0] + size[0] / 2, corner[1] + size[1] / 2
+            if state.hatch:
+                wide = min(max(text_width(text) + 0.06, 0.26), size[0] - 0.02)
+                spot = Rectangle((x - wide / 2, y - 0.14), wide, 0.28)
+                spot.set(facecolor=state.colour, edgecolor="none")
+                self.axes.add_patch(spot)
+            self.write(x, y, text, ha="center", color=state.ink)
+
+    def legend(self, states: Sequence[State], margin: float, top: float) -> None:
+        """Draws a tile and a word for each state, as many lines as it takes, downwards from a height."""
+        for number, line in enumerate(_legend_lines(states, self.width - 2 * margin)):
+            x, y = margin, top - (number + 1) * (SWATCH + 0.12)
+            for state in line:
+                self.tile((x, y), (SWATCH, SWATCH), state, state.glyph)
+                self.write(x + SWATCH + 0.12, y + SWATCH / 2, state.word)
+                x += _legend_width(state)
+
+
+def legend_height(states: Sequence[State], width: float) -> float:
+    """Returns how high a legend of so many inches in width is."""
+    return len(_legend_lines(states, width)) * (SWATCH + 0.12)
+
+
+def _legend_lines(states: Sequence[State], width: float) -> list[list[State]]:
+    lines: list[list[State]] = [[]]
+    for state in states:
+        if lines[-1] and sum(map(_legend_width, [*lines[-1], state])) > width:
+            lines.append([])
+        lines[-1].append(state)
+    return lines
+
+
+def _legend_width(state: State) -> float:
+    return SWATCH + 0.12 + text_width(state.word) + 0.4
+
+
+def in_order(names: Iterable[str]) -> list[State]:
+    """Returns the states of some names, each once, in the order of `STATES`."""
+    wanted = set(names)
+    return [state for name, state in STATES.items() if name in wanted]
 
 
 def shown(word: str) -> str:
@@ -47,7 +120,7 @@ def quoted(word: str) -> str:
     return f'"{shown(word).strip("·") or shown(word)}"'
 
 
-def chance(value: float) -> str:
+def probability(value: float) -> str:
     """Writes a probability with two digits; what only rounds to 0 or 1 is told from what is 0 or 1."""
     if 0 < value < 0.005:
         return "<0.01"
@@ -57,95 +130,12 @@ def chance(value: float) -> str:
 
 
 @cache
-def text_width(text: str, points: float = TEXT, weight: str = "normal") -> float:
+def text_width(text: str, weight: str = "normal") -> float:
     """Returns how wide a text is, in inches."""
-    font = FontProperties(size=points, weight=weight)
+    font = FontProperties(size=TEXT, weight=weight)
     return float(TextToPath().get_text_width_height_descent(text.replace(r"\$", "$"), font, False)[0]) / 72
 
 
-def widest(texts: Iterable[str], least: float = 0.0, points: float = TEXT) -> float:
+def widest(texts: Iterable[str], least: float = 0.0) -> float:
     """Returns the width of the widest text in inches, `least` at the least."""
-    return max([least, *(text_width(text, points) for text in texts)])
-
-
-def write(axes: Axes, x: float, y: float, text: str, **how: Any) -> None:
-    """Writes a line at a point, by default from there to the right, and centred in height."""
-    look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "ha": "left"}
-    axes.text(x, y, text, **look | how)
-
-
-def tile(
-    axes: Axes,
-    corner: tuple[float, float],
-    size: tuple[float, float],
-    state: State,
-    text: str = "",
-    **how: Any,
-) -> None:
-    """Draws a rectangle in a state's colour and hatch, with a text in its middle that the hatch leaves free.
-
-    Args:
-        axes: a board's.
-        corner: lower left, in inches.
-        size: width and height, in inches.
-        state: how it looks.
-        text: what stands in it.
-        **how: for the rectangle, such as `linewidth`, `linestyle` or `alpha`.
-    """
-    look: dict[str, Any] = {
-        "facecolor": state.colour,
-        "edgecolor": "black",
-        "linewidth": 1.0,
-        "hatch": state.hatch,
-    }
-    axes.add_patch(Rectangle(corner, *size, **look | how))
-    if text:
-        x, y = corner[0] + size[0] / 2, corner[1] + size[1] / 2
-        if state.hatch:
-            wide = min(max(text_width(text) + 0.06, 0.26), size[0] - 0.02)
-            clear = Rectangle((x - wide / 2, y - 0.14), wide, 0.28, facecolor=state.colour, edgecolor="none")
-            axes.add_patch(clear)
-        write(axes, x, y, text, ha="center", color=state.ink)
-
-
-def legend_width(state: State) -> float:
-    """Returns how wide one entry of a legend is, in inches."""
-    return SWATCH + 0.12 + text_width(state.word) + 0.4
-
-
-def legend_lines(states: Sequence[State], width: float) -> list[list[State]]:
-    """Breaks a legend into lines of at most so many inches."""
-    lines: list[list[State]] = [[]]
-    for state in states:
-        if lines[-1] and sum(map(legend_width, [*lines[-1], state])) > width:
-            lines.append([])
-        lines[-1].append(state)
-    return lines
-
-
-def legend(axes: Axes, corner: tuple[float, float], states: Sequence[State], width: float) -> None:
-    """Draws a tile and a word for each state, from a corner on, as many lines as it takes.
-
-    Args:
-        axes: a board's.
-        corner: upper left, in inches.
-        states: what to explain.
-        width: how wide it may be, in inches.
-    """
-    for line, entries in enumerate(legend_lines(states, width)):
-        x, y = corner[0], corner[1] - (line + 1) * (SWATCH + 0.12)
-        for state in entries:
-            tile(axes, (x, y), (SWATCH, SWATCH), state, state.glyph)
-            write(axes, x + SWATCH + 0.12, y + SWATCH / 2, state.word)
-            x += legend_width(state)
-
-
-def legend_height(states: Sequence[State], width: float) -> float:
-    """Returns how high that legend is, in inches."""
-    return len(legend_lines(states, width)) * (SWATCH + 0.12)
-
-
-def in_order(names: Iterable[str]) -> list[State]:
-    """Returns the states of some names, each once, in the order of `STATES`."""
-    wanted = set(names)
-    return [state for name, state in STATES.items() if name in wanted]
+    return max([least, *map(text_width, texts)])

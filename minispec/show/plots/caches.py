@@ -1,16 +1,18 @@
-"""What both caches hold at the moments of a round, slot by slot: the data of the cache figure.
+"""What both caches hold at the moments of a round: layers by positions.
 
 A cache has a slot per position of the text, in every layer. The text and the caches do not end at the same
-place: the pending token is in the text but in no cache, and during a round the caches run ahead.
+position: the pending token is in the text but in no cache, and during a round the caches run ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from minispec.io.trace import CacheLengths, Trace
+from minispec.io.trace import ObservedRound, Trace
+from minispec.show.plots.board import GREY, Board, in_order, legend_height, shown, text_width, widest
+from minispec.show.plots.style import STATES, Picture, State
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = ("before", "drafted", "verified", "rolled back", "caught up")
@@ -21,28 +23,33 @@ TITLES: Mapping[Moment, str] = {
     "rolled back": "After rollback",
     "caught up": "After the draft has caught up",
 }
+MARGIN = 0.2  # inches, around the page
+LINE = 0.44  # height of a line of tiles
+LAYER = 0.16  # height of one of several layers
+TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
+EMPTY = State("#FFFFFF", "", word="empty")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Slot:
     """One slot of a cache, or one token of the text.
 
     Attributes:
         owner: `text`, `target` or `draft`.
-        place: its position in the text, counted from 0.
+        position: in the text, counted from 0.
         token: the id that stands there or, after rollback, stood there; None in an empty slot.
         state: a name of `STATES`, or `empty`.
         held: whether the cache holds it now; for the text, whether it is committed.
     """
 
     owner: str
-    place: int
+    position: int
     token: int | None
     state: str
     held: bool
 
 
-def cache_cells(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[Cell]:
+def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[Slot]:
     """Returns the text and the slots of both caches at a moment of a round, from the first position on.
 
     Args:
@@ -52,84 +59,195 @@ def cache_cells(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
         row: which row.
 
     Returns:
-        The cells of the text, then the target's, then the draft's unless it has no cache.
+        The tokens of the text, then the target's slots, then the draft's unless it has no cache.
 
     Raises:
         ValueError: if there is no such round or moment, or the row was done before it.
     """
-    _check(trace, index, moment, row)
-    r = trace.rounds[index]
-    before = [*trace.prompts[row], *(token for past in trace.rounds[:index] for token in past.emitted[row])]
-    drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
-    scene = _Scene(before, drafted, list(r.emitted[row]), len(trace.prompts[row]), MOMENTS.index(moment))
-    cells = scene.text()
-    for owner, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
-        if lengths is not None:
-            cells += scene.slots(owner, lengths, row)
-    return cells
-
-
-def needs_catch_up(trace: Trace, index: int, row: int = 0) -> bool:
-    """Whether the draft's cache lacked a token after the rollback: the last drafted one, never read."""
-    _check(trace, index, "before", row)
-    lengths = trace.rounds[index].draft_cache
-    return lengths is not None and lengths.verified[row] < lengths.after[row]
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """A round of one row: the text before it, the draft, what was emitted, and how far we are (0 to 4)."""
-
-    before: list[int]
-    drafted: list[int]
-    emitted: list[int]
-    prompt: int
-    moment: int
-
-    def text(self) -> list[Cell]:
-        over = self.moment >= 3
-        end = len(self.before) + (len(self.emitted) if over else 0)
-        known = [*self.before, *(self.emitted if over else self.drafted if self.moment else [])]
-        return [
-            Cell("text", place, token, self._in_text(place, end), place < end)
-            for place, token in enumerate(known)
-        ]
-
-    def _in_text(self, place: int, end: int) -> str:
-        if place >= end:
-            return "drafted"
-        if place == end - 1:
-            return "pending"
-        return self._settled(place)
-
-    def _settled(self, place: int) -> str:
-        """What a committed token is called."""
-        return "prompt" if place < self.prompt else "committed" if place < len(self.before) else "draft"
-
-    def slots(self, owner: str, lengths: CacheLengths, row: int) -> list[Cell]:
-        before, verified, after = lengths.before[row], lengths.verified[row], lengths.after[row]
-        full = verified if self.moment >= (1 if owner == "draft" else 2) else before
-        # Rollback first, then the catch-up: the code does the second first, which comes to the same.
-        held = [before, full, full, min(verified, after), after][self.moment]
-        tokens = [*self.before, *self.drafted]
-        return [
-            Cell(owner, place, tokens[place] if place < max(held, full) else None, *state)
-            for place in range(len(tokens))
-            for state in [self._in_cache(place, held, full)]
-        ]
-
-    def _in_cache(self, place: int, held: int, full: int) -> tuple[str, bool]:
-        if place >= held:
-            return ("rejected" if place < full else "empty"), False
-        if place >= len(self.before) and self.moment < 3:
-            return "drafted", True
-        return self._settled(place), True
-
-
-def _check(trace: Trace, index: int, moment: str, row: int) -> None:
     if not 0 <= index < len(trace.rounds):
         raise ValueError(f"there is no round {index}; the trace has {len(trace.rounds)}")
     if moment not in MOMENTS:
         raise ValueError(f"moment {moment!r} is unknown; choose one of {', '.join(MOMENTS)}")
-    if not trace.rounds[index].live[row]:
+    r, stage = trace.rounds[index], MOMENTS.index(moment)
+    if not r.live[row]:
         raise ValueError(f"row {row} was done before round {index}")
+    text = [*trace.prompts[row], *(token for past in trace.rounds[:index] for token in past.emitted[row])]
+    drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
+    rolled_back = stage >= MOMENTS.index("rolled back")
+    emitted = r.emitted[row] if rolled_back else ()
+    end = len(text) + len(emitted)  # of what is committed
+
+    def committed(position: int) -> str:
+        if position < len(trace.prompts[row]):
+            return "prompt"
+        return "committed" if position < len(text) else "draft"
+
+    slots = []
+    for i, token in enumerate([*text, *(emitted if rolled_back else drafted if stage else ())]):
+        state = "drafted" if i >= end else "pending" if i == end - 1 else committed(i)
+        slots.append(Slot("text", i, token, state, i < end))
+    for owner, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
+        if lengths is None:
+            continue
+        before, verified, after = lengths.before[row], lengths.verified[row], lengths.after[row]
+        full = verified if stage >= (1 if owner == "draft" else 2) else before
+        # Rollback first, then the catch-up: the code does the second first, which comes to the same.
+        held = [before, full, full, min(verified, after), after][stage]
+        for i, token in enumerate([*text, *drafted]):
+            if i < held:
+                state = "drafted" if i >= len(text) and not rolled_back else committed(i)
+            else:
+                state = "rejected" if i < full else "empty"
+            slots.append(Slot(owner, i, token if i < max(held, full) else None, state, i < held))
+    return slots
+
+
+def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
+    """Whether the draft's cache lacked a token after the rollback: the last drafted one, never read."""
+    lengths = r.draft_cache
+    return lengths is not None and lengths.verified[row] < lengths.after[row]
+
+
+def cache_grid(
+    trace: Trace,
+    words: Sequence[str],
+    index: int = 0,
+    moments: Sequence[Moment] | None = None,
+    *,
+    layers: Mapping[str, int] | None = None,
+) -> Picture:
+    """Draws both caches of a trace's first row at some moments of a round, one under the other.
+
+    Args:
+        trace: any.
+        words: the text of every token id.
+        index: which round.
+        moments: which; by default all, without `caught up` where nothing was lacking.
+        layers: how many layers `target` and `draft` have; by default one each.
+
+    Returns:
+        The picture; its data is `cache_slots`.
+
+    Raises:
+        ValueError: as `cache_slots`.
+    """
+    cache_slots(trace, index, "before")  # refuses a round that is not there
+    r = trace.rounds[index]
+    if moments is None:
+        moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
+    scenes = {TITLES[moment]: cache_slots(trace, index, moment) for moment in moments}
+    slots = [slot for scene in scenes.values() for slot in scene]
+    grid = _Grid(slots, words, layers or {})
+    states = in_order(slot.state for slot in slots)
+    below = legend_height(states, grid.width - 2 * MARGIN) + MARGIN
+    page = Board(grid.width, grid.panel * len(scenes) + below)
+    for number, (title, scene) in enumerate(scenes.items()):
+        head = f"{number + 1}  {title}" if len(scenes) > 1 else title
+        grid.draw(page, page.height - grid.panel * number, head, scene)
+    page.legend(states, MARGIN, below - 0.1)
+    twin = "\n".join(_twin(title, scene, words, grid.first) for title, scene in scenes.items())
+    target, count = r.target_cache, len(scenes)
+    alt = (
+        f"The text and the caches in round {r.index} at {count} {'moment' if count == 1 else 'moments'}: "
+        f"{', '.join(title.lower() for title in scenes)}. The target's cache holds "
+        f"{target.before[0]} tokens before the round, {target.verified[0]} after its pass over the "
+        f"pending token and {r.drafted(0)} drafted ones, and {target.after[0]} after rollback."
+    )
+    return Picture("caches", page.figure, alt, _caption(r, moments[-1]), twin)
+
+
+class _Grid:
+    """Where things stand on the page, in inches."""
+
+    def __init__(self, slots: Sequence[Slot], words: Sequence[str], layers: Mapping[str, int]) -> None:
+        pending = min(slot.position for slot in slots if slot.state == "pending")
+        self.words = words
+        self.first = pending - TAIL if pending - TAIL > 1 else 0
+        self.layers = {slot.owner: layers.get(slot.owner, 1) for slot in slots}
+        self.high = {owner: max(LINE, LAYER * count) for owner, count in self.layers.items()}
+        self.panel = 0.5 + sum(self.high.values()) + 0.12 * len(self.layers) + MARGIN
+        self.column = 0.16 + widest((self.token(s) for s in slots if s.position >= self.first), 0.4)
+        self.before = f"0–{self.first - 1}" if self.first else ""
+        self.start = MARGIN + widest(map(self.label, self.layers)) + 0.15
+        self.rest = text_width(self.before) + 0.2 if self.first else 0.0
+        last = max(slot.position for slot in slots)
+        self.end = self.start + self.rest + self.column * (last - self.first + 1)
+        self.width = self.end + 0.15 + text_width("00 tokens") + MARGIN
+
+    def label(self, owner: str) -> str:
+        """What stands left of a line."""
+        count = self.layers[owner]
+        return owner if count == 1 else f"{owner}, {count} layers"
+
+    def token(self, slot: Slot) -> str:
+        """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
+        if slot.owner != "text" or slot.token is None:
+            return STATES[slot.state].glyph if slot.state in STATES else ""
+        return ("→ " if slot.state == "pending" else "") + shown(self.words[slot.token])
+
+    def draw(self, page: Board, top: float, title: str, slots: Sequence[Slot]) -> None:
+        """Draws one moment, downwards from a height."""
+        page.write(MARGIN, top - 0.25, title, weight="bold")
+        y = top - 0.5
+        for owner, high in self.high.items():
+            y -= high
+            mine = [slot for slot in slots if slot.owner == owner]
+            held = sum(slot.held for slot in mine)
+            page.write(self.start - 0.15, y + high / 2, self.label(owner), ha="right")
+            if self.first:
+                page.tile((self.start, y), (self.rest, high), STATES["prompt"], self.before)
+            for slot in mine[self.first :]:
+                self.draw_slot(page, y, slot)
+            text = f"{held} tokens" if owner == "text" else f"holds {held}"
+            page.write(self.end + 0.15, y + high / 2, text)
+            y -= 0.12
+
+    def draw_slot(self, page: Board, y: float, slot: Slot) -> None:
+        """Draws a tile, with thin lines between layers, short of the middle, where the glyph stands."""
+        x = self.start + self.rest + (slot.position - self.first) * self.column
+        size = (self.column, self.high[slot.owner])
+        if slot.state == "empty":
+            page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
+            return
+        page.tile((x, y), size, STATES[slot.state], self.token(slot))
+        count = self.layers[slot.owner]
+        for layer in range(1, count):
+            for left, right in ((0.0, 0.3), (0.7, 1.0)):
+                ends = [x + left * self.column, x + right * self.column]
+                page.axes.plot(ends, [y + layer * size[1] / count] * 2, color="black", linewidth=0.6)
+
+
+def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -> str:
+    """One line per owner, each token after the glyph of its state, and _ for an empty slot."""
+    lines = [title]
+    for owner in dict.fromkeys(slot.owner for slot in slots):
+        mine = [slot for slot in slots if slot.owner == owner]
+        signs = ["_" if s.token is None else _sign(s) + shown(words[s.token]) for s in mine[first:]]
+        dots = "… " if first else ""
+        lines.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({sum(s.held for s in mine)} held)")
+    return "\n".join(lines)
+
+
+def _sign(slot: Slot) -> str:
+    return "" if slot.state == "prompt" else STATES[slot.state].glyph
+
+
+def _caption(r: ObservedRound, last: Moment) -> str:
+    """Says what the last moment that is drawn has brought."""
+    target = r.target_cache
+    before, verified, after = target.before[0], target.verified[0], target.after[0]
+    if last == "before":
+        return f"Both caches hold {before} tokens: every committed one but the pending token."
+    if last == "drafted":
+        return f"The draft has guessed {r.drafted(0)} tokens; the target's cache still holds {before}."
+    if last == "verified":
+        return (
+            f"One pass of the target has read {verified - before} new tokens, the pending one and the draft."
+        )
+    if last == "caught up":
+        return f"The draft reads the 1 token that it lacked; now both caches hold {after}."
+    gone = "1 token" if verified - after == 1 else f"{verified - after} tokens"
+    return (
+        f"Rollback takes {gone} out of the target's cache; the {after} that it then holds are all committed "
+        f"tokens but the pending one."
+    )

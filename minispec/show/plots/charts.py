@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
@@ -13,6 +14,7 @@ MEASURED = State("black", "●", marker="o", word="measured")
 # Curves are told apart by colour and line style, and each is named at its end.
 CURVES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#56B4E9", ":"), ("#000000", "-"))
 LOSS = State("#EEEEEE", "", hatch="xx", word="slower than the target alone")
+EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0}  # of bars
 
 
 def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
@@ -21,15 +23,16 @@ def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
     axes.set_ylabel(y, fontsize=TEXT)
     axes.tick_params(which="both", labelsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.3, axis=grid)  # type: ignore[arg-type]
-    axes.set_axisbelow(True)
+    if grid:
+        axes.grid(alpha=0.3, axis=grid)  # type: ignore[arg-type]
+        axes.set_axisbelow(True)
     return axes
 
 
-def ticks(axes: Axes, which: str, places: Sequence[float]) -> None:
-    """Sets the ticks of the `x` or `y` axis to plain numbers at some places, whatever its scale."""
+def ticks(axes: Axes, which: str, positions: Sequence[float]) -> None:
+    """Sets the ticks of the `x` or `y` axis to plain numbers at some positions, whatever its scale."""
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(FixedLocator(list(places)))
+    axis.set_major_locator(FixedLocator(list(positions)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
@@ -39,69 +42,46 @@ def steps_of_ten(low: float, high: float) -> list[float]:
     """Returns 1, 2 and 5 times powers of ten from below `low` to above `high`, for logarithmic axes."""
     every = [digit * 10.0**power for power in range(-9, 10) for digit in (1, 2, 5)]
     inside = [x for x in every if low <= x <= high]
-    below = [x for x in every if x < low][-1:]
-    above = [x for x in every if x > high][:1]
-    return below + inside + above
+    return [*[x for x in every if x < low][-1:], *inside, *[x for x in every if x > high][:1]]
 
 
 def keys(axes: Axes, columns: int = 1) -> None:
     """Puts the key above the axes, where it covers nothing, the reader's guess last."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == GUESS.word), strict=True)
-    axes.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(0, 1.01),
-        ncols=columns,
-        fontsize=TEXT,
-        frameon=False,
-        borderpad=0,
-    )
+    look: dict[str, Any] = {"fontsize": TEXT, "frameon": False, "borderpad": 0}
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, **look)
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Moves numbers apart until each is at least `gap` from the next, and keeps their order.
+def note(axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **how: Any) -> None:
+    """Writes a text so many points away from a point of the chart."""
+    axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **how)
 
-    Args:
-        places: where labels would stand.
-        gap: how far apart they must be.
-    """
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    moved = [float(x) for x in places]
+
+def spread(positions: Sequence[float], gap: float) -> list[float]:
+    """Moves labels apart until each is at least `gap` from the next, and keeps their order."""
+    order = sorted(range(len(positions)), key=lambda i: positions[i])
+    moved = [float(x) for x in positions]
     for _ in range(200):
-        worst = False
         for a, b in zip(order, order[1:], strict=False):
-            short = gap - (moved[b] - moved[a])
-            if short > 1e-9:
-                moved[a] -= short / 2
-                moved[b] += short / 2
-                worst = True
-        if not worst:
-            break
+            short = max(0.0, gap - (moved[b] - moved[a]))
+            moved[a] -= short / 2
+            moved[b] += short / 2
     return moved
 
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:
     """Draws the reader's guess as a diamond; an empty label keeps it out of the key."""
-    axes.plot(
-        [x],
-        [y],
-        linestyle="none",
-        marker=GUESS.marker,
-        markersize=16,
-        color=GUESS.colour,
-        markeredgecolor="black",
-        label=label,
-        zorder=5,
-        clip_on=False,
-    )
+    look: dict[str, Any] = {"color": GUESS.colour, "markeredgecolor": "black", "markersize": 16}
+    axes.plot([x], [y], GUESS.marker, label=label, zorder=5, clip_on=False, **look)
 
 
-def listed(words: Iterable[object]) -> str:
-    """Writes a list as people do: 8, 16 and 32."""
-    *most, last = map(str, words)
-    return f"{', '.join(most)} and {last}" if most else last
+def whiskers(lows: Sequence[float], medians: Sequence[float], highs: Sequence[float]) -> list[list[float]]:
+    """Returns how far quartiles lie below and above their medians, as matplotlib wants error bars."""
+    return [
+        [median - low for low, median in zip(lows, medians, strict=True)],
+        [high - median for high, median in zip(highs, medians, strict=True)],
+    ]
 
 
 def seconds(value: float) -> str:

@@ -1,24 +1,24 @@
-"""The text of a run, each token in the colour and behind the glyph of how it came about."""
+"""The text of a run, each token in the colour and after the glyph of how it came about."""
 
 from __future__ import annotations
 
-import html
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import board, in_order, legend, legend_height, text_width, tile, write
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import STATES
+from minispec.show.plots.board import Board, in_order, legend_height, text_width
+from minispec.show.plots.style import STATES, Picture
 from minispec.show.text import kinds
 
 MARGIN = 0.2  # inches, around the page
+WIDTH = 13.0  # of the page
 LINE = 0.55  # height of a line of text
 BLANK = 0.1  # width of a blank between tokens
 
 
 @dataclass(frozen=True)
-class Mark:
+class MarkedToken:
     """One token of a text.
 
     Attributes:
@@ -33,8 +33,19 @@ class Mark:
     state: str
     round: int
 
+    @property
+    def label(self) -> str:
+        """Its text without blanks, after the glyph of its state."""
+        word = _said(self.text).strip(" ").replace("$", r"\$") or "·"
+        return word if self.state == "prompt" else f"{STATES[self.state].glyph}{word}"
 
-def marks(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark]:
+    @property
+    def width(self) -> float:
+        """Of the label's tile, in inches."""
+        return text_width(self.label) + (0.0 if self.state == "prompt" else 0.14)
+
+
+def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[MarkedToken]:
     """Returns the whole text of a row, prompt included, token by token.
 
     Args:
@@ -42,95 +53,68 @@ def marks(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark]:
         words: the text of every token id.
         row: which row.
     """
-    told = [Mark(token, words[token], "prompt", -1) for token in trace.prompts[row]]
+    told = [MarkedToken(token, words[token], "prompt", -1) for token in trace.prompts[row]]
     for r in trace.rounds:
         for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
-            told.append(Mark(token, words[token], kind, r.index))
+            told.append(MarkedToken(token, words[token], kind, r.index))
     return told
 
 
-def coloured_text(trace: Trace, words: Sequence[str], row: int = 0, width: float = 13.0) -> Picture:
+def coloured_text(trace: Trace, words: Sequence[str], row: int = 0) -> Picture:
     """Draws the text of a run with every token in the look of its state.
 
     Args:
         trace: any.
         words: the text of every token id.
         row: which row.
-        width: of the figure, in inches; lines are broken there.
 
     Returns:
-        The picture; its data is `marks`. `coloured_html` gives the same as HTML.
+        The picture; its data is `marked_tokens`.
     """
-    told = marks(trace, words, row)
-    lines = _broken(told, width - 2 * MARGIN)
+    told = marked_tokens(trace, words, row)
+    lines = _broken(told)
     states = in_order(mark.state for mark in told)
-    below = legend_height(states, width - 2 * MARGIN) + 0.4
-    figure, axes = board(width, below + LINE * len(lines) + MARGIN)
-    top = axes.get_ylim()[1] - MARGIN
+    below = legend_height(states, WIDTH - 2 * MARGIN) + 0.4
+    page = Board(WIDTH, below + LINE * len(lines) + MARGIN)
     for number, line in enumerate(lines):
-        x, y = MARGIN, top - (number + 1) * LINE
-        for place, mark in enumerate(line):
-            x += BLANK if place and mark.text[:1].isspace() else 0.0
-            size = (_width(mark), LINE - 0.1)
+        x, y = MARGIN, page.height - MARGIN - (number + 1) * LINE
+        for i, mark in enumerate(line):
+            x += BLANK if i and mark.text[:1].isspace() else 0.0
+            size = (mark.width, LINE - 0.1)
             if mark.state == "prompt":
-                write(axes, x, y + size[1] / 2, _label(mark))
+                page.write(x, y + size[1] / 2, mark.label)
             else:
-                tile(axes, (x, y), size, STATES[mark.state], _label(mark), linewidth=0.6)
+                page.tile((x, y), size, STATES[mark.state], mark.label, linewidth=0.6)
             x += size[0]
-    legend(axes, (MARGIN, below - 0.2), [s for s in states if s is not STATES["prompt"]], width - 2 * MARGIN)
-    return Picture("coloured", figure, _alt(told), _caption(told, trace, row), _twin(told))
-
-
-def coloured_html(trace: Trace, words: Sequence[str], row: int = 0) -> str:
-    """Returns the text of a run as HTML with inline styles, which needs no other file.
-
-    Each token is a `span` with `data-state` and `data-token`; the glyph says the state without colour.
-
-    Args:
-        trace: any.
-        words: the text of every token id.
-        row: which row.
-    """
-    spans = []
-    for mark in marks(trace, words, row):
-        state = STATES[mark.state]
-        word = mark.text.lstrip(" ")
-        blank = " " if word != mark.text else ""
-        glyph = "" if mark.state == "prompt" else state.glyph
-        look = f"background:{state.colour};color:{state.ink};border-radius:0.2em;padding:0 0.15em"
-        look = "" if mark.state == "prompt" else f' style="{look}" title="{html.escape(state.word)}"'
-        text = html.escape(_said(word))
-        spans.append(
-            f'{blank}<span data-state="{mark.state}" data-token="{mark.token}"{look}>{glyph}{text}</span>'
-        )
-    keys = [s for s in in_order(m.state for m in marks(trace, words, row)) if s is not STATES["prompt"]]
-    key = "   ".join(f"{state.glyph} {html.escape(state.word)}" for state in keys)
-    frame = (
-        "background:#FFFFFF;color:#000000;padding:0.6em;line-height:1.8;max-width:60em;white-space:pre-wrap"
+    page.legend([s for s in states if s is not STATES["prompt"]], MARGIN, below - 0.2)
+    count = Counter(mark.state for mark in told if mark.state != "prompt")
+    alt = (
+        f"A text in which each of {count.total()} new tokens has the colour and the sign of its state: "
+        f"{count['draft']} drafted and accepted, {count['correction']} corrections, {count['bonus']} bonus."
     )
-    return f'<div style="{frame}"><div>{"".join(spans)}</div><div>{key}</div></div>'
+    calls = sum(r.live[row] for r in trace.rounds)
+    caption = (
+        f"{count.total()} tokens took {calls} target calls: {count['draft']} of them the draft had guessed."
+    )
+    return Picture("coloured", page.figure, alt, caption, _twin(told))
 
 
 def _said(text: str) -> str:
     return text.replace("⏹", "<end>").replace("\n", "⏎")
 
 
-def _label(mark: Mark) -> str:
-    word = _said(mark.text).strip(" ").replace("$", r"\$") or "·"
-    return word if mark.state == "prompt" else f"{STATES[mark.state].glyph}{word}"
-
-
-def _width(mark: Mark) -> float:
-    return text_width(_label(mark)) + (0.0 if mark.state == "prompt" else 0.14)
-
-
-def _broken(told: Sequence[Mark], width: float) -> list[list[Mark]]:
-    """Breaks the text into lines no wider than so many inches, before a blank where there is one."""
-    lines: list[list[Mark]] = [[]]
+def _broken(told: Sequence[MarkedToken]) -> list[list[MarkedToken]]:
+    """Breaks the text into lines that fit the page, before a blank where there is one."""
+    words: list[list[MarkedToken]] = []
+    for mark in told:
+        if not words or mark.text[:1].isspace():
+            words.append([])
+        words[-1].append(mark)
+    lines: list[list[MarkedToken]] = [[]]
     space = 0.0
-    for word in _words(told):
-        wide = sum(map(_width, word)) + BLANK
-        if lines[-1] and space + wide > width:
+    for word in words:
+        wide = sum(mark.width for mark in word) + BLANK
+        if lines[-1] and space + wide > WIDTH - 2 * MARGIN:
             lines.append([])
             space = 0.0
         lines[-1] += word
@@ -138,37 +122,10 @@ def _broken(told: Sequence[Mark], width: float) -> list[list[Mark]]:
     return lines
 
 
-def _words(told: Sequence[Mark]) -> list[list[Mark]]:
-    """Groups tokens that no blank separates."""
-    words: list[list[Mark]] = []
-    for mark in told:
-        if not words or mark.text[:1].isspace():
-            words.append([])
-        words[-1].append(mark)
-    return words
-
-
-def _twin(told: Sequence[Mark]) -> str:
-    signs = {"prompt": ""} | {name: state.glyph for name, state in STATES.items() if name != "prompt"}
+def _twin(told: Sequence[MarkedToken]) -> str:
     pieces = []
     for mark in told:
         word = mark.text.lstrip(" ")
-        pieces.append((" " if word != mark.text else "") + signs[mark.state] + _said(word))
+        sign = "" if mark.state == "prompt" else STATES[mark.state].glyph
+        pieces.append((" " if word != mark.text else "") + sign + _said(word))
     return "".join(pieces)
-
-
-def _counts(told: Sequence[Mark]) -> dict[str, int]:
-    return {state: sum(m.state == state for m in told) for state in ("draft", "correction", "bonus")}
-
-
-def _alt(told: Sequence[Mark]) -> str:
-    count = _counts(told)
-    return (
-        f"A text in which each of {sum(count.values())} new tokens has the colour and the sign of its state: "
-        f"{count['draft']} drafted and accepted, {count['correction']} corrections, {count['bonus']} bonus."
-    )
-
-
-def _caption(told: Sequence[Mark], trace: Trace, row: int) -> str:
-    new, calls = sum(_counts(told).values()), sum(r.live[row] for r in trace.rounds)
-    return f"{new} tokens took {calls} target calls: {_counts(told)['draft']} of them the draft had guessed."

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import SMALL, STATES, TEXT, State, sheet
+from minispec.show.plots.style import SMALL, STATES, TEXT, Picture, State, sheet
 
 WIDE = 46  # characters of a label's line
 RIGHT, WRONG, OPEN = STATES["draft"], STATES["correction"], STATES["untested"]

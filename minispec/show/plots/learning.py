@@ -1,15 +1,13 @@
-"""The figure of a training: watched live, over the one that was recorded, or recorded alone."""
+"""The figure of a training: watched live, over the one that was recorded, or one of them alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from matplotlib.axes import Axes
+from typing import Any
 
 from minispec.show.plots import charts
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, State, sheet
+from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, Picture, sheet
 from minispec.train.training import Progress
 
 LOOKS = {
@@ -18,10 +16,10 @@ LOOKS = {
     "draft": replace(STATES["draft"], word="draft, distilled"),
 }
 TOP = 2.0  # nats: of a loss above it nothing can be seen but that it is high
-Line = list[tuple[int, float]]
+Curve = list[tuple[int, float]]
 
 
-def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
+def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
     """Returns for each model its held-out losses, as (steps, nats per token).
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
@@ -31,7 +29,7 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
     """
     measured = [p for p in history if p.validation is not None]
     before = max((p.steps for p in measured if p.model == "draft-plain"), default=0)
-    lines: dict[str, Line] = {}
+    lines: dict[str, Curve] = {}
     for p in measured:
         shift = before if p.model == "draft" else 0
         lines.setdefault(p.model, []).append((p.step + shift, float(p.validation or 0.0)))
@@ -39,14 +37,17 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Line]:
 
 
 def learning(
-    live: Sequence[Progress], recorded: Sequence[Progress], floor: float, guess: float | None = None
+    live: Sequence[Progress],
+    recorded: Sequence[Progress],
+    floor: float | None = None,
+    guess: float | None = None,
 ) -> Picture:
     """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
 
     Args:
         live: what the live training reported; without any of it, the recorded one is drawn alone, boldly.
         recorded: what the other one did.
-        floor: the entropy of the grammar, in nats per token.
+        floor: the entropy of the grammar in nats per token, where it is known.
         guess: how low the reader thinks that a loss can go.
 
     Returns:
@@ -60,57 +61,40 @@ def learning(
     if not lines:
         raise ValueError("the training has no held-out loss to draw")
     bold = next(iter(lines))
+    curves = [(kind, name, line) for kind, of in lines.items() for name, line in of.items()]
+    top = max(TOP, *(1.5 * line[-1][1] for *_, line in curves))
     figure = sheet(12, 7.2)
     axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
-    for kind in reversed(lines):  # the bold ones last, on top
-        for name, line in lines[kind].items():
-            _line(axes, line, LOOKS[name], kind, kind == bold)
-    axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
-    steps = [step for of in lines.values() for line in of.values() for step, _ in line]
+    for kind, name, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
+        look = LOOKS[name]
+        style: dict[str, Any] = {"markersize": 11, "markerfacecolor": look.colour, "linewidth": 4}
+        if kind != bold:
+            style = {"markersize": 10, "markerfacecolor": "white", "linewidth": 1.5}
+        style |= {"color": look.colour, "marker": look.marker, "markeredgewidth": 2}
+        axes.plot(*zip(*line, strict=True), label=f"{look.word}, {kind}", **style)
+    if floor is not None:
+        axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
+    steps = [step for *_, line in curves for step, _ in line]
     axes.set_xscale("log")
     axes.set_xlim(min(steps) / 1.15, max(steps) * 1.3)
     charts.ticks(axes, "x", [x for x in charts.steps_of_ten(*axes.get_xlim()) if min(steps) <= x])
-    axes.set_ylim(0, TOP)
+    axes.set_ylim(0, top)
     if guess is not None:
-        charts.guess_at(axes, max(steps), min(guess, TOP))
-    figure.legend(
-        *axes.get_legend_handles_labels(), loc="outside upper left", ncols=3, fontsize=TEXT, frameon=False
+        charts.guess_at(axes, max(steps), min(guess, top))
+    key: dict[str, Any] = {"loc": "outside upper left", "ncols": 3, "fontsize": TEXT, "frameon": False}
+    figure.legend(*axes.get_legend_handles_labels(), **key)
+    loss, best = min((line[-1][1], LOOKS[name].word) for name, line in lines[bold].items())
+    above = "" if floor is None else f", {loss - floor:.2f} above the entropy of {floor:.3f}"
+    text = (
+        f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token{above}; losses above "
+        f"{top:.2g} are cut off."
     )
-    text = _text(bold, lines[bold], floor)
-    drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, of in lines.items() for name in of)
+    drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, name, _ in curves)
     alt = f"Lines of held-out loss against optimizer steps: {drawn}. {text}"
-    return Picture("learning", figure, alt, text, _twin(lines, floor, guess))
-
-
-def _line(axes: Axes, line: Line, look: State, kind: str, bold: bool) -> None:
-    """Draws one model; what is not bold is thinner, and its markers are hollow."""
-    steps, losses = zip(*line, strict=True)
-    axes.plot(
-        steps,
-        losses,
-        color=look.colour,
-        marker=look.marker,
-        markersize=11 if bold else 10,
-        markerfacecolor=look.colour if bold else "white",
-        markeredgewidth=2,
-        linewidth=4 if bold else 1.5,
-        label=f"{look.word}, {kind}",
-    )
-
-
-def _text(kind: str, lines: dict[str, Line], floor: float) -> str:
-    ends = {name: line[-1][1] for name, line in lines.items()}
-    best = min(ends, key=lambda name: ends[name])
-    return (
-        f"Of the {kind} models the {LOOKS[best].word} is the best with {ends[best]:.2f} nats per token, "
-        f"{ends[best] - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
-    )
-
-
-def _twin(lines: dict[str, dict[str, Line]], floor: float, guess: float | None) -> str:
-    rows = [f"entropy of the grammar: {floor:.3f} nats per token"]
-    for kind, of in lines.items():
-        for name, line in of.items():
-            said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
-            rows.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
-    return "\n".join(rows) + (f"\n{GUESS.word}: {guess:g}" if guess is not None else "")
+    twin = [f"entropy of the grammar: {floor:.3f} nats per token"] if floor is not None else []
+    for kind, name, line in curves:
+        said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
+        twin.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
+    if guess is not None:
+        twin.append(f"{GUESS.word}: {guess:g}")
+    return Picture("learning", figure, alt, text, "\n".join(twin))

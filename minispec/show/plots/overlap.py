@@ -1,7 +1,8 @@
-"""Two laws over each other: what is kept, what is rejected, and what the residual fills in.
+"""Two distributions over each other: what is kept, what is rejected, and what the residual fills in.
 
-A drafted token x ~ q is accepted with chance min(1, p(x)/q(x)). So of each bar of q the part under p is kept:
-all tokens together, α = Σ min(p, q). What p has and q lacks is the residual's share.
+A drafted token x ~ q is accepted with probability min(1, p(x)/q(x)). So of each bar of q the part under p is
+kept: all tokens together, α = Σ min(p, q). The mass that q lacks, p − q where that is positive, is the
+residual's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -19,12 +19,14 @@ from torch import Tensor
 
 from minispec.core.verify import residual
 from minispec.evidence.theory.formulas import acceptance
-from minispec.show.plots.board import chance, quoted, shown, widest
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, sheet
+from minispec.show.plots import charts
+from minispec.show.plots.board import probability, quoted, shown, widest
+from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, Picture, aligned, sheet
 
-OTHERS = "others"
-LEAST = 0.005  # what both laws give less than this has no column of its own
+TOP = 7  # tokens with a column of their own
+LEAST = 0.005  # what both distributions give less than this has no column of its own
+KEPT = STATES["draft"]
+BAR: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "width": 0.7}
 DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "markeredgecolor": "black"}
 
 
@@ -50,39 +52,31 @@ class Share:
 
 
 def shares(
-    p: Tensor, q: Tensor, words: Sequence[str], top: int = 7, always: int | None = None
+    p: Tensor, q: Tensor, words: Sequence[str], top: int = TOP, always: int | None = None
 ) -> list[Share]:
-    """Splits two laws into columns, the tokens that matter most first, then the others.
+    """Splits two distributions into columns, the tokens that matter most first, then the others.
 
     Args:
-        p: [V], the target's law.
-        q: [V], the draft's law.
+        p: [V], the target's distribution.
+        q: [V], the draft's.
         words: the text of every token id.
         top: at most so many tokens get a column; if there are no more in all, all do, by their ids.
         always: an id that gets one in any case.
-
-    Raises:
-        ValueError: if p and q are no laws over the same ids.
     """
-    p, q = torch.as_tensor(p).double(), torch.as_tensor(q).double()
-    acceptance(p, q)  # checks that both are laws
-    if p.shape[0] <= top:
-        chosen = list(range(p.shape[0]))
-    else:
+    p, q = p.double(), q.double()
+    chosen = list(range(len(p)))
+    if len(p) > top:
         larger = torch.maximum(p, q)
         chosen = larger.sort(descending=True, stable=True).indices[:top].tolist()
         chosen = [token for token in chosen if larger[token] >= LEAST or token == always]
         if always is not None and always not in chosen:
             chosen[-1] = always
     short = residual(p, q) if bool((p != q).any()) else torch.zeros_like(p)
-    rest = [token for token in range(p.shape[0]) if token not in set(chosen)]
-    columns = [
-        Share(t, shown(words[t]), float(p[t]), float(q[t]), float(torch.minimum(p, q)[t]), float(short[t]))
-        for t in chosen
-    ]
+    four = torch.stack([p, q, torch.minimum(p, q), short])  # [4, V]
+    columns = [Share(token, shown(words[token]), *four[:, token].tolist()) for token in chosen]
+    rest = [token for token in range(len(p)) if token not in set(chosen)]
     if rest:
-        sums = [float(law[rest].sum()) for law in (p, q, torch.minimum(p, q), short)]
-        columns.append(Share(None, OTHERS, *sums))
+        columns.append(Share(None, "others", *four[:, rest].sum(1).tolist()))
     return columns
 
 
@@ -92,121 +86,92 @@ def overlap(
     words: Sequence[str],
     drawn: int | None = None,
     number: float | None = None,
-    top: int = 7,
 ) -> Picture:
     """Draws p and q over each other, token by token, and the residual under them.
 
     Args:
-        p: [V], the target's law.
-        q: [V], the draft's law.
+        p: [V], the target's distribution.
+        q: [V], the draft's.
         words: the text of every token id, such as ("a", "b", "c").
         drawn: the id that was drafted, to be marked.
         number: the number between 0 and 1 that was drawn for its test. It is drawn at that part of the bar
             of q: the token is accepted if that lies under p.
-        top: so many tokens get a column of their own.
 
     Returns:
         The picture; its data is `shares`.
 
     Raises:
-        ValueError: if p and q are no laws over the same ids, or `number` comes without `drawn`.
+        ValueError: if p and q are no distributions over the same ids.
     """
-    if number is not None and drawn is None:
-        raise ValueError("a number is drawn for a token; say which in `drawn`")
-    one, other = torch.as_tensor(p).double(), torch.as_tensor(q).double()
-    columns = shares(one, other, words, top, drawn)
-    rate = acceptance(one, other)
+    p, q = torch.as_tensor(p).double(), torch.as_tensor(q).double()
+    rate = acceptance(p, q)  # refuses what is no distribution
+    columns = shares(p, q, words, always=drawn)
     figure = sheet(max(10.0, 1.6 + len(columns) * (widest(["0.00", *(c.label for c in columns)]) + 0.3)), 7.6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.2])
-    _laws(upper, columns)
+    _overlap(upper, columns)
     _residual(lower, columns)
+    keys: list[Any] = [
+        Patch(facecolor=KEPT.colour, edgecolor="black", label="kept: min(p, q)"),
+        Patch(facecolor=DRAFTER.colour, edgecolor="black", hatch=DRAFTER.hatch, label="q − p: rejected"),
+        Patch(facecolor=TARGET.colour, edgecolor="black", label="p − q: residual"),
+    ]
+    caption = f"p and q share {rate:.2f} of their mass, and that is how often a drafted token is kept."
     if drawn is not None:
-        _mark(upper, columns, drawn, number)
+        caption = _mark(upper, columns, drawn, words, number)
+    if drawn is not None and number is not None:
+        keys.append(Line2D([], [], linestyle="none", label=f"number drawn, {number:.2f}, times q", **DIAMOND))
     title = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
     upper.set_title(title, fontsize=TEXT, loc="left", pad=12)
-    figure.legend(handles=_keys(number), loc="outside upper left", ncols=2, fontsize=TEXT, frameon=False)
+    figure.legend(handles=keys, loc="outside upper left", ncols=2, fontsize=TEXT, frameon=False)
     alt = (
-        f"Bars of two laws over {len(columns)} columns. The part under both, kept, sums to {rate:.2f}; p has "
-        f"{1 - rate:.2f} over q, of which the residual is made, and q as much over p, which is rejected."
+        f"Bars of two distributions over {len(columns)} columns. The part under both, kept, sums to "
+        f"{rate:.2f}; p exceeds q by {1 - rate:.2f}, of which the residual is made, and q exceeds p by as "
+        f"much, which is rejected."
     )
-    caption = _caption(columns, rate, words, drawn, number)
-    return Picture("overlap", figure, alt, caption, _twin(columns, rate))
+    numbers = [[c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.residual))] for c in columns]
+    twin = aligned([["token", "p", "q", "min(p,q)", "residual"], *numbers])
+    twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
+    return Picture("overlap", figure, alt, caption, twin)
 
 
-def _laws(axes: Axes, columns: Sequence[Share]) -> None:
-    places = range(len(columns))
-    kept = [c.kept for c in columns]
-    edge: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "width": 0.7}
-    axes.bar(places, kept, color=STATES["draft"].colour, **edge)
-    axes.bar(places, [c.p - c.kept for c in columns], bottom=kept, color=TARGET.colour, **edge)
+def _overlap(axes: Axes, columns: Sequence[Share]) -> None:
+    xs, kept = range(len(columns)), [c.kept for c in columns]
+    axes.bar(xs, kept, color=KEPT.colour, **BAR)
+    axes.bar(xs, [c.p - c.kept for c in columns], bottom=kept, color=TARGET.colour, **BAR)
     # The others can have both: the part of q stands on the part of p.
-    floor = [c.p for c in columns]
     over = [c.q - c.kept for c in columns]
-    axes.bar(places, over, bottom=floor, color=DRAFTER.colour, hatch=DRAFTER.hatch, **edge)
-    labels = [f"{c.label}\n{chance(c.p)}\n{chance(c.q)}" for c in columns]
-    axes.set_xticks([-0.75, *places], ["\np\nq", *labels], fontsize=TEXT)
+    axes.bar(xs, over, bottom=[c.p for c in columns], color=DRAFTER.colour, hatch=DRAFTER.hatch, **BAR)
+    charts.prepare(axes, grid="")
+    labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
+    axes.set_xticks([-0.75, *xs], ["\np\nq", *labels])
     axes.tick_params(axis="x", length=0, labelbottom=True)
-    axes.tick_params(axis="y", labelsize=TEXT)
     axes.set_xlim(-1, len(columns) - 0.5)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _residual(axes: Axes, columns: Sequence[Share]) -> None:
-    edge: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "width": 0.7}
-    axes.bar(range(len(columns)), [c.residual for c in columns], color=TARGET.colour, **edge)
-    for place, column in enumerate(columns):
-        height = column.residual + 0.06
-        axes.text(place, height, chance(column.residual), fontsize=TEXT, ha="center", va="bottom")
+    axes.bar(range(len(columns)), [c.residual for c in columns], color=TARGET.colour, **BAR)
+    charts.prepare(axes, y="residual", grid="")
+    for x, height in enumerate(c.residual for c in columns):
+        axes.text(x, height + 0.06, probability(height), fontsize=TEXT, ha="center", va="bottom")
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    axes.tick_params(axis="y", labelsize=TEXT)
     axes.set_ylim(0, 1.5)
     axes.set_yticks([0, 1])
-    axes.set_ylabel("residual", fontsize=TEXT)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _mark(axes: Axes, columns: Sequence[Share], drawn: int, number: float | None) -> None:
-    """Marks the drafted token and, where it is known, the number drawn for its test."""
-    place = next(i for i, c in enumerate(columns) if c.token == drawn)
-    column = columns[place]
-    top = max(column.p, column.q)
+def _mark(
+    axes: Axes, columns: Sequence[Share], drawn: int, words: Sequence[str], number: float | None
+) -> str:
+    """Marks the drafted token and, where it is known, the number drawn for its test; returns the caption."""
+    x, column = next((i, c) for i, c in enumerate(columns) if c.token == drawn)
     ceiling = max(max(c.p, c.q) for c in columns)
     axes.set_ylim(0, 1.3 * ceiling)
-    axes.text(place, top + 0.08 * ceiling, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
-    if number is not None:
-        axes.plot([place], [number * column.q], linestyle="none", **DIAMOND)
-
-
-def _keys(number: float | None) -> list[Artist]:
-    keys: list[Artist] = [
-        Patch(facecolor=STATES["draft"].colour, edgecolor="black", label="kept: min(p, q)"),
-        Patch(facecolor=DRAFTER.colour, edgecolor="black", hatch=DRAFTER.hatch, label="q over p: rejected"),
-        Patch(facecolor=TARGET.colour, edgecolor="black", label="p over q: residual"),
-    ]
-    if number is not None:
-        keys.append(Line2D([], [], linestyle="none", label=f"number drawn, {number:.2f}, times q", **DIAMOND))
-    return keys
-
-
-def _caption(
-    columns: Sequence[Share], rate: float, words: Sequence[str], drawn: int | None, number: float | None
-) -> str:
-    if drawn is None:
-        return f"The two laws share {rate:.2f} of their mass, and that is how often a drafted token is kept."
-    column = next(c for c in columns if c.token == drawn)
+    height = max(column.p, column.q) + 0.08 * ceiling
+    axes.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
     kept = min(1.0, column.p / column.q) if column.q > 0 else 0.0
-    test = f"{quoted(words[drawn])} is accepted with chance min(1, p/q) = {chance(kept)}"
+    test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
     if number is None:
         return f"{test}."
+    axes.plot([x], [number * column.q], linestyle="none", **DIAMOND)
     return (
         f"{test}; the number drawn is {number:.2f}, so it is {'accepted' if number < kept else 'rejected'}."
     )
-
-
-def _twin(columns: Sequence[Share], rate: float) -> str:
-    wide = max(8, *(len(c.label) for c in columns))
-    lines = [f"{'token':<{wide}}      p      q  min(p,q)  residual"]
-    lines += [
-        f"{c.label:<{wide}}  {c.p:5.3f}  {c.q:5.3f}     {c.kept:5.3f}     {c.residual:5.3f}" for c in columns
-    ]
-    return "\n".join([*lines, f"acceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"])

@@ -1,39 +1,50 @@
-"""Serial against speculative: who works when, and which tokens come out of it."""
+"""Serial against speculative decoding over time: who works when, and which tokens come out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from itertools import pairwise
 from typing import Literal
 
+from matplotlib.ticker import MaxNLocator
+
 from minispec.io.trace import Trace
+from minispec.show.plots.board import Board, in_order, legend_height, shown, widest
 from minispec.show.plots.caches import needs_catch_up
+from minispec.show.plots.style import DRAFTER, STATES, TARGET, Picture, State
 from minispec.show.text import kinds
 
-Lane = Literal["target", "draft"]
-Work = Literal["step", "draft", "verify", "catch-up"]
+MARGIN = 0.25  # inches, around the page
+WIDTH = 15.0  # of the page; more where tokens would overlap
+LANE = 0.55  # height of a lane
+WORD = 0.4  # height of a token under it
+UNIT = "target passes"
+WORKS = {
+    "step": State(TARGET.colour, "", ink="white", word="a pass of the target"),
+    "verify": State(TARGET.colour, "", ink="white", word="a pass of the target"),
+    "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
+    "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
+}
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What each piece of work takes, all in one unit.
+class WorkTimes:
+    """What each piece of work takes, in target passes.
 
     Attributes:
         target: one token by the target alone.
         draft: one step of the draft model.
         verify: one pass of the target over K + 1 tokens.
-        unit: what they are counted in.
     """
 
     target: float = 1.0
     draft: float = 0.1
     verify: float = 1.0
-    unit: str = "target passes"
 
     def __post_init__(self) -> None:
         if min(self.target, self.verify) <= 0 or self.draft < 0:
-            raise ValueError("costs must be above 0 (the draft's may be 0)")
+            raise ValueError("times must be above 0 (the draft's may be 0)")
 
 
 @dataclass(frozen=True)
@@ -41,56 +52,32 @@ class Span:
     """One piece of work.
 
     Attributes:
-        lane: which model works.
         work: a `step` of the target alone, a `draft` step, a `verify` pass, or the draft's `catch-up`.
         start: when it begins.
         end: when it ends.
         yields: the tokens that are known when it ends, as (id, state).
     """
 
-    lane: Lane
-    work: Work
+    work: Literal["step", "draft", "verify", "catch-up"]
     start: float
     end: float
     yields: tuple[tuple[int, str], ...] = ()
 
 
-def measured_costs(trace: Trace) -> Costs:
-    """Returns the medians over a trace's rounds, in milliseconds.
-
-    A step of the target alone is taken to last as long as a pass over K + 1 tokens, which is nearly so where
-    reading the weights is what takes the time.
-
-    Raises:
-        ValueError: if no round drafted anything, or the trace has no times.
-    """
-    rounds = [r for r in trace.rounds if r.draft.k and r.seconds.get("verify")]
-    if not rounds:
-        raise ValueError("this trace has no timed round that drafted anything")
-    verify = median(r.seconds["verify"] for r in rounds) * 1e3
-    steps = [r.seconds["draft"] / (r.draft.k + _lacking(trace, r.index)) for r in rounds]
-    return Costs(verify, median(steps) * 1e3, verify, "milliseconds")
-
-
-def serial_spans(tokens: Sequence[int], costs: Costs) -> list[Span]:
-    """Returns one target step per token.
-
-    Args:
-        tokens: what comes out.
-        costs: what a step takes.
-    """
+def serial_spans(tokens: Sequence[int], times: WorkTimes) -> list[Span]:
+    """Returns one target step per token."""
     return [
-        Span("target", "step", i * costs.target, (i + 1) * costs.target, ((token, "target"),))
+        Span("step", i * times.target, (i + 1) * times.target, ((token, "target"),))
         for i, token in enumerate(tokens)
     ]
 
 
-def speculative_spans(trace: Trace, costs: Costs, rounds: int | None = None, row: int = 0) -> list[Span]:
+def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None, row: int = 0) -> list[Span]:
     """Returns the draft steps and the verify pass of each round, and the catch-up after full acceptance.
 
     Args:
         trace: any.
-        costs: what each piece of work takes.
+        times: what each piece of work takes.
         rounds: the first so many; by default all.
         row: which row; the rounds after it was done are left out.
     """
@@ -99,18 +86,137 @@ def speculative_spans(trace: Trace, costs: Costs, rounds: int | None = None, row
     for r in trace.rounds[:rounds]:
         if not r.live[row]:
             break
-        for _ in range(r.draft.k):
-            spans.append(Span("draft", "draft", now, now + costs.draft))
-            now += costs.draft
-        yields = tuple(zip(r.emitted[row], kinds(r, row), strict=True))
-        spans.append(Span("target", "verify", now, now + costs.verify, yields))
-        now += costs.verify
-        if _lacking(trace, r.index):
-            spans.append(Span("draft", "catch-up", now, now + costs.draft))
-            now += costs.draft
+        work = [Span("draft", 0, times.draft)] * r.draft.k
+        work.append(Span("verify", 0, times.verify, tuple(zip(r.emitted[row], kinds(r, row), strict=True))))
+        if any(needs_catch_up(r, each) for each, live in enumerate(r.live) if live):
+            work.append(Span("catch-up", 0, times.draft))
+        for span in work:
+            spans.append(Span(span.work, now, now + span.end, span.yields))
+            now += span.end
     return spans
 
 
-def _lacking(trace: Trace, index: int) -> bool:
-    live = [row for row, on in enumerate(trace.rounds[index].live) if on]
-    return any(needs_catch_up(trace, index, row) for row in live)
+def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
+    """Draws the same tokens of a trace's first row twice: one per target step, and several per round.
+
+    Args:
+        trace: a speculative run of one round at least.
+        words: the text of every token id.
+        times: what each piece of work takes; by default a target pass is 1 and a draft step a tenth of it.
+        tokens: whole rounds are drawn that yield no more than so many tokens, one round at the least.
+
+    Returns:
+        The picture; its data is `serial_spans` and `speculative_spans`.
+    """
+    times = times or WorkTimes()
+    fast = speculative_spans(trace, times, _rounds(trace, tokens))
+    slow = serial_spans([token for span in fast for token, _ in span.yields], times)
+    passes = [span for span in fast if span.work == "verify"]
+    page = _Timeline(slow, fast, words).draw()
+    count, calls, gain = len(slow), len(passes), slow[-1].end / fast[-1].end
+    alt = (
+        f"Two timelines of the same {count} tokens. Target alone: {count} passes one after another, "
+        f"{slow[-1].end:.1f} {UNIT}. Speculative: draft steps and {_passes(calls)} of the target in "
+        f"turn, {fast[-1].end:.1f} {UNIT}."
+    )
+    caption = (
+        f"The same {count} tokens take {count} target passes alone and {calls} with a draft: "
+        f"{gain:.1f} times as fast at these costs."
+    )
+    twin = ["target alone, when each token is known:"]
+    twin += [f"{span.end:6.2f}  {shown(words[span.yields[0][0]])}" for span in slow]
+    twin.append("speculative, when its tokens are known:")
+    twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
+    return Picture("timeline", page.figure, alt, caption, "\n".join(twin))
+
+
+def _rounds(trace: Trace, tokens: int) -> int:
+    """How many of the first rounds yield no more than so many tokens; one at the least."""
+    total = count = 0
+    for r in trace.rounds:
+        total += len(r.emitted[0])
+        if not r.live[0] or (count and total > tokens):
+            break
+        count += 1
+    return count
+
+
+def _passes(count: int) -> str:
+    return f"{count} {'pass' if count == 1 else 'passes'}"
+
+
+def _said(token: int, state: str, words: Sequence[str]) -> str:
+    """How a token stands under a pass: after the glyph of its state."""
+    return f"{STATES[state].glyph} {shown(words[token])}"
+
+
+class _Timeline:
+    """Where things stand on the page, in inches."""
+
+    def __init__(self, slow: Sequence[Span], fast: Sequence[Span], words: Sequence[str]) -> None:
+        self.slow, self.fast, self.words = slow, fast, words
+        self.passes = [span for span in fast if span.work == "verify"]
+        self.left = MARGIN + widest(["target", "draft"]) + 0.15
+        self.total = max(slow[-1].end, fast[-1].end)
+        stack = widest(_said(*y, words) for span in self.passes for y in span.yields) + 0.2
+        rounds = [b.end - a.end for a, b in pairwise(self.passes)]
+        fit = [(WIDTH - self.left - MARGIN) / self.total, stack / min([*rounds, fast[-1].end])]
+        self.scale = max(*fit, 0.34 / slow[0].end)
+        self.width = self.left + self.total * self.scale + max(MARGIN, stack / 2)
+        self.names = [shown(words[token]) for span in slow for token, _ in span.yields]
+        self.upright = widest(self.names) + 0.1 > slow[0].end * self.scale
+        self.under = widest(self.names) + 0.15 if self.upright else WORD
+        self.high = max(len(span.yields) for span in self.passes) * WORD + 0.1
+
+    def draw(self) -> Board:
+        """Draws both runs over one axis of time."""
+        present = {span.work for span in self.fast}
+        states = [WORKS[work] for work in ("verify", "draft", "catch-up") if work in present]
+        states += in_order(state for span in self.passes for _, state in span.yields)
+        below = legend_height(states, self.width - 2 * MARGIN) + 0.3
+        height = below + 0.95 + self.high + 2 * LANE + 0.6 + self.under + LANE + 0.6 + MARGIN
+        page = Board(self.width, height)
+        y = self.speculative(page, self.serial(page, height - MARGIN)) - 0.1
+        page.axes.plot([self.left, self.at(self.total)], [y, y], color="black", linewidth=1.2)
+        for time in MaxNLocator(6).tick_values(0, self.total):
+            if 0 <= time <= self.total * (1 + 1e-9):
+                page.axes.plot([self.at(time)] * 2, [y, y - 0.08], color="black", linewidth=1.2)
+                page.write(self.at(time), y - 0.28, f"{time:g}", ha="center")
+        page.write(self.left, y - 0.62, f"time, in {UNIT}")
+        page.legend(states, MARGIN, below - 0.15)
+        return page
+
+    def at(self, time: float) -> float:
+        """Where a time stands."""
+        return self.left + time * self.scale
+
+    def serial(self, page: Board, top: float) -> float:
+        """Draws the target alone from a height downwards; returns where it ends."""
+        count = len(self.slow)
+        page.write(MARGIN, top - 0.25, f"Target alone: {count} tokens, {count} passes", weight="bold")
+        y = top - 0.6 - LANE
+        self.lane(page, y, "target", self.slow)
+        for span, name in zip(self.slow, self.names, strict=True):
+            x = self.at((span.start + span.end) / 2)
+            page.write(x, y - 0.08, name, ha="center", va="top", rotation=90 if self.upright else 0)
+        return y - self.under
+
+    def speculative(self, page: Board, top: float) -> float:
+        """Draws both lanes and the tokens under each pass; returns where they end."""
+        title = f"Speculative: the same tokens, {_passes(len(self.passes))}"
+        page.write(MARGIN, top - 0.35, title, weight="bold")
+        y = top - 0.6 - 2 * LANE
+        self.lane(page, y + LANE, "draft", [span for span in self.fast if span.work != "verify"])
+        self.lane(page, y, "target", self.passes)
+        for span in self.passes:
+            x = self.at((span.start + span.end) / 2)
+            for line, token in enumerate(span.yields):
+                page.write(x, y - (line + 0.5) * WORD - 0.05, _said(*token, self.words), ha="center")
+        return y - self.high
+
+    def lane(self, page: Board, y: float, name: str, spans: Sequence[Span]) -> None:
+        """Draws the bars of one model."""
+        page.write(self.left - 0.15, y + LANE / 2, name, ha="right")
+        for span in spans:
+            size = ((span.end - span.start) * self.scale, LANE - 0.08)
+            page.tile((self.at(span.start), y + 0.04), size, WORKS[span.work])

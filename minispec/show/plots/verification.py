@@ -1,64 +1,51 @@
-"""The verdict on a draft, position by position: ✓ ✓ ✗, with p, q and the chance to be accepted."""
+"""The verdict on a draft, token by token: ✓ ✓ ✗, with p, q and the probability to be accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from matplotlib.figure import Figure
 
 from minispec.core.records import Round
 from minispec.core.warp import lowest_argmax
-from minispec.show.plots.board import (
-    GREY,
-    board,
-    chance,
-    legend,
-    legend_height,
-    quoted,
-    shown,
-    tile,
-    widest,
-    write,
-)
-from minispec.show.plots.picture import Picture
-from minispec.show.plots.style import STATES, State
+from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, widest
+from minispec.show.plots.style import STATES, Picture, State, aligned
 
 MARGIN = 0.2  # inches, around the page
 LINE = 0.48  # height of a line of numbers
-Line = tuple[str, Callable[["Test"], str]]
-End = tuple[str, int] | None  # kind and id of the token that the target adds
-CUT = State(STATES["untested"].colour, "/", word="behind the end")
+# What drafted tokens are called here: only the verdict, not what becomes of their cache slots.
+LOOKS = STATES | {
+    "rejected": replace(STATES["rejected"], word="rejected"),
+    "cut": State(STATES["untested"].colour, "/", word="after the end"),
+}
+WORDS = {"draft": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 
 @dataclass(frozen=True)
-class Test:
-    """What happened at one position of a draft.
+class DraftedToken:
+    """What happened to one token of a draft.
 
     Attributes:
-        place: which drafted token, counted from 0.
+        index: which drafted token, counted from 0.
         token: its id.
-        q: what the draft's law gave it.
-        p: what the target's law gives it.
-        chance: min(1, p/q), its chance to be accepted by `verify_rejection`.
+        q: its probability for the draft.
+        p: its probability for the target.
+        acceptance: min(1, p/q), the probability that `verify_rejection` accepts it.
         favourite: the target's most probable token there, which `verify_greedy` compares with.
-        drawn: the number between 0 and 1 that was compared with the chance, or None if it is not known.
-        state: `draft` (accepted), `rejected`, `untested`, or `cut`: accepted, but behind the end of the text.
+        drawn: the number between 0 and 1 that was compared with `acceptance`, or None if it is not known.
+        state: `draft` (accepted), `rejected`, `untested`, or `cut`: accepted, but after the end of the text.
     """
 
-    __test__ = False  # no test of pytest's
-
-    place: int
+    index: int
     token: int
     q: float
     p: float
-    chance: float
+    acceptance: float
     favourite: int
     drawn: float | None
     state: str
 
 
-def verification_tests(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -> list[Test]:
+def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -> list[DraftedToken]:
     """Returns what happened to each drafted token of a row.
 
     Args:
@@ -67,151 +54,99 @@ def verification_tests(r: Round, row: int = 0, drawn: Sequence[float | None] = (
         drawn: the numbers that were drawn for the tests, in order, where they are known.
     """
     accepted, emitted = r.accepted(row), len(r.emitted[row])
-    tokens = r.draft.tokens[row, : r.drafted(row)].tolist()
     best = lowest_argmax(r.target_probs[row]).tolist()
-    tests = []
-    for place, token in enumerate(tokens):
-        q, p = float(r.draft.probs[row, place, token]), float(r.target_probs[row, place, token])
-        state = "draft" if place < accepted else "rejected" if place == accepted else "untested"
-        if emitted <= place < accepted:
+    found = []
+    for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
+        q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])
+        state = "draft" if i < accepted else "rejected" if i == accepted else "untested"
+        if emitted <= i < accepted:
             state = "cut"
-        number = drawn[place] if place < len(drawn) and place <= accepted else None
-        kept = min(1.0, p / q) if q > 0 else 0.0
-        tests.append(Test(place, token, q, p, kept, best[place], number, state))
-    return tests
+        number = drawn[i] if i < len(drawn) and i <= accepted else None
+        acceptance = min(1.0, p / q) if q > 0 else 0.0
+        found.append(DraftedToken(i, token, q, p, acceptance, best[i], number, state))
+    return found
 
 
-def verification_strip(
-    r: Round, words: Sequence[str], row: int = 0, drawn: Sequence[float | None] = ()
-) -> Picture:
-    """Draws the verdict on a draft: a column per drafted token, and the token that the target adds.
+def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | None] = ()) -> Picture:
+    """Draws the verdict on a draft of one row: a column per drafted token, and the target's own token.
 
-    Where both laws are certain everywhere, as at temperature 0, the target's own token stands in place of
+    Where the target is certain everywhere, as at temperature 0, its own token stands in place of
     probabilities.
 
     Args:
-        r: a round in which the row was live.
+        r: a round.
         words: the text of every token id.
-        row: which row.
         drawn: the numbers that were drawn for the tests, in order, where they are known.
 
     Returns:
-        The picture; its data is `verification_tests`.
-
-    Raises:
-        ValueError: if the row was done before this round.
+        The picture; its data is `drafted_tokens`.
     """
-    if not r.live[row]:
-        raise ValueError(f"row {row} was done before round {r.index}")
-    tests = verification_tests(r, row, drawn)
-    kind = r.kind(row)
-    end = None if kind == "draft" else (kind, r.emitted[row][-1])
-    lines = _lines(tests, words, bool((r.target_probs[row].amax(-1) == 1).all()))
-    columns = _columns(tests, lines, end, words)
-    names = [name for name, _ in lines]
-    figure = _draw(columns, names, end is not None)
-    alt, caption = _alt(r, row, tests, end, words), _caption(r, row, tests, end)
-    return Picture("verification", figure, alt, caption, _twin(columns, names))
+    tests = drafted_tokens(r, 0, drawn)
+    lines = _lines(tests, words, certain=bool((r.target_probs[0].amax(-1) == 1).all()))
+    states, texts = [test.state for test in tests], [shown(words[test.token]) for test in tests]
+    said = [f"{quoted(words[test.token])} {WORDS[test.state]}" for test in tests]
+    if r.kind(0) != "draft":
+        added = words[r.emitted[0][-1]]
+        states.append(r.kind(0))
+        texts.append(shown(added))
+        said.append(f"then {quoted(added)}, {STATES[r.kind(0)].word}")
+        lines = {name: [*line, ""] for name, line in lines.items()}
+    lines = {"verdict": [f"{LOOKS[s].glyph} {text}" for s, text in zip(states, texts, strict=True)]} | lines
+    page = _draw(states, lines, len(tests))
+    alt = f"The verdict on the {len(tests)} tokens drafted in round {r.index}: {', '.join(said)}."
+    twin = aligned([[name, *line] for name, line in lines.items()])
+    return Picture("verification", page.figure, alt, _caption(r), twin)
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A token and the numbers under it."""
+def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -> dict[str, list[str]]:
+    """Returns the lines under the draft, by name: what each says of every drafted token."""
 
-    state: State
-    word: str
-    numbers: list[str]
-
-
-def _columns(tests: Sequence[Test], lines: Sequence[Line], end: End, words: Sequence[str]) -> list[_Column]:
-    columns = [
-        _Column(_state(test.state), shown(words[test.token]), [say(test) for _, say in lines])
-        for test in tests
-    ]
-    if end is not None:
-        columns.append(_Column(STATES[end[0]], shown(words[end[1]]), [""] * len(lines)))
-    return columns
-
-
-def _state(name: str) -> State:
-    return CUT if name == "cut" else STATES[name]
-
-
-def _lines(tests: Sequence[Test], words: Sequence[str], certain: bool) -> list[Line]:
-    """Which lines stand under the draft, and what each says of a test."""
-
-    def where_tested(say: Callable[[Test], str]) -> Callable[[Test], str]:
-        return lambda test: "" if test.state == "untested" else say(test)
+    def tested(said: Sequence[str]) -> list[str]:
+        return ["" if t.state == "untested" else text for t, text in zip(tests, said, strict=True)]
 
     if certain:
-        return [("target says", where_tested(lambda test: shown(words[test.favourite])))]
-    lines: list[Line] = [
-        ("draft, q", lambda test: chance(test.q)),
-        ("target, p", lambda test: chance(test.p)),
-        ("min(1, p/q)", where_tested(lambda test: chance(test.chance))),
-    ]
-    if any(test.drawn is not None for test in tests):
-        lines.append(("drawn", lambda test: "" if test.drawn is None else f"{test.drawn:.2f}"))
+        return {"target says": tested([shown(words[t.favourite]) for t in tests])}
+    lines = {
+        "draft, q": [probability(t.q) for t in tests],
+        "target, p": [probability(t.p) for t in tests],
+        "min(1, p/q)": tested([probability(t.acceptance) for t in tests]),
+    }
+    if any(t.drawn is not None for t in tests):
+        lines["drawn"] = ["" if t.drawn is None else f"{t.drawn:.2f}" for t in tests]
     return lines
 
 
-def _draw(columns: Sequence[_Column], names: Sequence[str], ended: bool) -> Figure:
-    """Draws the columns, the last one apart from the others if the target has added it."""
-    each = 0.2 + widest(f"{c.state.glyph} {c.word}" for c in columns)
-    each = max(each, widest(number for c in columns for number in c.numbers) + 0.2, 0.8)
-    left = MARGIN + widest(["verdict", *names]) + 0.2
-    gap = 0.35 if ended and len(columns) > 1 else 0.0
-    states = [state for name, state in STATES.items() if any(c.state is state for c in columns)]
-    states += [CUT] if any(c.state is CUT for c in columns) else []
-    states = [replace(s, word="rejected") if s is STATES["rejected"] else s for s in states]
-    width = max(left + each * len(columns) + gap + MARGIN, 8.0)
-    below = legend_height(states, width - 2 * MARGIN) + 0.3
-    figure, axes = board(width, below + 0.55 + LINE * len(names) + MARGIN)
-    top = axes.get_ylim()[1] - MARGIN
-    write(axes, left - 0.2, top - 0.25, "verdict", ha="right")
-    for place, column in enumerate(columns):
-        x = left + place * each + (gap if ended and place == len(columns) - 1 else 0)
-        tile(axes, (x, top - 0.5), (each, 0.5), column.state, f"{column.state.glyph} {column.word}")
-        faint = column.state in (STATES["untested"], CUT)
-        for line, number in enumerate(column.numbers):
-            colour = GREY if faint else "black"
-            write(axes, x + each / 2, top - 0.8 - line * LINE, number, ha="center", color=colour)
-    for line, name in enumerate(names):
-        write(axes, left - 0.2, top - 0.8 - line * LINE, name, ha="right")
-    legend(axes, (MARGIN, below - 0.1), states, width - 2 * MARGIN)
-    return figure
+def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: int) -> Board:
+    """Draws the columns; what the target has added stands apart."""
+    (head, *numbers), count = lines.values(), len(states)
+    each = max(0.2 + widest(head), widest(text for line in numbers for text in line) + 0.2, 0.8)
+    left = MARGIN + widest(lines) + 0.2
+    gap = 0.35 if count > max(drafted, 1) else 0.0
+    looks = [look for name, look in LOOKS.items() if name in states]
+    width = max(left + each * count + gap + MARGIN, 8.0)
+    below = legend_height(looks, width - 2 * MARGIN) + 0.3
+    page = Board(width, below + 0.55 + LINE * len(numbers) + MARGIN)
+    top = page.height - MARGIN
+    for line, name in enumerate(lines):
+        page.write(left - 0.2, top - 0.25 if line == 0 else top - 0.32 - line * LINE, name, ha="right")
+    for i, (state, text, *column) in enumerate(zip(states, *lines.values(), strict=True)):
+        x = left + i * each + (gap if i >= drafted else 0)
+        page.tile((x, top - 0.5), (each, 0.5), LOOKS[state], text)
+        colour = GREY if state in ("untested", "cut") else "black"
+        for line, number in enumerate(column):
+            page.write(x + each / 2, top - 0.8 - line * LINE, number, ha="center", color=colour)
+    page.legend(looks, MARGIN, below - 0.1)
+    return page
 
 
-def _twin(columns: Sequence[_Column], names: Sequence[str]) -> str:
-    rows = [["verdict", *(f"{c.state.glyph} {c.word}" for c in columns)]]
-    rows += [[name, *(c.numbers[line] for c in columns)] for line, name in enumerate(names)]
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{space}}" for cell, space in zip(row, wide, strict=True)).rstrip() for row in rows
-    )
-
-
-def _alt(r: Round, row: int, tests: Sequence[Test], end: End, words: Sequence[str]) -> str:
-    said = [f"{quoted(words[test.token])} {_word(test.state)}" for test in tests]
-    if end is not None:
-        said.append(f"then {quoted(words[end[1]])}, {STATES[end[0]].word}")
-    return f"The verdict on the {len(tests)} tokens drafted in round {r.index}: {', '.join(said)}."
-
-
-def _word(state: str) -> str:
-    return {"draft": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "behind the end"}[
-        state
-    ]
-
-
-def _caption(r: Round, row: int, tests: Sequence[Test], end: End) -> str:
-    kept, total = r.accepted(row), len(r.emitted[row])
+def _caption(r: Round) -> str:
+    kept, total, kind = r.accepted(0), len(r.emitted[0]), r.kind(0)
     tokens = "1 token" if total == 1 else f"{total} tokens"
-    if end is None:
+    if kind == "draft":
         return f"The text ends inside the accepted draft, so this pass yields {tokens}."
-    if end[0] == "bonus":
+    if kind == "bonus":
         return f"All {kept} drafted tokens are accepted and a bonus follows: {tokens} from one pass."
     return (
-        f"The target accepts {kept} of {len(tests)} drafted tokens and corrects the next one: "
+        f"The target accepts {kept} of {r.drafted(0)} drafted tokens and corrects the next one: "
         f"{tokens} from one pass."
     )

@@ -3,8 +3,7 @@
 import pytest
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
 
-from minispec.show.plots.cache_grid import cache_grid
-from minispec.show.plots.caches import MOMENTS, cache_cells, needs_catch_up
+from minispec.show.plots.caches import MOMENTS, cache_grid, cache_slots, needs_catch_up
 
 LETTERS = {
     "prompt": "p",
@@ -19,9 +18,9 @@ LETTERS = {
 
 def drawn(trace, index, moment, row=0):
     """Returns the states of each owner as a string of letters."""
-    cells = cache_cells(trace, index, moment, row)
-    owners = dict.fromkeys(cell.owner for cell in cells)
-    return {o: "".join(LETTERS[cell.state] for cell in cells if cell.owner == o) for o in owners}
+    slots = cache_slots(trace, index, moment, row)
+    owners = dict.fromkeys(slot.owner for slot in slots)
+    return {o: "".join(LETTERS[slot.state] for slot in slots if slot.owner == o) for o in owners}
 
 
 def states(trace, index):
@@ -49,26 +48,26 @@ def test_a_round_with_a_bonus_needs_a_catch_up():
         "rolled back": ("pp=++>", "pp=++", "pp=+_"),
         "caught up": ("pp=++>", "pp=++", "pp=++"),
     }
-    assert needs_catch_up(trace, 1) and not needs_catch_up(trace, 0)
+    assert needs_catch_up(trace.rounds[1]) and not needs_catch_up(trace.rounds[0])
 
 
 def test_a_round_cut_inside_the_draft():
-    """At an end inside the accepted draft its last token is pending; what was behind it is rolled back."""
+    """At an end inside the accepted draft its last token is pending; what comes after it is rolled back."""
     trace = by_hand([0, 3], ([5, 10, 7], 3, 8, 2))
     assert states(trace, 0)["rolled back"] == ("pp+>", "pp+--", "pp+-_")
 
 
-def test_a_drafter_without_a_cache_has_no_cells():
+def test_a_drafter_without_a_cache_has_no_slots():
     """Only the text and the target are there."""
     trace = by_hand([0, 3], ([5], 1, 8), draft_cache=False)
-    assert {cell.owner for cell in cache_cells(trace, 0, "verified")} == {"text", "target"}
-    assert not needs_catch_up(trace, 0)
+    assert {slot.owner for slot in cache_slots(trace, 0, "verified")} == {"text", "target"}
+    assert not needs_catch_up(trace.rounds[0])
 
 
 def test_slots_name_the_token_that_stands_there():
     """A slot that was rolled back still names the rejected token, while the text has the correction there."""
-    cells = cache_cells(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0, "rolled back")
-    tokens = {o: [c.token for c in cells if c.owner == o] for o in ("text", "target", "draft")}
+    slots = cache_slots(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0, "rolled back")
+    tokens = {o: [s.token for s in slots if s.owner == o] for o in ("text", "target", "draft")}
     assert tokens == {
         "text": [0, 1, 3, 5, 8],
         "target": [0, 1, 3, 5, 6, 7],
@@ -85,13 +84,11 @@ def test_held_slots_are_what_the_caches_held(prompts, k):
     for row, prompt in enumerate(prompts):
         text = list(prompt)
         for r in (r for r in trace.rounds if r.live[row]):
-            held = {
-                (moment, cell.owner): [] for moment in MOMENTS for cell in cache_cells(trace, 0, "before")
-            }
+            held = {(moment, owner): [] for moment in MOMENTS for owner in ("text", "target", "draft")}
             for moment in MOMENTS:
-                for cell in cache_cells(trace, r.index, moment, row):
-                    if cell.held:
-                        held[moment, cell.owner].append(cell.token)
+                for slot in cache_slots(trace, r.index, moment, row):
+                    if slot.held:
+                        held[moment, slot.owner].append(slot.token)
             whole = [*text, *r.draft.tokens[row, : r.drafted(row)].tolist()]
             full = min(r.target_cache.verified[row], len(whole))
             assert held["before", "target"] == whole[: r.target_cache.before[row]] == text[:-1]
@@ -117,7 +114,7 @@ def test_what_is_not_there_is_refused(index, moment, row, said):
     done = trace.rounds[2].__class__(**{**vars(trace.rounds[2]), "live": (True, False)})
     trace = trace.__class__(trace.prompts, {}, (*trace.rounds[:2], done))
     with pytest.raises(ValueError, match=said):
-        cache_cells(trace, index, moment, row)
+        cache_slots(trace, index, moment, row)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -127,8 +124,8 @@ def test_the_figure_can_be_read(index):
     picture = cache_grid(trace, words, index, layers={"target": 6, "draft": 1})
     readable(picture)
     titles = [text.get_text() for text in picture.figure.axes[0].texts]
-    assert ("5  After the draft has caught up" in titles) == needs_catch_up(trace, index)
-    assert picture.twin.count("target ") == 4 + needs_catch_up(trace, index)
+    assert ("5  After the draft has caught up" in titles) == needs_catch_up(trace.rounds[index])
+    assert picture.twin.count("target ") == 4 + needs_catch_up(trace.rounds[index])
     assert str(trace.rounds[index].target_cache.after[0]) in picture.caption
 
 
@@ -136,7 +133,7 @@ def test_the_figure_can_be_read(index):
 def test_one_moment_alone_can_be_drawn(moment):
     """Each moment has a figure of its own, from the first token of a short prompt on."""
     trace = by_hand([0, 3], ([5, 6], 2, 7), ([5], 0, 9))
-    picture = cache_grid(trace, WORDS, 0, [moment], tail=4)
+    picture = cache_grid(trace, WORDS, 0, [moment])
     readable(picture)
     assert "…" not in picture.twin and "·a" in picture.twin
 

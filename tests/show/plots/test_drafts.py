@@ -1,4 +1,4 @@
-"""The draft's laws: the right tokens, the drafted one always among them."""
+"""The draft's distributions: the right tokens, the drafted one always among them."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from figures import WORDS, by_hand, readable, shipped_run
 
 from minispec.show.plots.drafts import candidates, draft_bars
 
-LAW = torch.tensor([0.1, 0.0, 0.4, 0.05, 0.4, 0.05])
+Q = torch.tensor([0.1, 0.0, 0.4, 0.05, 0.4, 0.05])
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,10 @@ LAW = torch.tensor([0.1, 0.0, 0.4, 0.05, 0.4, 0.05])
 )
 def test_candidates_are_the_most_probable_and_the_drawn_one(drawn, top, ids):
     """Most probable first, ties by id; the drawn one takes the last place if it would be left out."""
-    found = candidates(LAW, drawn, top)
+    found = candidates(Q, drawn, top)
     assert [c.token for c in found] == ids
     assert [c.token for c in found if c.drawn] == [drawn]
-    assert [c.probability for c in found] == pytest.approx(LAW[ids].tolist())
+    assert [c.probability for c in found] == pytest.approx(Q[ids].tolist())
 
 
 def test_one_chart_per_guess():
@@ -43,7 +43,7 @@ def test_one_chart_per_guess():
     assert [width / full for width in widths] == pytest.approx(shown)
 
 
-def test_certain_laws_and_many_guesses():
+def test_a_certain_draft_and_many_guesses():
     """At temperature 0 the caption says that all is certain; more than five guesses go into a second line."""
     trace, words = shipped_run()
     picture = draft_bars(trace.rounds[0], words)
@@ -58,5 +58,3 @@ def test_a_round_without_a_draft_is_refused():
     """Nothing drafted, nothing to draw."""
     with pytest.raises(ValueError, match="drafted nothing"):
         draft_bars(by_hand([0], ([], 0, 1)).rounds[0], WORDS)
-    with pytest.raises(ValueError, match="top must be"):
-        candidates(LAW, 0, 0)

@@ -1,4 +1,4 @@
-"""Two laws over each other: sums that one can check by hand."""
+"""Two distributions over each other: sums that one can check by hand."""
 
 from fractions import Fraction
 
@@ -31,7 +31,7 @@ def test_others_share_a_column():
         assert sum(getattr(c, name) for c in columns) == pytest.approx(float(whole))
 
 
-def test_equal_laws_have_no_residual():
+def test_equal_distributions_have_no_residual():
     """Where p = q nothing is rejected, and the residual is empty."""
     columns = shares(torch.tensor(P), torch.tensor(P), "abc")
     assert [c.residual for c in columns] == [0, 0, 0] and [c.kept for c in columns] == pytest.approx(P)
@@ -40,8 +40,8 @@ def test_equal_laws_have_no_residual():
     assert "1.00" in picture.caption
 
 
-def test_bars_are_stacked_to_the_larger_law():
-    """Each token's pieces are kept, then what p or q has over it; their tops are max(p, q)."""
+def test_bars_are_stacked_to_the_larger_probability():
+    """Each token's pieces are kept, then what p or q exceeds it by; their tops are max(p, q)."""
     picture = overlap(P, Q, "abc", drawn=2, number=0.6)
     readable(picture)
     tops = [0.0] * 3
@@ -65,8 +65,8 @@ def test_the_caption_judges_the_number(number, said):
     assert picture.caption.endswith(said)
 
 
-def test_real_laws_can_be_read():
-    """The laws of every drafted token in a round of the shipped pair."""
+def test_real_distributions_can_be_read():
+    """p and q of every drafted token in a round of the shipped pair."""
     trace, words = shipped_run(1.0)
     r = trace.rounds[0]
     for place in range(r.drafted(0)):
@@ -74,11 +74,9 @@ def test_real_laws_can_be_read():
         readable(overlap(r.target_probs[0, place], r.draft.probs[0, place], words, token))
 
 
-def test_what_is_no_law_is_refused():
-    """Chances that do not sum to 1, other sizes, or a number without its token end in one clear line."""
+def test_what_is_no_distribution_is_refused():
+    """Probabilities that do not sum to 1, or other sizes, end in one clear line."""
     with pytest.raises(ValueError, match="sum to 1"):
         overlap([0.5, 0.2], [0.5, 0.5], "ab")
     with pytest.raises(ValueError, match="same tokens"):
         overlap([0.5, 0.5], P, "abc")
-    with pytest.raises(ValueError, match="say which"):
-        overlap(P, Q, "abc", number=0.5)

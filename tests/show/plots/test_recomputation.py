@@ -9,7 +9,6 @@ from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.show.plots.recomputation import (
-    Step,
     positions,
     recomputation,
     steps_with_cache,
@@ -26,7 +25,7 @@ class Counting:
         self.new_cache, self.head = model.new_cache, model.head
 
     def hidden(self, tokens, cache=None):
-        self.steps.append(Step(cache.row_lengths[0] if cache is not None else 0, tokens.shape[1]))
+        self.steps.append((cache.row_lengths[0] if cache is not None else 0, tokens.shape[1]))
         return self.model.hidden(tokens, cache)
 
     def __call__(self, tokens, cache=None):
@@ -44,7 +43,7 @@ def test_the_steps_with_a_cache_are_those_of_the_loop():
     decoded(model, [1, 4, 1, 0], 6)
     drawn = steps_with_cache(4, 6)
     assert positions(model.steps) == positions(drawn) == 4 + 6 - 1
-    assert model.steps[0] == Step(0, 3) and model.steps[1] == Step(3, 1)
+    assert model.steps[0] == (0, 3) and model.steps[1] == (3, 1)
     assert model.steps[2:] == drawn[1:]
 
 
@@ -61,7 +60,7 @@ def test_counts_by_hand():
     """10 tokens and 20 more: 10 + 11 + … + 29 = 390 without a cache, 10 + 19 with one."""
     assert positions(steps_without_cache(10, 20)) == 390
     assert positions(steps_with_cache(10, 20)) == 29
-    assert steps_with_cache(7, 1) == steps_without_cache(7, 1) == [Step(0, 7)]
+    assert steps_with_cache(7, 1) == steps_without_cache(7, 1) == [(0, 7)]
 
 
 @pytest.mark.parametrize("guess", [None, 200])
@@ -79,11 +78,3 @@ def test_the_picture_is_readable(guess):
     assert picture.twin.splitlines()[-1].endswith(".....#")
     texts = [text.get_text() for legend in picture.figure.legends for text in legend.get_texts()]
     assert any("guess: 200" in text for text in texts) == (guess is not None)
-
-
-def test_bad_steps_are_refused():
-    """A step that computes nothing, or a side without steps, is an error."""
-    with pytest.raises(ValueError, match="at least 1"):
-        Step(3, 0)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        recomputation([], [Step(0, 1)])

@@ -1,7 +1,5 @@
 """Figures of sweeps: bars are the gains, losses are hatched, the best has a star."""
 
-import pytest
-
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint
 from minispec.show.plots.charts import LOSS
 from minispec.show.plots.style import GUESS
@@ -46,18 +44,10 @@ def test_draft_sweep_from_small_to_large():
 
 def test_batch_sweep_shows_losses():
     """Throughputs above, gains below, from the smallest batch up; losses are hatched and named."""
-    picture = batch_sweep(BATCHES, guess=7)
+    picture = batch_sweep(BATCHES)
     top, bottom = picture.figure.axes
     assert [line.get_ydata().tolist() for line in top.lines] == [[100, 800], [180, 600]]
     assert bars(bottom) == [(1.8, False), (0.75, True)]
-    assert guesses(bottom) == [[1, 1]]
     assert picture.caption.endswith("it is a loss with 8.")
     assert picture.twin.splitlines()[1].endswith(", a loss")
     assert "no size that was tried is a loss" in batch_sweep(BATCHES[1:]).caption
-
-
-def test_sweeps_of_nothing():
-    """Without points there is nothing to draw."""
-    for figure in (draft_sweep, batch_sweep):
-        with pytest.raises(ValueError, match="at least one"):
-            figure([])

@@ -3,12 +3,10 @@
 import pytest
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
 
-from minispec.show.plots.style import GUESS
-from minispec.show.plots.timeline import Costs, measured_costs, serial_spans, speculative_spans
-from minispec.show.plots.timeline_figure import timeline
+from minispec.show.plots.timeline import WorkTimes, serial_spans, speculative_spans, timeline
 
 TRACE = by_hand([0, 1], ([5, 6], 1, 8), ([2, 3], 2, 4), ([], 0, 7))
-COSTS = Costs(target=1.0, draft=0.25, verify=1.5)
+TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
 
 
 def told(spans):
@@ -17,7 +15,7 @@ def told(spans):
 
 def test_spans_by_hand():
     """K draft steps, one pass, a catch-up after full acceptance; with no draft, a pass and a catch-up."""
-    assert told(speculative_spans(TRACE, COSTS)) == [
+    assert told(speculative_spans(TRACE, TIMES)) == [
         ("draft", 0, 0.25),
         ("draft", 0.25, 0.5),
         ("verify", 0.5, 2.0),
@@ -28,7 +26,7 @@ def test_spans_by_hand():
         ("verify", 4.25, 5.75),
         ("catch-up", 5.75, 6.0),
     ]
-    yields = [span.yields for span in speculative_spans(TRACE, COSTS) if span.yields]
+    yields = [span.yields for span in speculative_spans(TRACE, TIMES) if span.yields]
     assert yields == [
         ((5, "draft"), (8, "correction")),
         ((2, "draft"), (3, "draft"), (4, "bonus")),
@@ -38,7 +36,7 @@ def test_spans_by_hand():
 
 def test_serial_spans():
     """One step of the target per token, end to end."""
-    spans = serial_spans([4, 2], COSTS)
+    spans = serial_spans([4, 2], TIMES)
     assert told(spans) == [("step", 0, 1), ("step", 1, 2)]
     assert [span.yields for span in spans] == [((4, "target"),), ((2, "target"),)]
 
@@ -48,53 +46,36 @@ def test_every_token_of_a_run_comes_once(row):
     """In ragged runs of real models: all tokens in order, one pass per round, no gap between spans."""
     trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], new=20, eos=(5,))
     assert not all(trace.rounds[-1].live)  # one row was done before the other
-    spans = speculative_spans(trace, COSTS, row=row)
+    spans = speculative_spans(trace, TIMES, row=row)
     assert [token for span in spans for token, _ in span.yields] == trace.tokens(row)
     assert sum(span.work == "verify" for span in spans) == sum(r.live[row] for r in trace.rounds)
     assert all(span.yields for span in spans if span.work == "verify")
     assert all(a.end == b.start for a, b in zip(spans, spans[1:], strict=False))
 
 
-def test_measured_costs_are_medians():
-    """In milliseconds, per draft step, a catch-up counted as one of them; 2 ms over 3 steps, and over 2."""
-    costs = measured_costs(TRACE)
-    assert (costs.verify, costs.target) == (4.0, 4.0)
-    assert costs.draft == pytest.approx((2 / 2 + 2 / 3) / 2)
-    with pytest.raises(ValueError, match="no timed round"):
-        measured_costs(by_hand([0], ([], 0, 1)))
-
-
 @pytest.mark.parametrize(
-    ("costs", "tokens", "guess"),
-    [(None, 12, None), (None, 24, 6), (Costs(1, 0.4, 1.2), 1, 3), (Costs(1, 0.01, 1), 12, 1000)],
+    ("times", "tokens"), [(None, 12), (None, 24), (WorkTimes(1, 0.4, 1.2), 1), (WorkTimes(1, 0.01, 1), 12)]
 )
-def test_the_figure_can_be_read(costs, tokens, guess):
-    """Whole rounds within the number of tokens, one at least; the guess only if there is one, on the page."""
+def test_the_figure_can_be_read(times, tokens):
+    """Whole rounds within the number of tokens, one at least."""
     trace, words = shipped_run()
-    picture = timeline(trace, words, costs, tokens=tokens, guess=guess)
+    picture = timeline(trace, words, times, tokens)
     readable(picture)
     count = int(picture.caption.split()[2])
     sums = [sum(len(r.emitted[0]) for r in trace.rounds[: n + 1]) for n in range(len(trace.rounds))]
     assert count == max([n for n in sums if n <= tokens], default=sums[0])
-    diamonds = [line for line in picture.figure.axes[0].lines if line.get_marker() == GUESS.marker]
-    assert len(diamonds) == (guess is not None)
     assert picture.figure.get_figwidth() < 20
-    assert all(0 < line.get_xdata()[0] < picture.figure.get_figwidth() for line in diamonds)
 
 
 def test_the_caption_is_the_ratio():
     """6 serial steps of 1 against three passes, four draft steps and two catch-ups of 0.1: 6 / 3.6."""
-    picture = timeline(TRACE, WORDS, Costs())
+    picture = timeline(TRACE, WORDS)
     assert picture.caption == (
         "The same 6 tokens take 6 target passes alone and 3 with a draft: 1.7 times as fast at these costs."
     )
 
 
 def test_bad_numbers_are_refused():
-    """Costs of nothing, a guess of nothing, and a trace of nothing end in one clear line."""
+    """A pass that takes no time ends in one clear line."""
     with pytest.raises(ValueError, match="above 0"):
-        Costs(target=0)
-    with pytest.raises(ValueError, match="guess must be above 0"):
-        timeline(TRACE, WORDS, guess=0)
-    with pytest.raises(ValueError, match="no round of row 0"):
-        timeline(TRACE.__class__(TRACE.prompts, {}, ()), WORDS)
+        WorkTimes(target=0)

@@ -1,17 +1,17 @@
-"""The strip of verdicts: states by hand, numbers from the laws, and what is shown of them."""
+"""The strip of verdicts: states by hand, numbers from p and q, and what is shown of them."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from figures import WORDS, by_hand, readable, shipped_run, tiny_run
+from figures import WORDS, by_hand, readable, shipped_run
 from tiny import table_pair
 
 import minispec
 from minispec.core.records import Draft
 from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
-from minispec.show.plots.verification import verification_strip, verification_tests
+from minispec.show.plots.verification import drafted_tokens, verification_strip
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ from minispec.show.plots.verification import verification_strip, verification_te
     ],
 )
 def test_states_by_hand(play, states, last):
-    """Accepted, rejected, not tested, or behind the end; then a correction, a bonus, or nothing."""
+    """Accepted, rejected, not tested, or after the end; then a correction, a bonus, or nothing."""
     r = by_hand([0, 1], play).rounds[0]
-    assert [test.state for test in verification_tests(r)] == states
+    assert [test.state for test in drafted_tokens(r)] == states
     picture = verification_strip(r, WORDS)
     readable(picture)
     signs = {"draft": "✓", "rejected": "–", "untested": "○", "cut": "/"}
@@ -36,8 +36,8 @@ def test_states_by_hand(play, states, last):
     assert f"{len(r.emitted[0])} token" in picture.caption
 
 
-def test_chances_are_those_of_the_laws():
-    """q, p and min(1, p/q) of the drafted tokens; a q of 0 gives the chance 0."""
+def test_numbers_are_those_of_p_and_q():
+    """q, p and min(1, p/q) of the drafted tokens; a q of 0 gives probability 0."""
     r = by_hand([0], ([1, 2, 3], 1, 4)).rounds[0]
     p, q = torch.full((1, 4, 11), 0.0), torch.full((1, 3, 11), 0.0)
     p[0, :, 0] = 1.0
@@ -46,8 +46,8 @@ def test_chances_are_those_of_the_laws():
     p[0, 1, 2], q[0, 1, 2] = 0.1, 0.4
     p[0, 2, 3] = 0.5
     r = replace(r, target_probs=p, draft=Draft(r.draft.tokens, q))
-    tests = verification_tests(r, 0, [None, 0.7, 0.1])
-    assert [test.chance for test in tests] == pytest.approx([1, 0.25, 0])
+    tests = drafted_tokens(r, 0, [None, 0.7, 0.1])
+    assert [test.acceptance for test in tests] == pytest.approx([1, 0.25, 0])
     assert [(test.p, test.q) for test in tests] == [
         pytest.approx(pair) for pair in ((0.6, 0.3), (0.1, 0.4), (0.5, 0))
     ]
@@ -56,10 +56,7 @@ def test_chances_are_those_of_the_laws():
 
 
 def test_the_verdict_follows_from_what_was_drawn():
-    """In a run of tiny models each tested token is accepted just when its number lies under its chance.
-
-    The numbers are drawn again from the run's seed, by the recording source of chance.
-    """
+    """In a run of tiny models each tested token is accepted just when its number lies under min(1, p/q)."""
     target, draft = table_pair()
     recording = record_run(
         target,
@@ -75,9 +72,9 @@ def test_the_verdict_follows_from_what_was_drawn():
     seen = set()
     for r in recording.trace.rounds:
         draws = [recording.accept_draw(r.index, place) for place in range(r.drafted(0))]
-        for test in verification_tests(r, 0, [draw.number if draw else None for draw in draws]):
+        for test in drafted_tokens(r, 0, [draw.number if draw else None for draw in draws]):
             if test.drawn is not None and test.state != "cut":
-                assert (test.drawn < test.chance) == (test.state == "draft")
+                assert (test.drawn < test.acceptance) == (test.state == "draft")
                 seen.add(test.state)
     assert seen == {"draft", "rejected"}
 
@@ -92,10 +89,3 @@ def test_the_walkthrough_can_be_read(temperature):
         names = [line.split("  ")[0] for line in picture.twin.splitlines()]
         greedy, sampled = ["target says"], ["draft, q", "target, p", "min(1, p/q)", "drawn"]
         assert names == ["verdict", *(sampled if temperature else greedy)]
-
-
-def test_a_row_that_was_done_is_refused():
-    """A frozen row has no verdict."""
-    r = tiny_run(prompts=[(3, 1), (2, 2)], new=6).rounds[0]
-    with pytest.raises(ValueError, match="row 1 was done"):
-        verification_strip(replace(r, live=(True, False)), WORDS, 1)

@@ -19,6 +19,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
+from walk_nodes import table
 
 from minispec.evidence.bench.measurements import KillRow, Measurement, saved
 from minispec.evidence.zoo import mutants
@@ -155,18 +156,11 @@ def patch(mutant: Mutant) -> list[nodes.Node]:
     ]
 
 
-def table_of(heads: Sequence[str], rows: Sequence[Sequence[Sequence[nodes.Node]]]) -> nodes.table:
-    """Returns a table: a line of heads, and rows of cells."""
-    group = nodes.tgroup(cols=len(heads))
-    group += [nodes.colspec(colwidth=1) for _ in heads]
-    group += nodes.thead("", line_of([[nodes.Text(head)] for head in heads]))
-    group += nodes.tbody("", *(line_of(cells) for cells in rows))
-    return nodes.table("", group, classes=["colwidths-auto"])
-
-
-def line_of(cells: Sequence[Sequence[nodes.Node]]) -> nodes.row:
-    """Returns one line of a table."""
-    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells))
+def bug_table(*rows: Sequence[str | nodes.Node]) -> nodes.table:
+    """Returns a table whose columns are as wide as they need; the first row has the heads."""
+    made = table(rows)
+    made["classes"].append("colwidths-auto")
+    return made
 
 
 class BugTable(SphinxDirective):
@@ -186,12 +180,12 @@ class BugTable(SphinxDirective):
             ours, theirs = (len(finders(row, which)) if row else 0 for which in (True, False))
             rows.append(
                 [
-                    [link_to(mutant.name, self.env.docname)],
-                    [nodes.Text(row.harm if row else "not recorded yet")],
-                    [nodes.Text(f"{ours} of ours, {theirs} of others" if row else "not recorded yet")],
+                    nodes.paragraph("", "", link_to(mutant.name, self.env.docname)),
+                    row.harm if row else "not recorded yet",
+                    f"{ours} of ours, {theirs} of others" if row else "not recorded yet",
                 ]
             )
-        return [table_of(("bug", "what it does to a small case", "checks that find it"), rows)]
+        return [bug_table(("bug", "what it does to a small case", "checks that find it"), *rows)]
 
 
 class CheckTable(SphinxDirective):
@@ -207,9 +201,9 @@ class CheckTable(SphinxDirective):
                 column = checks.index(check.name)
                 found = str(sum(row.marks[column] != "." for row in record().points))
             whose = "ours" if check.ours else "others"
-            cells = [[nodes.literal("", check.name)], [nodes.Text(check.promise)]]
-            rows.append([*cells, [nodes.Text(whose)], [nodes.Text(found)]])
-        return [table_of(("check", "what it looks at", "whose", f"finds, of {len(record().points)}"), rows)]
+            name = nodes.paragraph("", "", nodes.literal("", check.name))
+            rows.append((name, check.promise, whose, found))
+        return [bug_table(("check", "what it looks at", "whose", f"finds, of {len(record().points)}"), *rows)]
 
 
 class BugRole(SphinxRole):

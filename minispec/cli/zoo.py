@@ -20,8 +20,6 @@ from minispec.evidence.zoo.run import Cell, Specimen, Zoo, zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
-WIDE = 132  # columns that leave room for the names of instances
-
 
 def zoo_command(
     name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
@@ -54,15 +52,13 @@ def zoo_command(
 
 def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
     """Prints what a mutant changes, and where it was seen."""
-    patch = diff(mutant)
     if as_json:
-        about = {"name": mutant.name, "title": mutant.title, "function": mutant.function, "seen": mutant.seen}
-        options.print_json({**about, "effect": mutant.effect, "diff": patch})
+        options.print_json(mutant.to_json())
         return
     console.print(Text(f"{mutant.name}: {mutant.title}", style="bold"), soft_wrap=True)
     console.print(f"seen: {mutant.seen}; effect: {mutant.effect}", soft_wrap=True)
     styles = {"+": COLOURS["draft"], "-": COLOURS["correction"], "@": COLOURS["bonus"]}
-    for line in patch.splitlines():
+    for line in diff(mutant).splitlines():
         console.print(Text(line, style=styles.get(line[:1], "")), soft_wrap=True)
 
 
@@ -71,10 +67,9 @@ def show(report: Zoo, console: Console) -> None:
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
     ours = [check.name for check in report.checks if check.ours]
     theirs = [check.name for check in report.checks if not check.ours]
-    wide = console.width >= WIDE
     heads = ["mutant", "damage", *("".join(letters[name] for name in names) for names in (ours, theirs))]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for head in heads + ["smallest instance"] * wide:
+    for head in heads:
         table.add_column(head, no_wrap=True)
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
@@ -82,7 +77,6 @@ def show(report: Zoo, console: Console) -> None:
             Text(specimen.mutant.name, style=f"bold {COLOURS['correction']}" if survived else ""),
             damage(specimen),
             *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
-            *[specimen.instance or "none"] * wide,
         )
     console.print(table)
     lines = [
@@ -109,8 +103,10 @@ def damage(specimen: Specimen) -> str:
         return "a promise"
     if specimen.mutant.effect == "biased":
         return f"TV {'' if found.exact else '~'}{found.total_variation:.2g}"
-    worse = [(name, a, b) for name, a, b in found.changes() if a - b > 1e-4]
-    return f"{worse[0][0][:3]} {worse[0][1]:.3f} > {worse[0][2]:.3f}" if worse else "slower"
+    for name, before, after in found.changes():
+        if before - after > 1e-4:
+            return f"{name[:3]} {before:.3f} > {after:.3f}"
+    return "slower"
 
 
 def marks(cells: list[Cell]) -> Text:

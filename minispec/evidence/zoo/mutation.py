@@ -53,14 +53,15 @@ class Mutant:
     harm: str = ""
     crosses_rows: bool = False
 
+    def to_json(self) -> dict[str, str]:
+        """Returns what there is to read about it, the patch included."""
+        names = ("name", "title", "function", "seen", "effect")
+        return {name: getattr(self, name) for name in names} | {"diff": diff(self)}
+
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """Runs the body of a `with` statement with the bug in the live code; takes it out whatever happens.
-
-    Raises:
-        ValueError: if the patch does not apply.
-    """
+    """Runs the body of a `with` statement with the bug in the live code; takes it out whatever happens."""
     function = find_function(mutant.function)
     original = function.__code__
     function.__code__ = compiled(mutant, function)
@@ -77,7 +78,7 @@ def find_function(name: str) -> FunctionType:
         name: `module:function` or `module:Class.method`.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is no such function.
     """
     module_name, _, path = name.partition(":")
     found: Any = importlib.import_module(module_name)

@@ -28,7 +28,7 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.theory.statistics import check_sample
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Effect, Mutant, diff, planted
+from minispec.evidence.zoo.mutation import Effect, Mutant, planted
 
 EXACT = 1e-10  # what differs by less differs by rounding
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
@@ -106,11 +106,9 @@ class Specimen:
 
     def to_json(self) -> dict[str, Any]:
         """Returns everything as plain data, but for who kills it."""
-        about = {name: getattr(self.mutant, name) for name in ("name", "title", "function", "seen", "effect")}
         return {
-            **about,
+            **self.mutant.to_json(),
             "harm": self.harm,
-            "diff": diff(self.mutant),
             "instance": self.instance,
             "damage": vars(self.damage),
             "cells": {name: vars(cell) for name, cell in self.cells.items()},

@@ -20,10 +20,9 @@ from minispec.core.draft import Drafter
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.costs import Costs
+from minispec.drafters.costs import RETRY, Costs
 
 MOST = 16  # the largest K that is tried
-RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
 HUGE = 1e100  # beyond this, counts are scaled back
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
 
@@ -88,13 +87,7 @@ class RunningAcceptance:
 
 
 def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
-    """Returns the K, from 0 to len(alphas), that yields the most tokens per second; of equals the smallest.
-
-    Args:
-        costs: as in `rates`.
-        alphas: as in `rates`.
-        rows: as in `rates`.
-    """
+    """Returns the K, from 0 to len(alphas), of the highest of the `rates`; of equals the smallest."""
     found = rates(costs, alphas, rows)
     return found.index(max(found))
 
@@ -162,12 +155,10 @@ class AdaptiveDrafter:
             raise ValueError("an automatic K needs a drafter that says its vocab_size")
         self.vocab_size: int = vocab_size
         self.max_length: int = getattr(drafter, "max_length", sys.maxsize)
-        self._drafter = drafter
-        self._costs = costs
+        self._drafter, self._costs = drafter, costs
         self._most = min(most, costs.most)
         self._acceptance = acceptance or RunningAcceptance(self._most)
-        self._retry = retry
-        self._idle = 0  # rounds since the last draft
+        self._retry, self._idle = retry, 0  # rounds since the last draft
         self._rounds, self._pace = 0, pace
         self._news: list[Round] = []  # rounds to learn from
         self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
@@ -196,8 +187,7 @@ class AdaptiveDrafter:
         """
         width = min(self.width, k)
         if width == 0:
-            nothing = Draft.empty(len(pending), self.vocab_size)
-            return Draft(nothing.tokens.to(pending.device), nothing.probs.to(pending.device))
+            return Draft.empty(len(pending), self.vocab_size, pending.device)
         return self._drafter.propose(pending, width, warp, rng)
 
     def commit(self, round: Round) -> None:

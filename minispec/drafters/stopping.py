@@ -24,9 +24,8 @@ from minispec.core.model import LanguageModel
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.costs import Costs
+from minispec.drafters.costs import RETRY, Costs
 
-RETRY = 16  # after so many rounds without a draft, one token is drafted to learn from
 PRIOR = 0.8  # what the acceptance probability of an average token is taken to be at first
 
 
@@ -208,7 +207,7 @@ class StoppingDrafter(ModelDrafter):
                     reach[row] *= self.rule.probability(sure[row])
         lengths = torch.tensor([len(own) for own in self._confidences])
         if not tokens:
-            return Draft(*_nothing(pending, self.vocab_size), lengths)
+            return Draft.empty(len(pending), self.vocab_size, pending.device)
         return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), lengths)
 
     def commit(self, round: Round) -> None:
@@ -216,8 +215,3 @@ class StoppingDrafter(ModelDrafter):
         super().commit(round)
         self._done = tuple(why is not None for why in round.finish)
         self.rule.learn(self._confidences, round)
-
-
-def _nothing(pending: Tensor, vocab_size: int) -> tuple[Tensor, Tensor]:
-    nothing = Draft.empty(len(pending), vocab_size)
-    return nothing.tokens.to(pending.device), nothing.probs.to(pending.device)

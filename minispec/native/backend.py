@@ -11,10 +11,9 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.io.checkpoint import Pair
-from minispec.native.decisions import NativeWarp, native_greedy, native_rejection
+from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import NativeDrafter
 from minispec.native.model import NativeGPT
-from minispec.native.rng import NativeRng
 
 AUTO = "auto"
 

@@ -1,26 +1,76 @@
-"""Native versions of the warp and the rules: the same decisions, each of them one call into the library.
+"""Native versions of random numbers, warp and rules: the same decisions, each one call into the library.
 
 After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`
 and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does
 not fit, because numbers are on a GPU or the random number generator does not lend its numbers, the core's
 rules decide. Tests hold the two to each other, draw by draw.
+
+A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
+them in the core's order, and gives back the rest.
 """
 
 from __future__ import annotations
 
 import ctypes
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import BlockRng, Rng
+from minispec.core.rng import BlockRng, Rng, SeededRng, Which
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import DAMAGED, Warp
 from minispec.native.library import NAMES, native_functions
-from minispec.native.rng import lender
 
+AHEAD = 256  # so many numbers are drawn at once
 NO_DRAFT = "the draft has a token id outside 0 to {}, or a length outside 0 to {}"
+
+
+class NativeRng(SeededRng):
+    """A `SeededRng` that draws ids in one call, and lends numbers."""
+
+    def __init__(self, seed: int) -> None:
+        """Starts a stream of its own.
+
+        Args:
+            seed: as for `SeededRng`.
+        """
+        super().__init__(seed)
+        self._stream, self._next = torch.empty(0, dtype=torch.float64), 0
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
+        batch, vocab = probs.shape
+        if not fits(probs):
+            return super().categorical(probs, **which)
+        live = which.get("live")
+        numbers, picked = self.lend(batch), torch.empty(batch, dtype=torch.long)
+        is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
+        addresses = is_live, numbers.data_ptr(), picked.data_ptr()
+        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses)
+        self.give_back(batch - used)
+        return picked
+
+    def lend(self, count: int) -> Tensor:
+        """Returns the numbers that the next decisions will be made by: [count] float64 in [0, 1)."""
+        if self._next + count > len(self._stream):
+            more = super()._numbers(max(AHEAD, count))
+            self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
+        first, self._next = self._next, self._next + count
+        return self._stream[first : self._next]
+
+    def give_back(self, count: int) -> None:
+        """Takes back the last numbers that were lent, of which `count` have decided nothing."""
+        self._next -= count
+
+    def _numbers(self, count: int) -> Tensor:
+        return self.lend(count)
+
+
+def lender(rng: Rng) -> NativeRng | None:
+    """Returns the generator whose numbers a round may borrow, or None if `rng` lends none."""
+    return rng.rng if isinstance(rng, BlockRng) and isinstance(rng.rng, NativeRng) else None
 
 
 class NativeWarp(Warp):

@@ -8,8 +8,8 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.records import Draft
 from minispec.core.rng import BlockRng, Rng
 from minispec.core.warp import Warp
+from minispec.native.decisions import lender
 from minispec.native.model import NativeGPT
-from minispec.native.rng import lender
 
 
 class NativeDrafter(ModelDrafter):

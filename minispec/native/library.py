@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a sta
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
 INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-# The arguments of each function in `native.cpp`; tensors are handed over as addresses.
+# The result and the arguments of each function in `native.cpp`; tensors are handed over as addresses.
 ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "new": (ADDRESS, (ADDRESS, REAL, ADDRESS)),
     "free": (None, (ADDRESS,)),
@@ -46,24 +46,8 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Native:
-    """The functions of `native.cpp` for one type of numbers; they are named and explained there."""
-
-    new: Callable[..., int]
-    free: Callable[..., None]
-    cache: Callable[..., int]
-    hidden: Callable[..., int]
-    logits: Callable[..., int]
-    draft: Callable[..., int]
-    warp: Callable[..., int]
-    choose: Callable[..., int]
-    agree: Callable[..., int]
-    reject: Callable[..., int]
-
-
-def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
-    """Loads the library, and builds it first if it is not there or is damaged.
+def load_native(dtype: torch.dtype, folder: Path | None = None) -> SimpleNamespace:
+    """Returns the functions of `native.cpp`; the library is built first if it is not there or is damaged.
 
     Args:
         dtype: float32 or float64.
@@ -77,20 +61,17 @@ def load_native(dtype: torch.dtype, folder: Path | None = None) -> Native:
     if not is_whole(path):
         build_library(compiler, path)
     library = ctypes.CDLL(str(path))
-    found = {}
+    found = SimpleNamespace()
     for name, (result, arguments) in ARGUMENTS.items():
-        found[name] = library[f"{name}_{NAMES[dtype]}"]
-        found[name].restype, found[name].argtypes = result, arguments
-    return Native(**found)
+        function = library[f"{name}_{NAMES[dtype]}"]
+        function.restype, function.argtypes = result, arguments
+        setattr(found, name, function)
+    return found
 
 
 @cache
-def native_functions(dtype: torch.dtype) -> Native:
-    """Returns the library as `load_native` does; it is loaded once in a process.
-
-    Args:
-        dtype: float32 or float64.
-    """
+def native_functions(dtype: torch.dtype) -> SimpleNamespace:
+    """Returns the functions as `load_native` does; they are loaded once in a process."""
     return load_native(dtype)
 
 
@@ -158,7 +139,7 @@ def is_whole(path: Path) -> bool:
     mark = path.with_suffix(".sha256")
     if not (path.is_file() and mark.is_file()):
         return False
-    return mark.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+    return mark.read_bytes() == hashlib.sha256(path.read_bytes()).hexdigest().encode()
 
 
 def key_of(compiler: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.warp import DAMAGED
-from minispec.native.library import NAMES, Native, load_native
+from minispec.native.library import NAMES, load_native
 from minispec.native.pack import packed_weights
 
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
@@ -220,15 +221,10 @@ class NativeGPT:
         return cache
 
 
-def hand_over(native: Native, config: GPTConfig, weights: Sequence[Tensor]) -> int:
-    """Hands a model's weights over; returns the address of the library's own copy.
-
-    Args:
-        native: the library.
-        config: the model's sizes.
-        weights: as `packed_weights` lists them, [in, out] each.
-    """
+def hand_over(native: SimpleNamespace, config: GPTConfig, weights: Sequence[Tensor]) -> int:
+    """Hands a model's `packed_weights` over; returns the address of the library's own copy."""
     c = config
     addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)
+    address: int = native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)
+    return address

@@ -30,11 +30,11 @@ from minispec.core.model import GPT, Tree
 
 @dataclass(frozen=True)
 class Cost:
-    """What exact mode costs on this machine: the time of a forward over one token.
+    """What exact mode costs on this machine: median seconds of a forward over one token.
 
     Attributes:
-        plain: median seconds of the model itself.
-        fixed: median seconds at a fixed width.
+        plain: of the model itself.
+        fixed: at a fixed width.
         width: that width.
     """
 
@@ -69,10 +69,7 @@ class FixedCache(KVCache):
         self._order: Tensor | None = None
 
     def arrange(self, new: int) -> Tensor:
-        """Says where the next tokens will stand in the block.
-
-        Args:
-            new: n, how many tokens come; at most the width.
+        """Says where the next n tokens, at most the width, will stand in the block.
 
         Returns:
             [B, width]: which of the tokens, counted from 0, stands in each column; n or more is padding.
@@ -87,10 +84,7 @@ class FixedCache(KVCache):
     ) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append the tokens that `arrange` was told of; padding is not stored.
 
-        Args:
-            new: the width of the block.
-            mask: must be None: exact mode reads chains only.
-            layers: as in `KVCache.begin`.
+        Arguments are those of `KVCache.begin`; the mask must be None, because exact mode reads chains only.
 
         Returns:
             positions: [B, width]; padding, and what lies past the context's end, counts as position 0.
@@ -176,10 +170,7 @@ class FixedWidth(GPT):
         """Tests on this machine that logits are equal to the last bit; call it again after `to(...)`.
 
         A text is read at once, token by token, and as a verifier reads it: two right tokens and some wrong
-        ones after them, which are then forgotten.
-
-        Args:
-            rows: how many rows to test with.
+        ones after them, which are then forgotten. All that with so many rows.
 
         Raises:
             ValueError: if any logit differs.

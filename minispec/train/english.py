@@ -29,31 +29,20 @@ BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 def english_documents() -> list[str]:
-    """Collects the English of the standard library.
+    """Collects the English of the standard library, the same and in the same order for one Python version.
 
     A document is one topic or one docstring, as paragraphs joined by blank lines. No paragraph occurs
     twice in the whole collection, so a later split by document leaks nothing from one side to the other.
-
-    Returns:
-        Documents of at least 80 characters, the same and in the same order for one version of Python.
     """
     return distinct_documents(_raw_texts())
 
 
 def distinct_documents(texts: Iterable[str]) -> list[str]:
-    """Makes documents of the prose in texts, each paragraph only where it is seen first.
-
-    Args:
-        texts: raw topics or docstrings.
-
-    Returns:
-        Documents in the order of the texts, without those that are too short.
-    """
+    """Makes documents of the prose in texts, each paragraph only where it is seen first; no short ones."""
     seen: set[str] = set()
     documents = []
     for text in texts:
-        fresh = [part for part in paragraphs(text) if part not in seen and is_prose(part)]
-        fresh = list(dict.fromkeys(fresh))
+        fresh = dict.fromkeys(part for part in paragraphs(text) if part not in seen and is_prose(part))
         document = "\n\n".join(fresh)
         # What is dropped as too short is not seen: a longer document may still say it.
         if len(document) >= MINIMUM_CHARACTERS:

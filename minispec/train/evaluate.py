@@ -20,13 +20,7 @@ ROWS = 32  # documents per forward
 def whole_documents(
     tokenizer: Tokenizer, documents: Sequence[str], max_length: int, most: int = 400
 ) -> tuple[Tensor, Tensor]:
-    """Lays documents out in rows, from their beginnings.
-
-    Args:
-        tokenizer: the pair's.
-        documents: the validation texts; the first `most` of them are taken.
-        max_length: the context; what a document has beyond it is cut off.
-        most: how many.
+    """Lays documents out in rows, from their beginnings: the first `most`, cut where the context ends.
 
     Returns:
         Ids [N, W], each document followed by end-of-text, padded with it, and a mask [N, W], true where a
@@ -46,10 +40,10 @@ def whole_documents(
 
 @torch.inference_mode()
 def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor, Tensor]:
-    """Scores every token after the first, given all before it.
+    """Scores every token after the first, given all before it; the model stays in its mode.
 
     Args:
-        model: in any mode; it is put back as it was.
+        model: any GPT.
         tokens: [N, W].
         bf16: whether to compute in bfloat16, as training does, for a quick look.
 
@@ -71,14 +65,7 @@ def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor
 
 
 def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> float:
-    """Returns the mean loss over the tokens that count, in nats per token.
-
-    Args:
-        model: any GPT.
-        tokens: [N, W], from `whole_documents`.
-        mask: [N, W].
-        bf16: as in `token_losses`.
-    """
+    """Returns the mean loss over the tokens [N, W] that count by a mask [N, W], in nats per token."""
     losses, _ = token_losses(model, tokens, bf16)
     return float(losses[mask[:, 1:]].mean())
 
@@ -118,19 +105,12 @@ def forced_positions(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, in
 def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[str, float]:
     """Returns how often the most probable token is the one that an earlier sentence forces.
 
-    Args:
-        model: any GPT.
-        corpus: `stories`.
-        tokenizer: the pair's.
-
-    Returns:
-        Shares by fact, and over all of them as `all`.
+    Shares by fact, and over all of them as `all`; the corpus must be `stories`.
     """
     tokens, _ = whole_documents(tokenizer, corpus.validation, model.max_length, len(corpus.stories))
-    _, best = token_losses(model, tokens)
-    right: dict[str, list[bool]] = {}
+    right = token_losses(model, tokens)[1] == tokens[:, 1:]  # [N, W−1]
+    hits: dict[str, list[bool]] = {}
     for number, token, fact in forced_positions(corpus, tokenizer):
-        hit = bool(best[number, token - 1] == tokens[number, token])
-        right.setdefault(fact, []).append(hit)
-        right.setdefault("all", []).append(hit)
-    return {fact: sum(hits) / len(hits) for fact, hits in sorted(right.items())}
+        for name in (fact, "all"):
+            hits.setdefault(name, []).append(bool(right[number, token - 1]))
+    return {name: sum(found) / len(found) for name, found in sorted(hits.items())}

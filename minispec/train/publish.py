@@ -56,7 +56,7 @@ def publish(
         for name, result in trained.items():
             (temporary / name).mkdir()
             save_model(result.model, temporary / name)
-        info = describe(recipe, dataset, trained, command)
+        info = describe(recipe, dataset, command)
         write_json(temporary / "pair.json", info)
         written = {name: load_model(temporary / name) for name in trained}
         info |= {"models": measure(written, dataset, trained)}
@@ -68,9 +68,7 @@ def publish(
     return info
 
 
-def describe(
-    recipe: Recipe, dataset: Dataset, trained: Mapping[str, Trained], command: str
-) -> dict[str, Any]:
+def describe(recipe: Recipe, dataset: Dataset, command: str) -> dict[str, Any]:
     """Returns what is known before anything is measured."""
     corpus, tokenizer = dataset.corpus, dataset.tokenizer
     return {

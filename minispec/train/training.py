@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -116,6 +116,8 @@ def train_pair(
     """
     device = device or torch.device("cpu")
     dataset = dataset or gather(recipe)
+    # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
+    fingerprint = f"{recipe.fingerprint()}-{dataset.corpus.sha256[:16]}"
     runs = {
         "target": (recipe.target, recipe.target_stages),
         "draft-plain": (recipe.draft, recipe.draft_stages),
@@ -130,10 +132,7 @@ def train_pair(
         if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             teacher = done["target"].model
-        path = folder / f"{name}.safetensors"
-        # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
-        fingerprint = f"{recipe.fingerprint()}-{dataset.corpus.sha256[:16]}"
-        run = Run(recipe, name, model, teacher, tuple(stages), path, fingerprint)
+        run = Run(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
         done[name] = run.finish(dataset, report)
     return dataset, done
 
@@ -147,35 +146,27 @@ class Run:
         name: str,
         model: GPT,
         teacher: GPT | None,
-        stages: tuple[CurriculumStage, ...],
+        stages: Sequence[CurriculumStage],
         path: Path,
         fingerprint: str,
     ) -> None:
-        """Prepares the run and takes up what an earlier one has left in `path`."""
-        self.recipe = recipe
-        self.name = name
+        """Prepares the run and takes up what an earlier one with this fingerprint has left in `path`."""
+        self.recipe, self.name, self.stages = recipe, name, stages
         self.model = model.train()
         self.teacher = teacher.eval() if teacher is not None else None
-        self.stages = stages
-        self.path = path
-        self.fingerprint = fingerprint
+        self.path, self.fingerprint = path, fingerprint
         self.optimizers = make_optimizers(model, recipe)
-        self.step = 0
-        self.seconds = 0.0
+        self.steps = sum(stage.steps for stage in stages)
+        self.step, self.seconds = 0, 0.0
         self._resume()
-
-    @property
-    def steps(self) -> int:
-        """How many steps the run has."""
-        return sum(stage.steps for stage in self.stages)
 
     def finish(self, dataset: Dataset, report: Report) -> Trained:
         """Runs all steps that are left."""
         started = perf_counter() - self.seconds
         report(Progress(self.name, self.step, self.steps, math.nan, self.seconds))
-        for stage, step in self._plan():
-            sequences = dataset.sequences[kind_of(stage)]
-            loss = self._advance(batch(sequences, stage.rows, step, self.recipe.seed))
+        plan = [(stage, step) for stage in self.stages for step in range(stage.steps)]
+        for stage, step in plan[self.step :]:
+            loss = self._advance(batch(dataset.sequences[kind_of(stage)], stage.rows, step, self.recipe.seed))
             self.step += 1
             self.seconds = perf_counter() - started
             last = self.step == self.steps
@@ -187,11 +178,6 @@ class Run:
                 report(Progress(self.name, self.step, self.steps, float(loss), self.seconds, measured))
         tokens = sum(stage.steps * stage.rows * stage.window for stage in self.stages)
         return Trained(self.model.eval().requires_grad_(False), self.steps, self.seconds, tokens)
-
-    def _plan(self) -> Iterator[tuple[CurriculumStage, int]]:
-        """Yields what is left: each step's curriculum stage, and its number within that stage."""
-        todo = [(stage, step) for stage in self.stages for step in range(stage.steps)]
-        yield from todo[self.step :]
 
     def _advance(self, rows: Tensor) -> Tensor:  # [B, window + 1] -> []
         rows = rows.to(self.model.device)
@@ -214,21 +200,16 @@ class Run:
             return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
         with torch.no_grad(), autocast(self.model.device):
             target = self.teacher(rows[:, :-1])
-        return F.kl_div(
-            logits.log_softmax(-1).flatten(0, 1),
-            target.float().log_softmax(-1).flatten(0, 1),
-            log_target=True,
-            reduction="batchmean",
-        )
+        p, q = (scores.log_softmax(-1).flatten(0, 1) for scores in (target.float(), logits))
+        return F.kl_div(q, p, log_target=True, reduction="batchmean")
 
     def _save(self) -> None:
         """Writes weights, optimizers and counters to one file, by way of a temporary name."""
         tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
-                tensors |= {
-                    f"optimizer.{number}.{index}.{key}": torch.as_tensor(v) for key, v in state.items()
-                }
+                for key, value in state.items():
+                    tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
         progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
         temporary = self.path.with_name(self.path.name + ".part")
         try:
@@ -250,24 +231,26 @@ class Run:
             return  # nothing usable is there: begin at the beginning
         if progress.get("fingerprint") != self.fingerprint:
             return
-        self.model.load_state_dict(
-            {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
-        )
-        for number, (optimizer, _) in enumerate(self.optimizers):
-            state: dict[int, dict[str, Tensor]] = {}
-            for name, tensor in tensors.items():
-                if name.startswith(f"optimizer.{number}."):
-                    index, key = name.split(".")[2:]
-                    state.setdefault(int(index), {})[key] = tensor
+        weights: dict[str, Tensor] = {}
+        states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition(".")
+            if kind == "model":
+                weights[rest] = tensor
+            else:
+                number, index, key = rest.split(".")
+                states[int(number)].setdefault(int(index), {})[key] = tensor
+        self.model.load_state_dict(weights)
+        for (optimizer, _), state in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
         self.step, self.seconds = progress["step"], progress["seconds"]
 
 
 def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Optimizer, float]]:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
-    inside = {n for n, p in model.named_parameters() if n.startswith("layers.") and p.dim() == 2}
-    matrices = [p for n, p in model.named_parameters() if n in inside]
-    others = [p for n, p in model.named_parameters() if n not in inside]
+    matrices, others = [], []
+    for name, weight in model.named_parameters():
+        (matrices if name.startswith("layers.") and weight.dim() == 2 else others).append(weight)
     muon = torch.optim.Muon(
         matrices, lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
     )
@@ -284,12 +267,9 @@ def schedule(step: int, steps: int) -> float:
 
 def autocast(device: torch.device) -> torch.autocast:
     """Returns a context that computes in bfloat16 where the hardware has instructions for it."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device))
-
-
-def has_fast_bf16(device: torch.device) -> bool:
-    """Whether bfloat16 matrix products are faster than float32 on a device."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
-    found: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+        fast = torch.cuda.is_bf16_supported()
+    else:
+        found: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        fast = bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+    return torch.autocast(device.type, torch.bfloat16, enabled=fast)

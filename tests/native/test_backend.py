@@ -19,7 +19,7 @@ from minispec.evidence.proof.prove import LARGEST_ERROR, gpt_cases
 from minispec.evidence.proof.sampling import Experiment
 from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Backend, on_backend
-from minispec.native.rng import NativeRng
+from minispec.native.decisions import NativeRng
 
 FALSE_ALARM = 1e-6
 TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]

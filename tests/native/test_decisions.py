@@ -12,8 +12,7 @@ from native_models import needs_compiler
 from minispec import SeededRng, Warp, verify_greedy, verify_rejection
 from minispec.core.records import Draft
 from minispec.core.rng import BlockRng
-from minispec.native.decisions import NativeWarp, native_greedy, native_rejection
-from minispec.native.rng import NativeRng
+from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 
 pytestmark = needs_compiler
 CPU = torch.device("cpu")

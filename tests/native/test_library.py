@@ -36,6 +36,8 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
     assert built == []
     NativeGPT(model, damaged)
     assert built == [damaged / path.name]
+    (damaged / path.name).with_suffix(".sha256").write_bytes(b"\xff")
+    assert not library.is_whole(damaged / path.name)
     monkeypatch.setattr(library, "SOURCE", copied(tmp_path, "#pragma once", "#pragma once  // other"))
     NativeGPT(model, tmp_path)
     assert len(built) == 2 and built[1].name != path.name

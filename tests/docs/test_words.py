@@ -91,6 +91,23 @@ def test_the_glossary_has_every_word():
     assert len(terms) == len(set(terms))
 
 
+# Names of bugs, code and titles of works keep such words; prose does not.
+NOT_PROSE = re.compile(
+    r"^(`{3,})(?!\{bug\}).*?^\1$|^`+\{bug\}.*?$|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL
+)
+REPLACED = re.compile(r"\b(?:laws?|chances?|behind)\b", re.IGNORECASE)
+
+
+PROSE = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "_vendor"} & set(path.parts)]
+
+
+@pytest.mark.parametrize("page", sorted([*PROSE, ROOT / "CONTRIBUTING.md"]), ids=name_of)
+def test_pages_use_the_words_of_the_field(page):
+    """A distribution, a probability, after: what papers and engines say, and so do all pages."""
+    text = page.read_text(encoding="utf-8").replace("*Scaling Laws", "")  # a title
+    assert REPLACED.findall(NOT_PROSE.sub("", text)) == []
+
+
 # A name, further names, a year: "Leviathan et al. 2023", "DeMillo, Lipton and Sayward 1978".
 SOURCE = re.compile(
     r"\b([A-Z][A-Za-zü]+)(?:(?:,? (?:and|et al\.|others|[A-Z][a-z]+),?)*)(?: \()?,? ((?:19|20)\d\d)\b"

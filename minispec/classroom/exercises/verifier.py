@@ -15,11 +15,12 @@ from minispec.classroom.running import NOTHING, Malformed, OutOfTime, raised, ti
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, NotScripted
+from minispec.evidence.checker.calls import Broken
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instances import Instance, fractions, one_token, standard_instances
 from minispec.evidence.checker.report import Report
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, text_distribution
+from minispec.evidence.proof.enumeration import NotScripted
 
 SECONDS = 60
 

@@ -20,7 +20,8 @@ from minispec.classroom.judging import Bench, Trial, nested
 from minispec.classroom.running import Malformed, Outcome
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
-from minispec.evidence.checker.calls import Broken, NotScripted
+from minispec.evidence.checker.calls import Broken
+from minispec.evidence.proof.enumeration import NotScripted
 
 
 def judged(exercise: Exercise, worker: Worker) -> Finding:

@@ -7,8 +7,6 @@ enumerated raises `NotScripted`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Unpack
 
 import torch
@@ -18,24 +16,11 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, Which
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.instances import PossibleDrafts
-from minispec.evidence.proof.enumeration import EnumeratingRng
+from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 
 
 class Broken(Exception):
     """A rule did what no rule may do. The message says what."""
-
-
-class NotScripted(Exception):
-    """A rule follows no script: it draws numbers of its own, or does not say which row a draw is for."""
-
-
-@contextmanager
-def scripted() -> Iterator[None]:
-    """Turns a complaint about a script into `NotScripted`."""
-    try:
-        yield
-    except ValueError as error:
-        raise NotScripted(str(error)) from error
 
 
 class CheckedRng:
@@ -55,8 +40,7 @@ class CheckedRng:
         flat = probs.reshape(-1)
         if bool(flat[live].isnan().any()):
             raise Broken("it asked for a yes with a probability that is not a number")
-        with scripted():
-            return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
+        return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -67,8 +51,7 @@ class CheckedRng:
             raise Broken("it drew from a distribution with negative or infinite entries, or with NaN")
         if not bool((wanted.sum(-1) > 0).all()):
             raise Broken("it drew from a distribution that is 0 everywhere")
-        with scripted():
-            return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
+        return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
 
     def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
         """Returns the row that each draw is for, and which draws are to be made: [n], [n]."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, NotScripted, decide
+from minispec.evidence.checker.calls import Broken, decide
 from minispec.evidence.checker.instances import Instance, PossibleDrafts, standard_instances
 from minispec.evidence.checker.report import FALSE_ALARM, Report
 from minispec.evidence.checker.trials import (
@@ -30,6 +30,7 @@ from minispec.evidence.checker.trials import (
     compare_samples,
     repeats_itself,
 )
+from minispec.evidence.proof.enumeration import NotScripted
 
 TOLERANCE = 1e-10
 SAMPLES = 50_000  # of an instance, where rows go in batches

@@ -56,12 +56,12 @@ class Report:
     @property
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
-        return self.failure and self.failure.reason
+        return self.failure.reason if self.failure else None
 
     @property
     def counterexample(self) -> Instance | None:
         """The smallest instance that fails: its `p`, `q` and `k`."""
-        return self.failure and self.failure.instance
+        return self.failure.instance if self.failure else None
 
     @property
     def damage(self) -> RuleDamage | None:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, CheckedRng, NotScripted, decide, scripted
+from minispec.evidence.checker.calls import Broken, CheckedRng, decide
 from minispec.evidence.checker.instances import Instance, PossibleDrafts
-from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
 from minispec.evidence.theory.statistics import check_sample, deviation
 
 MOST_ROWS = 512  # rows of a batch
@@ -116,11 +116,10 @@ def enumerate_rule(
     weights = drafts.weights.tolist()
     starts = range(len(drafts))[:: -1 if backwards else 1]
     leaves: Leaves = {}
-    with scripted():  # the rule's own ValueErrors are Broken by now
-        for key, (accepted, token, taken), weight in enumerate_branches(run, starts, most_rows):
-            leaves[key, taken] = Leaf(key, accepted, token, weights[key] * weight)
-            if len(leaves) > MOST_BRANCHES:
-                raise TooMany(f"more than {MOST_BRANCHES:,} branches")
+    for key, (accepted, token, taken), weight in enumerate_branches(run, starts, most_rows):
+        leaves[key, taken] = Leaf(key, accepted, token, weights[key] * weight)
+        if len(leaves) > MOST_BRANCHES:
+            raise TooMany(f"more than {MOST_BRANCHES:,} branches")
     return leaves
 
 

@@ -23,6 +23,10 @@ T = TypeVar("T")
 Key = TypeVar("Key")
 
 
+class NotScripted(ValueError):
+    """The code under enumeration follows no script: it draws numbers of its own, or names no rows."""
+
+
 class EnumeratingRng:
     """An `Rng` that does what a script says, and the first possible thing where the script has ended.
 
@@ -75,7 +79,7 @@ class EnumeratingRng:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
         count, rows, live = probs.shape[0], which.get("rows"), which.get("live")
         if rows is None and count != len(self._scripts):
-            raise ValueError(
+            raise NotScripted(
                 f"{count} decisions for {len(self._scripts)} rows: name the rows, or ask for all of them"
             )
         names = range(count) if rows is None else rows.tolist()
@@ -86,7 +90,7 @@ class EnumeratingRng:
         way, script = self.ways[row], self._scripts[row]
         choice = script[len(way)] if len(way) < len(script) else 0
         if choice >= len(probabilities):
-            raise ValueError("the script names an outcome that there is not: the code did not repeat itself")
+            raise NotScripted("the script names an outcome that there is not: the code did not repeat itself")
         way.append((choice, len(probabilities)))
         self.weights[row] *= probabilities[choice]
         return choice
@@ -107,7 +111,7 @@ def enumerate_branches(
         (start, what came of it, probability of the branch), every branch once.
 
     Raises:
-        ValueError: if a branch, run again, asked for other decisions.
+        NotScripted: if a branch, run again, asked for other decisions.
     """
     # Oldest first: rows of one batch then have gone about equally far.
     waiting: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
@@ -118,7 +122,7 @@ def enumerate_branches(
         for row, (key, script) in enumerate(batch):
             way = rng.ways[row]
             if len(way) < len(script):
-                raise ValueError("a branch ended before its script did: the code did not repeat itself")
+                raise NotScripted("a branch ended before its script did: the code did not repeat itself")
             taken = tuple(choice for choice, _ in way)
             for i in range(len(script), len(way)):  # the branches that part after the script's end
                 waiting.extend((key, (*taken[:i], other)) for other in range(1, way[i][1]))

@@ -268,8 +268,8 @@ def damage_of(
             pairs = zip(found.distributions, exact, strict=True)
             worst = max(total_variation(got, want) for got, want in pairs)
     except Exception as error:  # a bug may do anything
-        speed = (shipped.acceptance, None), (shipped.tokens_per_call, None)
-        return Damage(None, True, *speed, crash=in_one_line(error))
+        unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
+        return Damage(None, True, *unknown, crash=in_one_line(error))
     speed = (shipped.acceptance, found.acceptance), (shipped.tokens_per_call, found.tokens_per_call)
     return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
 

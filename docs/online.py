@@ -83,7 +83,7 @@ def page(repository: Repository) -> str:
 
 
 REAL = "A click opens a notebook on somebody else's machine."
-PLACEHOLDER = """This copy of minispec does not know yet where it is published. Whoever publishes it writes
+PLACEHOLDER = """This copy of minispec has no published address yet. Whoever publishes it writes
 the address into `docs/_repository.txt` and runs `python docs/online.py`; then the table below has links
 such as `{binder}`."""
 

@@ -105,9 +105,9 @@ for name, result in trained.items():
 
 # %% [markdown]
 # The floor can be computed, because each story knows its own probability. Bold lines are yours,
-# thin ones with hollow marks were recorded when the shipped pair was trained, in minutes rather
-# than seconds. (Before its target learned stories, it learned lists of who has what. Meanwhile its
-# loss on stories was too high for this figure.)
+# thin ones with hollow marks were saved when the shipped pair was trained, in minutes rather than
+# seconds. (Before its target learned stories, it learned lists of who has what. Meanwhile its loss
+# on stories was too high for this figure.)
 
 # %%
 from minispec.show.plots.learning import learning

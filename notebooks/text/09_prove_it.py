@@ -262,7 +262,7 @@ for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pendi
 # one keeps the distribution and loses speed: the opposite kind, and a test of the distribution does
 # not find it. So one check is never enough.
 #
-# This is the whole matrix, as it was recorded: a line for each bug, a column for each check. The
+# This is the whole matrix, as it was measured: a line for each bug, a column for each check. The
 # last three columns are our reimplementations of how other projects test.
 
 # %% tags=["claim-D1"]

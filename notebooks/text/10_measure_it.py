@@ -259,7 +259,7 @@ from minispec.evidence.bench.measurements import saved
 from minispec.show.plots.speed import speed_up_curves
 
 speed = saved("speed")
-print(f"recorded on {speed.where}")
+print(f"measured on {speed.where}")
 best = max(speed.points, key=lambda p: p.gain)
 print(
     f"best: K = {best.k}, {best.gain:.2f} times as fast; the largest K: {speed.points[-1].gain:.2f}"
@@ -291,7 +291,7 @@ from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 drafts = saved("drafts")
 points = sorted(drafts.points, key=lambda p: p.parameters)
-print(f"recorded on {drafts.where}")
+print(f"measured on {drafts.where}")
 best = max(points, key=lambda p: p.gain)
 assert points[0].alpha < best.alpha < points[-1].alpha  # accepted: more with size
 assert points[0].gain < best.gain > points[-1].gain  # fastest: one in between
@@ -310,7 +310,7 @@ draft_sweep(points, guess=named.get(larger.guess))
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")
 first, busiest = batches.points[0], max(batches.points, key=lambda point: point.target_only)
-print(f"recorded on {batches.where}, K = 4")
+print(f"measured on {batches.where}, K = 4")
 print(f"target alone: {first.target_only:.0f} tokens a second with {first.rows} text,", end=" ")
 print(f"{busiest.target_only:.0f} with {busiest.rows}, its most.", end=" ")
 print(f"Gain of speculation: {first.gain:.2f} and {busiest.gain:.2f}.")

@@ -183,7 +183,7 @@ rule = minispec.verify_rejection
 honest = first_token(rule, p, q=certain, drawn_from=certain)
 wrong = first_token(rule, p, q=softmax, drawn_from=certain)
 for name, found in (("one-hot", honest), ("softmax", wrong)):
-    print(f"q = {name}: {parts(found.distribution, 12)} comes out, accepts {found.acceptance:.3f}")
+    print(f"q = {name}: gives {parts(found.distribution, 12)}, accepts {found.acceptance:.3f}")
 torch.testing.assert_close(torch.tensor(honest.distribution), torch.tensor(p), rtol=0, atol=1e-9)
 assert parts(wrong.distribution, 12) == "(6, 3, 3)/12"
 
@@ -269,9 +269,7 @@ for name, q in (
     ("nearly always c", [0.01, 0.01, 0.98]),
 ):
     found = first_token(rule, p, q)
-    print(
-        f"draft {name:15} accepts {found.acceptance:.3f}, {parts(found.distribution, 12)} comes out"
-    )
+    print(f"draft {name:15} accepts {found.acceptance:.3f}, gives {parts(found.distribution, 12)}")
     torch.testing.assert_close(torch.tensor(found.distribution), torch.tensor(p), rtol=0, atol=1e-9)
 
 # %% [markdown]

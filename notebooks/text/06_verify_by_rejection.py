@@ -208,9 +208,7 @@ always_c = [0.0, 0.0, 1.0]
 honest = first_token(minispec.verify_rejection, p, always_c)
 wrong_q = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
 for told, out in (("(0, 0, 1)", honest), ("(1, 1, 4)/6", wrong_q)):
-    print(
-        f"told {told:11}: keeps {out.acceptance:.3f}, and {parts(out.distribution, 12)} comes out"
-    )
+    print(f"told {told:11}: keeps {out.acceptance:.3f}, and gives {parts(out.distribution, 12)}")
 assert torch.allclose(12 * torch.tensor(honest.distribution), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(wrong_q.distribution), torch.tensor([6.0, 3, 3]))
 assert wrong_q.acceptance > honest.acceptance
@@ -237,9 +235,8 @@ run = load_walkthrough("rejection")
 r = max((r for r in run.trace.rounds if r.kind(0) == "correction"), key=lambda r: r.accepted(0))
 top_ten = minispec.Warp(top_k=10)
 here = [top_ten(x[0, r.accepted(0)].log()) for x in (r.target_probs, r.draft.probs)]  # p, q
-given = torch.tensor(
-    first_token(minispec.verify_rejection, *here).distribution, dtype=torch.float64
-)
+found = first_token(minispec.verify_rejection, *here)
+given = torch.tensor(found.distribution, dtype=torch.float64)
 print(f"what comes out is p, up to {(given - here[0]).abs().max():.0e}")
 assert torch.allclose(given, here[0], rtol=0, atol=1e-12)
 draws = [run.accept_draw(r.index, i) for i in range(r.drafted(0))]

@@ -59,16 +59,24 @@ def of_drafted(draft, target_probs, i):
     return target_probs.double()[each, i, x], draft.probs.double()[each, i, x]
 
 
+def accept_while(draft, test):
+    """How many tokens each row keeps: [B]; test(i, going) says which rows keep token i."""
+    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    for i in range(draft.k):
+        kept = going & test(i, going)
+        accepted = accepted + kept
+        going = kept & (i + 1 < draft.lengths)
+    return accepted
+
+
 def rule_of(accept=ratio, correction=lacking, bonus=target_after):
     """Returns a rejection rule with one part exchanged."""
 
     def rule(draft, target_probs, rng):
-        accepted = torch.zeros_like(draft.lengths)
-        going = draft.lengths > 0
-        for i in range(draft.k):
-            kept = rng.bernoulli(accept(*of_drafted(draft, target_probs, i)), positions=i, live=going)
-            accepted = accepted + kept
-            going = going & kept & (i + 1 < draft.lengths)
+        def test(i, going):
+            return rng.bernoulli(accept(*of_drafted(draft, target_probs, i)), positions=i, live=going)
+
+        accepted = accept_while(draft, test)
         dist = next_one(draft, target_probs, accepted, correction, bonus)
         return Verdict(accepted, rng.categorical(dist, positions=accepted))
 
@@ -92,12 +100,11 @@ def likeliest_lacking(p, q):
 
 def fresh_sample_or_residual(draft, target_probs, rng):
     """Accepts while a fresh sample of the target equals the draft, and corrects from the residual."""
-    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
-    for i in range(draft.k):
-        fresh = rng.categorical(target_probs[:, i].double(), live=going)
-        going = going & (fresh == draft.tokens[:, i])
-        accepted = accepted + going
-        going = going & (i + 1 < draft.lengths)
+
+    def test(i, going):
+        return rng.categorical(target_probs[:, i].double(), live=going) == draft.tokens[:, i]
+
+    accepted = accept_while(draft, test)
     return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
@@ -115,14 +122,13 @@ def one_number_for_all(draft, target_probs, rng):
 
     Given that u was below the lowest ratio so far, it is below the next with probability next / lowest.
     """
-    lowest = torch.ones(len(target_probs), dtype=torch.float64)
-    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
-    for i in range(draft.k):
-        own = ratio(*of_drafted(draft, target_probs, i))
-        kept = rng.bernoulli((own / lowest).clamp(max=1).nan_to_num(0), live=going)
-        lowest = torch.minimum(lowest, own)
-        accepted = accepted + kept
-        going = going & kept & (i + 1 < draft.lengths)
+    lowest = [torch.ones(len(target_probs), dtype=torch.float64)]
+
+    def test(i, going):
+        lowest.append(torch.minimum(lowest[-1], ratio(*of_drafted(draft, target_probs, i))))
+        return rng.bernoulli((lowest[-1] / lowest[-2]).nan_to_num(0), live=going)
+
+    accepted = accept_while(draft, test)
     return Verdict(accepted, rng.categorical(next_one(draft, target_probs, accepted)))
 
 
@@ -274,15 +280,11 @@ def test_a_right_rule_passes(what):
 
 
 def test_the_greedy_rule_passes_at_temperature_0_only():
-    """With one-hot targets it is exact; elsewhere it says the likeliest token where the target draws."""
+    """Elsewhere it says the likeliest token where the target draws; wrong ones fail at temperature 0 too."""
     assert check_verifier(verify_greedy, instances=greedy_instances()).passed
     report = check_verifier(verify_greedy, instances=FEW)
     assert (report.counterexample.k, report.counterexample.vocab_size) == (0, 2)
     assert report.counterexample.p == ((fractions(1, 1),),)
-
-
-def test_a_wrong_greedy_rule_is_caught():
-    """One that takes the draft's bonus, and one that accepts all, at temperature 0."""
     for rule in (WRONG["bonus from the draft"][0], WRONG["accepts everything"][0]):
         report = check_verifier(rule, instances=greedy_instances())
         assert not report.passed and (report.counterexample.k, report.counterexample.vocab_size) == (1, 2)
@@ -342,9 +344,7 @@ def test_what_no_rule_may_do_is_said_in_plain_words(what):
     assert report.reason in str(report)
 
 
-def test_a_rule_that_cannot_be_handed_nothing_is_caught_at_k_0():
-    """A draft of nothing is the smallest instance."""
-
+def test_a_rule_that_fails_on_an_empty_draft_is_caught_at_k_0():
     def rule(draft, target_probs, rng):
         torch.stack([draft.tokens[:, i] for i in range(draft.k)])
         return verify_rejection(draft, target_probs, rng)
@@ -545,15 +545,12 @@ def test_a_rule_that_changes_from_call_to_call_is_sampled():
 
 
 def test_torchs_own_generator_is_left_as_it_was():
-    """The check seeds it for the rules that use it, and puts it back."""
     state = torch.get_rng_state()
     check_verifier(of_its_own(verify_rejection), instances=FEW[:20], samples=100)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_what_is_not_installed_says_nothing_about_a_rule():
-    """An ImportError goes through."""
-
     def rule(draft, target_probs, rng):
         raise ImportError("pip install something")
 

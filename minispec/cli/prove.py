@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.cli import options
-from minispec.evidence.proof.coupling import compare_acceptance
 from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
+from minispec.evidence.theory.acceptance import compare_acceptance
 from minispec.io.checkpoint import load_pair
 
 

@@ -6,12 +6,18 @@ import pytest
 
 import minispec.cli.prove as command
 from minispec.cli.main import run
+from minispec.evidence.proof import sampling
 from minispec.evidence.proof.prove import few_cases
+from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Only two cases: the whole proof has its own tests."""
+    """Only two cases, a small experiment, ten seeds: the whole proof has its own tests."""
+    monkeypatch.setattr(sampling, "tiny_experiments", lambda _: tiny_experiments(1_000)[:1])
+    monkeypatch.setattr(
+        sampling, "check_calibration", lambda one, seeds, alarm: check_calibration(one, seeds[:10], alarm)
+    )
     monkeypatch.setattr(
         command, "few_cases", lambda: iter([c for c in few_cases() if c.name.endswith("K 1")])
     )

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
 from minispec.evidence.bench.measurements import saved
-from minispec.evidence.proof.coupling import coupled_acceptance
 from minispec.evidence.proof.first_token import FirstToken, first_token
+from minispec.evidence.theory.acceptance import coupled_acceptance
 from minispec.evidence.theory.formulas import expected_tokens
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted

@@ -24,7 +24,7 @@ from minispec import (
 )
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import OneScript, outcomes
+from minispec.evidence.proof.branches import outcomes
 from minispec.evidence.proof.cases import COSTS, Case, automatic
 from minispec.evidence.proof.distributions import exact_distributions
 from minispec.evidence.proof.enumeration import enumerate_branches
@@ -215,7 +215,7 @@ def test_rows_that_share_a_width_stay_independent():
     joint, widths = {}, set()
 
     def run(rng, keys):
-        rounds = list(case.rounds(case.prompts, OneScript(rng)))
+        rounds = list(case.rounds(case.prompts, rng))
         widths.add(tuple(widths_of(rounds)))
         return [tuple(outcomes(rounds, 2))]
 

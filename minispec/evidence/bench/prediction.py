@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.costs import measure_costs, median_costs
@@ -120,7 +121,7 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 a text is always the same
     rows = [prompt for prompt in prompts for _ in range(again)]
     models = setting.models
-    texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, bench.seed)
+    texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, models.backend.rng(bench.seed))
     return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 

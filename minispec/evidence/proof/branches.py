@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Unpack
-
-import torch
-from torch import Tensor
 
 from minispec.core.records import Finish, Round
-from minispec.core.rng import Which
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 
@@ -86,25 +81,6 @@ class Branch:
         return self.steps[-1].finish if self.steps else None
 
 
-class OneScript:
-    """An `Rng` that lets all rows of a batch follow one script: so the batch is enumerated as a whole."""
-
-    def __init__(self, rng: EnumeratingRng) -> None:
-        """Asks `rng`, which has one script, for one row after another."""
-        self._rng = rng
-
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Says what the script says: probs [B] -> [B] bool (see `Rng`)."""
-        return self._rng.bernoulli(probs, **self._one_row(probs, which))
-
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Picks what the script says: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self._rng.categorical(probs, **self._one_row(probs, which))
-
-    def _one_row(self, probs: Tensor, which: Which) -> Which:
-        return Which(rows=torch.zeros(len(probs), dtype=torch.long), live=which.get("live"))
-
-
 def branches(case: Case, together: bool = False) -> Iterator[Branch]:
     """Enumerates every branch of a case.
 
@@ -121,7 +97,7 @@ def branches(case: Case, together: bool = False) -> Iterator[Branch]:
         return [(own, len(way)) for own, way in zip(steps, rng.ways, strict=True)]
 
     def run_together(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[tuple[RowRound, ...]]]:
-        return [by_row(case.rounds(case.prompts, OneScript(rng)), case.prompts)]
+        return [by_row(case.rounds(case.prompts, rng), case.prompts)]
 
     if together:
         for _, batch, weight in enumerate_branches(run_together, [0], most_rows=1):

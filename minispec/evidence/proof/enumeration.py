@@ -31,7 +31,8 @@ class EnumeratingRng:
     """An `Rng` that does what a script says, and the first possible thing where the script has ended.
 
     A script has a number per open decision: which of its possible outcomes to take, counted from 0 in the
-    order of ids (for yes or no: yes first). What is certain, impossible or masked is no decision.
+    order of ids (for yes or no: yes first). What is certain, impossible or masked is no decision. If there is
+    only one script, all rows follow it, one after another: so a batch is enumerated as a whole.
 
     Attributes:
         weights: per row, the probability of the outcomes taken so far.
@@ -78,11 +79,13 @@ class EnumeratingRng:
     def _rows(self, probs: Tensor, which: Which) -> tuple[Sequence[int], list[Any], list[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
         count, rows, live = probs.shape[0], which.get("rows"), which.get("live")
-        if rows is None and count != len(self._scripts):
-            raise NotScripted(
-                f"{count} decisions for {len(self._scripts)} rows: name the rows, or ask for all of them"
-            )
-        names = range(count) if rows is None else rows.tolist()
+        scripts = len(self._scripts)
+        if scripts == 1:
+            names: Sequence[int] = [0] * count
+        elif rows is None and count != scripts:
+            raise NotScripted(f"{count} decisions for {scripts} rows: name the rows, or ask for all of them")
+        else:
+            names = range(count) if rows is None else rows.tolist()
         return names, probs.double().tolist(), [True] * count if live is None else live.tolist()
 
     def _take(self, row: int, probabilities: list[float]) -> int:

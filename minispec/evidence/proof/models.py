@@ -1,4 +1,4 @@
-"""Models small enough to be walked through completely.
+"""Models small enough to be enumerated completely.
 
 A `TableModel` looks its logits up by the last two tokens, and remembers them in a real `KVCache`. The tiny
 GPTs are the shipped `GPT` with its real cache. Their numbers come from a fixed formula, so a case is the same
@@ -6,6 +6,8 @@ on every machine.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -75,7 +77,7 @@ class TableModel:
 
 
 def normals(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Returns numbers that look standard normal and are a pure function of seed and place: [...] float64."""
+    """Returns numbers that look standard normal and depend on seed and index alone: [...] float64."""
     count = torch.Size(shape).numel()
     bits = scramble(scramble(torch.arange(count)) + scramble(torch.tensor(seed)))
     uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52
@@ -104,12 +106,12 @@ def table_pair(
 
 
 @torch.no_grad()
-def tiny_gpt(config: GPTConfig, seed: int = 0, dtype: torch.dtype = torch.float64) -> GPT:
-    """Returns a GPT with weights large enough for its laws to differ from uniform and from each other."""
-    with torch.random.fork_rng(devices=[]):  # the first weights, drawn and thrown away, leave no trace
+def tiny_gpt(config: GPTConfig, seed: int = 0) -> GPT:
+    """Returns a GPT with weights so large that its distributions differ from uniform and from each other."""
+    with torch.random.fork_rng(devices=[]):  # the initialisation is thrown away, and leaves no trace
         model = GPT(config).to(torch.float64)
-    for place, (name, weight) in enumerate(model.named_parameters()):
-        noise = normals(tuple(weight.shape), seed * 1000 + place)
+    for index, (name, weight) in enumerate(model.named_parameters()):
+        noise = normals(tuple(weight.shape), seed * 1000 + index)
         if weight.dim() == 1:
             weight.copy_(1 + 0.2 * noise)
         elif name.startswith("embed_tokens"):
@@ -117,10 +119,9 @@ def tiny_gpt(config: GPTConfig, seed: int = 0, dtype: torch.dtype = torch.float6
         else:
             gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0  # attention far from a plain mean
             weight.copy_(gain * noise / weight.shape[1] ** 0.5)
-    return model.to(dtype).eval().requires_grad_(False)
+    return model.eval().requires_grad_(False)
 
 
-@torch.no_grad()
 def tiny_gpt_pair(
     seed: int = 0, vocab_size: int = 3, dtype: torch.dtype = torch.float64, max_length: int = 40
 ) -> tuple[GPT, GPT]:
@@ -133,11 +134,8 @@ def tiny_gpt_pair(
         max_length: the context.
     """
     sizes = GPTConfig(vocab_size, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
-    target = tiny_gpt(sizes, seed)
+    target, draft = tiny_gpt(sizes, seed), tiny_gpt(replace(sizes, layers=1), seed)
     for name in ("self_attn.o_proj", "mlp.down_proj"):
         target.get_parameter(f"layers.1.{name}.weight").mul_(0.6)
-    smaller = GPTConfig(vocab_size, layers=1, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
-    draft = tiny_gpt(smaller, seed)
-    shared = {name: weight for name, weight in target.state_dict().items() if "layers.1." not in name}
-    draft.load_state_dict(shared)
+    draft.load_state_dict({n: w for n, w in target.state_dict().items() if "layers.1." not in n})
     return target.to(dtype), draft.to(dtype)

@@ -2,14 +2,14 @@
 
 Greedy speculative decoding says what the target alone would say, token for token, in exact arithmetic. In
 float32 and in bfloat16 a forward over n positions and n forwards over one differ in the last bits, so two
-logits that are almost equal may change places. Such a flip is allowed only with a certificate: the logits of
-the two tokens, and how far one and many forwards were measured to lie apart at that very place.
+logits that are almost equal may change order. Such a flip is allowed only with a certificate: the logits of
+the two tokens, and how far one and many forward passes were measured to lie apart at that very position.
 
-How large may the gap of a flip be? Let every way of computing the logits stay within d of the uncached
-forward. One way puts token a on top and another token b, so the uncached gap between a and b is at most 2d.
-bfloat16 keeps 8 bits of a number, so there d differs much from place to place, and we take what was measured
-at the place. In float32 d is some millionths, and a fixed limit is simpler. In float64 there is no excuse but
-an exact tie.
+How large may the gap of a flip be? Let every computation of the logits stay within d of the uncached
+forward. One puts token a on top and another token b, so the uncached gap between a and b is at most 2d.
+bfloat16 keeps 8 bits of a number, so there d differs much from position to position, and we take what was
+measured there. In float32 d is some millionths, and a fixed limit is simpler. In float64 only an exact tie is
+an excuse.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NARROW_CAP = 0.5
 
 @dataclass(frozen=True)
 class Flip:
-    """The first place where two greedy texts part.
+    """The first position where two greedy texts part.
 
     Attributes:
         position: how many new tokens they share.
-        tokens: what the one and the other say there; None where a text has ended.
+        tokens: what the one and the other have there; None where a text has ended.
         logits: the target's logits of both, from an uncached forward in the model's own type.
         gap: how far these are apart.
-        difference: the most that any logit of that place changes when the text is read by one-token steps
+        difference: the most that any logit of that position changes when the text is read by one-token steps
             with a cache instead: what one against many forwards amounts to there.
         limit: the largest gap that rounding explains.
     """
@@ -56,11 +56,11 @@ class Flip:
 
 
 def limit_of(dtype: torch.dtype, difference: float) -> float:
-    """Returns the largest gap of two logits that may change places.
+    """Returns the largest gap of two logits that may change order.
 
     Args:
         dtype: the type of the logits.
-        difference: measured at the place, one-token steps against one forward.
+        difference: measured at the position, one-token steps against one forward.
 
     Returns:
         0 for float64, 1e-4 for float32; twice the difference, but never more than 0.5, for narrower types.
@@ -103,28 +103,10 @@ def first_flip(
     )
 
 
-def flips(
-    target: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    ones: Sequence[Sequence[int]],
-    others: Sequence[Sequence[int]],
-) -> list[Flip]:
-    """Returns the flips of all rows whose texts differ.
-
-    Args:
-        target: as in `first_flip`.
-        prompts: token ids, one sequence per row.
-        ones: the first texts, one per row.
-        others: the second texts.
-    """
-    found = (first_flip(target, *row) for row in zip(prompts, ones, others, strict=True))
-    return [flip for flip in found if flip is not None]
-
-
 def logits_both_ways(
     target: LanguageModel, prompt: Sequence[int], more: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the logits behind a text: by one forward, and as `generate` computes them.
+    """Returns the logits after a text: by one forward, and as `generate` computes them.
 
     Args:
         target: the model.

@@ -8,27 +8,34 @@ comes out with probability p(x_t). The answer is
     a_t = min(p(x_t), q(x_t)) / p(x_t) = min(1, q(x_t) / p(x_t)),
 
 and given x, what happens at one position does not depend on the others: each is decided by numbers of its
-own, from distributions that the text before it fixes. At temperature 0 this is 1 where the draft agrees, else
-0.
+own, from distributions that the text before it fixes. At temperature 0 this is 1 where the draft agrees.
+
+Rejection sampling accepts with probability Σ min(p, q), the most that any rule can which keeps the target's
+distribution, for one position and one candidate (corollary 3.6 of Leviathan et al. 2023). The coupled rule
+gives some of it up, so that the text of a seed no longer depends on the draft. `compare_acceptance` computes
+both on the same text, exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import device_of
-from minispec.core.rng import SeededRng
+from minispec.core.rng import Rng
 from minispec.core.warp import Warp
+from minispec.rules.coupled import KeyedRng
 
 Tokens = Sequence[int]
 
 
 def target_only_texts(
-    target: LanguageModel, prompts: Sequence[Tokens], new_tokens: int, warp: Warp, seed: int = 0
+    target: LanguageModel, prompts: Sequence[Tokens], new_tokens: int, warp: Warp, rng: Rng
 ) -> list[list[int]]:
     """Lets the target alone continue prompts, end-of-sequence off: for `acceptance_probabilities`.
 
@@ -37,9 +44,9 @@ def target_only_texts(
         prompts: token ids; for an honest prediction other ones than those that are measured.
         new_tokens: how many tokens each.
         warp: from logits to probabilities.
-        seed: of the sampling.
+        rng: draws the texts.
     """
-    steps = generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=SeededRng(seed))
+    steps = generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng)
     texts: list[list[int]] = [[] for _ in prompts]
     for step in steps:
         for text, token in zip(texts, step, strict=True):
@@ -87,3 +94,76 @@ def acceptance_probabilities(
         )
         found.append((q / p).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
     return found
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """What each rule would accept at the positions of one text.
+
+    Attributes:
+        positions: how many tokens of target-only text were looked at.
+        rejection: mean probability that rejection sampling accepts a drafted token.
+        coupled: mean probability that draft and target pick the same token from the same noise.
+        bound: mean of (1 − TV) / (1 + TV), which the second cannot be below (Daliri et al. 2024, theorem 1).
+    """
+
+    positions: int
+    rejection: float
+    coupled: float
+    bound: float
+
+
+def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
+    """Returns the probability that p and q pick the same token from the same Gumbel noise.
+
+    Both pick token i exactly if no exponential clock of rate max(p_j / p_i, q_j / q_i) rings before
+    that of i, so the probability is the sum over i of 1 / Σ_j max(p_j / p_i, q_j / q_i).
+
+    Args:
+        p: [..., V], probabilities.
+        q: the same shape.
+
+    Returns:
+        [...], in float64.
+    """
+    p, q = p.double(), q.double()
+    both = (p > 0) & (q > 0)  # [..., V]: no other token can be picked by both
+    # 1 / Σ_j max(p_j / p_i, q_j / q_i), multiplied through by p_i q_i so that nothing is divided by 0.
+    rates = torch.maximum(p[..., None, :] * q[..., :, None], q[..., None, :] * p[..., :, None]).sum(-1)
+    return torch.where(both, p * q / rates.clamp_min(1e-300), 0.0).sum(-1)
+
+
+@torch.inference_mode()
+def compare_acceptance(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int = 60,
+    warp: Warp | None = None,
+    seed: int = 0,
+) -> Coupling:
+    """Lets both rules judge the same target-only text.
+
+    Args:
+        target: decodes the text.
+        draft: its distribution q is compared with the target's at every position.
+        prompts: token ids, one sequence per text.
+        max_new_tokens: per text.
+        warp: of both models; by default temperature 1.
+        seed: of the text.
+
+    Returns:
+        Means over all positions of all texts.
+    """
+    warp = warp or Warp()
+    found: list[Tensor] = []  # each [3, n]
+    for prompt in prompts:
+        (new,) = target_only_texts(target, [prompt], max_new_tokens, warp, KeyedRng(seed))
+        text = [*prompt, *new]
+        rows = torch.tensor([text[:-1]])
+        p, q = (warp(model(rows))[0, len(prompt) - 1 :].double() for model in (target, draft))  # [n, V]
+        overlap = torch.minimum(p, q).sum(-1)
+        found.append(torch.stack([overlap, coupled_acceptance(p, q), overlap / (2 - overlap)]))
+    means = torch.cat(found, dim=1)
+    rejection, coupled, bound = means.mean(1).tolist()
+    return Coupling(means.shape[1], rejection, coupled, bound)

@@ -8,7 +8,7 @@ import torch
 from pairs import build_pair
 
 from minispec import load_pair
-from minispec.evidence.proof.ties import first_flip, flips, limit_of, logits_both_ways
+from minispec.evidence.proof.ties import first_flip, limit_of, logits_both_ways
 from minispec.rules.fixed_width import FixedWidth
 
 
@@ -62,7 +62,7 @@ def pair(tmp_path_factory):
 
 
 def test_first_flip_measures_the_gap(pair):
-    """Equal texts have no flip; a wrong token has one, at its place, with the gap of its logits."""
+    """Equal texts have no flip; a wrong token has one, at its position, with the gap of its logits."""
     prompt = [5, 6, 7]
     with torch.inference_mode():
         scores = pair.target(torch.tensor([[*prompt, 9]]))[0, -1].double()
@@ -101,11 +101,3 @@ def test_exact_mode_leaves_no_difference():
     """At a fixed width both ways give the same bits."""
     model = FixedWidth(tiny.gpt(tiny.config(), dtype=torch.bfloat16))
     assert torch.equal(*logits_both_ways(model, [3, 1, 4], [5, 9, 2, 6]))
-
-
-def test_flips_are_those_of_the_rows_that_differ(pair):
-    """Each row that differs has its flip, measured behind its own prompt."""
-    prompts, ones, others = [[5], [6], [7]], [[1, 2], [1, 2], [1, 2]], [[1, 3], [1, 2], [4, 2]]
-    found = flips(pair.target, prompts, ones, others)
-    assert [(flip.position, flip.tokens) for flip in found] == [(1, (2, 3)), (0, (1, 4))]
-    assert found[1] == first_flip(pair.target, [7], [1, 2], [4, 2])

@@ -1,14 +1,14 @@
-"""The coupled rule's chance to accept: the formula, against counting and against its bound."""
+"""Acceptance: the coupled rule's formula against counting and its bound, and both rules on one text."""
 
 import pytest
 import torch
 
 import minispec
-from minispec.evidence.proof.coupling import compare_acceptance, coupled_acceptance
 from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
 from minispec.rules.coupled import KeyedRng
 
-LAWS = [
+PAIRS = [
     ([0.5, 0.5], [0.5, 0.5], 1.0),
     ([1.0, 0.0], [0.0, 1.0], 0.0),
     ([0.5, 0.5], [1.0, 0.0], 0.5),
@@ -17,40 +17,44 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize(("p", "q", "chance"), LAWS)
-def test_formula_by_hand(p, q, chance):
-    """Laws of two tokens whose chance can be worked out by hand."""
-    assert float(coupled_acceptance(torch.tensor(p), torch.tensor(q))) == pytest.approx(chance, abs=1e-12)
+@pytest.mark.parametrize(("p", "q", "probability"), PAIRS)
+def test_formula_by_hand(p, q, probability):
+    """Two tokens: the probability can be worked out by hand."""
+    assert float(coupled_acceptance(torch.tensor(p), torch.tensor(q))) == pytest.approx(
+        probability, abs=1e-12
+    )
 
 
 def test_formula_lies_between_its_bounds():
-    """Never above 1 − TV, never below (1 − TV)/(1 + TV), on laws of five tokens with zeros among them."""
+    """Never above 1 − TV, never below (1 − TV)/(1 + TV), on five tokens, zeros among them."""
     torch.manual_seed(0)
     p, q = (torch.distributions.Dirichlet(torch.full((5,), 0.3)).sample((500,)).double() for _ in range(2))
     p[:100, 0] = 0
     p = p / p.sum(-1, keepdim=True)
     overlap = torch.minimum(p, q).sum(-1)
-    chance = coupled_acceptance(p, q)
-    assert (chance <= overlap + 1e-9).all() and (chance >= overlap / (2 - overlap) - 1e-9).all()
-    assert float((overlap - chance).max()) > 0.02  # and it is not the same thing
+    agree = coupled_acceptance(p, q)
+    assert (agree <= overlap + 1e-9).all() and (agree >= overlap / (2 - overlap) - 1e-9).all()
+    assert float((overlap - agree).max()) > 0.02  # and it is not the same thing
 
 
 def test_formula_is_what_the_noise_does():
     """KeyedRng picks the same token for p and q as often as the formula says.
 
-    200,000 positions; the chance of a false alarm at five standard errors is below 1e-6, and a formula that
-    is off by 0.012 would be found.
+    200,000 positions; the probability of a false alarm at five standard errors is below 1e-6, and a formula
+    that is off by 0.012 would be found.
     """
     p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.3, 0.5])
     n = 200_000
-    rows, places = torch.arange(n) % 1000, torch.arange(n) // 1000
+    rows, positions = torch.arange(n) % 1000, torch.arange(n) // 1000
     picks = [
-        KeyedRng(7).categorical(law.expand(n, 3), rows=rows, positions=places, live=torch.ones(n, dtype=bool))
-        for law in (p, q)
+        KeyedRng(7).categorical(
+            x.expand(n, 3), rows=rows, positions=positions, live=torch.ones(n, dtype=bool)
+        )
+        for x in (p, q)
     ]
-    chance = float(coupled_acceptance(p, q))
+    agree = float(coupled_acceptance(p, q))
     seen = float((picks[0] == picks[1]).double().mean())
-    assert abs(seen - chance) < 5 * (chance * (1 - chance) / n) ** 0.5
+    assert abs(seen - agree) < 5 * (agree * (1 - agree) / n) ** 0.5
 
 
 def test_compared_on_the_same_text():

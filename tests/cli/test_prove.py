@@ -13,10 +13,10 @@ from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Only two cases, a small experiment, ten seeds: the whole proof has its own tests."""
+    """Only two cases, a small experiment, 40 seeds: the whole proof has its own tests."""
     monkeypatch.setattr(sampling, "tiny_experiments", lambda _: tiny_experiments(1_000)[:1])
     monkeypatch.setattr(
-        sampling, "check_calibration", lambda one, seeds, alarm: check_calibration(one, seeds[:10], alarm)
+        sampling, "check_calibration", lambda one, seeds, alarm: check_calibration(one, seeds[:40], alarm)
     )
     monkeypatch.setattr(
         command, "few_cases", lambda: iter([c for c in few_cases() if c.name.endswith("K 1")])

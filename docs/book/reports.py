@@ -89,7 +89,7 @@ def _speed(sections: Report) -> list[Report]:
         if row["verifier"] == "rejection":
             said, (low, high) = predicted[row["setting"]], row["speedup_quartiles"]
             measured = {"alpha": row["acceptance"], "gain": row["speedup"], "low": low, "high": high}
-            rows.append(said | measured | {"refined": said["speedup"]})
+            rows.append(row | said | measured | {"refined": said["speedup"]})
     return rows
 
 

@@ -81,8 +81,8 @@ def _speed(report: Report) -> Iterator[str]:
     )
     yield tables.markdown(speed_ups(report["settings"]))
     yield fill(
-        "Accepted is accepted over tested tokens; per call counts tokens a target call, the last two columns "
-        "tokens a second, of the target alone and with its draft."
+        "Greedy decodes at temperature 0, rejection at 1. Accepted: accepted over tested tokens. A call: tokens "
+        "a target call. The last two: tokens a second of the target alone, and with its draft."
     )
     yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
     yield tables.compared(report, "widths")

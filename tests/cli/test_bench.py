@@ -6,7 +6,7 @@ import pytest
 from pairs import build_pair, call
 
 from minispec.cli import bench
-from minispec.evidence.bench.sections.plan import Plan
+from minispec.evidence.bench.section import Plan
 
 TINY = Plan(
     "quick",
@@ -14,10 +14,9 @@ TINY = Plan(
     reporting=1,
     repeats=1,
     new_tokens=8,
-    widths=(1, 2),
+    widths=(2, 12),
     few_widths=(2,),
     latencies=1,
-    paths=("torch", "native"),
 )
 
 
@@ -30,24 +29,24 @@ def pair(tmp_path, monkeypatch):
 def test_one_document(capsys, pair, tmp_path):
     """`--json` prints what outside checks read, and `--output` writes the same."""
     path = tmp_path / "report.json"
-    options = ("--section", "widths", "--section", "memory", "--k", 2, "--output", path)
+    options = ("--section", "widths", "--section", "latency", "--k", 2, "--output", path)
     status, out, err = call(capsys, "bench", "--pair", pair, "--quick", "--json", *options)
     report = json.loads(out)
     assert status == 0 and json.loads(path.read_text()) == report and "minispec:" not in err
-    assert set(report["sections"]) == {"target-only", "widths", "memory"}
-    assert len(report["reach"]) == 13 and report["machine"]["cores"] >= 1
+    assert set(report["sections"]) == {"target-only", "widths", "latency"}
+    assert report["machine"]["cores"] >= 1
     for setting in report["settings"]:
         assert {"pair", "verifier", "temperature", "k", "speedup", "acceptance"} < set(setting)
         assert {"draft", "verify", "rollback", "other"} < set(setting["seconds"]) and setting["k"] == 2
 
 
 def test_tables(capsys, pair, monkeypatch):
-    """People see every K, the best, how well that was predicted, the reach, and what was not measured."""
+    """People see every K, the best, every backend, and how well that was predicted."""
     monkeypatch.setenv("COLUMNS", "80")
-    sections = ("--section", "prediction", "--section", "widths", "--section", "draft-sizes")
+    sections = ("--section", "prediction", "--section", "widths")
     status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", *sections)
     assert status == 0 and out.count("greedy") >= 4 and out.count("rejection") >= 3
-    for words in ("Every K", "The best K", "theorem 3.8", "Reach", "not measured: draft-sizes: "):
+    for words in ("Every K", "The best K", "Every backend", "theorem 3.8"):
         assert words in out
     assert "…" not in out  # 80 columns are enough
 
@@ -57,7 +56,7 @@ def test_tables(capsys, pair, monkeypatch):
     [
         (["--section", "weather"], "there is latency"),
         (["--skip", "weather"], "there is latency"),
-        (["--section", "memory", "--skip", "memory"], "nothing to measure"),
+        (["--section", "latency", "--skip", "latency"], "nothing to measure"),
         (["--quick", "--full"], "contradict"),
         (["--k", "17"], "1 to 16"),
         (["--k", "4", "--k", "0"], "not 0"),
@@ -70,9 +69,7 @@ def test_what_cannot_be_measured(capsys, pair, arguments, words, monkeypatch, tm
     """One line on standard error, exit status 2, and nothing is measured or written before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr(
-        "minispec.evidence.bench.sections.run._one", lambda *_: pytest.fail("it was measured")
-    )
+    monkeypatch.setattr("minispec.evidence.bench.run._one", lambda *_: pytest.fail("it was measured"))
     before = sorted(tmp_path.iterdir())
     status, out, err = call(capsys, "bench", "--pair", pair, *arguments)
     assert (status, out) == (2, "") and words in err and err.count("\n") == 1

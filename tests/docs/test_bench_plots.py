@@ -1,30 +1,24 @@
 """Figures of a bench's report: every bar and point is a number of the report, and the words agree."""
 
 import pytest
-from book.bench_plots import (
-    Writer,
-    bandwidth_shares,
-    every_prediction,
-    tokens_per_second,
-    writers_of,
-)
-from book.gallery import MODELS, PREDICTIONS, WRITERS
+from book.bench_plots import Speed, every_prediction, speeds_of, tokens_per_second
+from book.gallery import PREDICTIONS, RATES
 
 from minispec.show.plots.charts import LOSS
 
 
 def test_bars_are_tokens_per_second_from_slow_to_fast():
     """Bars in order, those with a draft hatched, and the caption names the fastest and by how much."""
-    picture = tokens_per_second(WRITERS)
+    picture = tokens_per_second(RATES)
     (axes,) = picture.figure.axes
     bars = sorted((bar.get_y(), bar.get_width(), bool(bar.get_hatch())) for bar in axes.patches)
-    wanted = sorted((w.tokens_per_second, w.speculative) for w in WRITERS)
+    wanted = sorted((rate.tokens_per_second, rate.speculative) for rate in RATES)
     assert [bar[1:] for bar in bars] == wanted
     assert "Native, K = 8 writes 1900 tokens a second, 9.0 times transformers, plain." in picture.caption
 
 
-def test_writers_are_found_in_a_report():
-    """The best number of threads of each path counts; greedy texts only; transformers where measured."""
+def test_speeds_are_found_in_a_report():
+    """The best number of threads of each backend counts; greedy texts only; transformers where measured."""
     alone = [("torch", 1, 300.0), ("torch", 2, 350.0), ("native", 1, 500.0)]
     rows = [
         {"path": p, "threads": n, "verifier": v, "target_only": rate + (v == "rejection")}
@@ -32,16 +26,19 @@ def test_writers_are_found_in_a_report():
         for p, n, rate in alone
     ]
     fast = {"path": "native", "verifier": "greedy", "k": 6, "tokens_per_second": 900.0}
-    sections = {"target-only": {"rows": rows}, "paths": {"rows": [fast, fast | {"verifier": "rejection"}]}}
-    assert writers_of({"sections": sections}) == [
-        Writer("torch, alone", 350.0, False),
-        Writer("native, alone", 500.0, False),
-        Writer("native, K = 6", 900.0, True),
+    sections = {
+        "target-only": {"rows": rows},
+        "widths": {"backends": {"rows": [fast, fast | {"verifier": "rejection"}]}},
+    }
+    assert speeds_of({"sections": sections}) == [
+        Speed("torch, alone", 350.0, False),
+        Speed("native, alone", 500.0, False),
+        Speed("native, K = 6", 900.0, True),
     ]
     sections["transformers"] = {
         "tokens_per_second": {"theirs plain": 200.0, "theirs assisted": 380.0, "ours": 1}
     }
-    assert [writer.name for writer in writers_of({"sections": sections})][:3:2] == [
+    assert [speed.name for speed in speeds_of({"sections": sections})][3:] == [
         "transformers, plain", "transformers, assisted"
     ]  # fmt: skip
 
@@ -60,16 +57,8 @@ def test_predictions_stand_against_what_was_measured():
     assert f"{off[-1]:.0%} at worst" in picture.caption and f"{len(off)} predictions" in picture.caption
 
 
-def test_shares_by_size_and_path():
-    """A line per path from small to large; of several threads the best counts."""
-    slower = [point | {"share": point["share"] / 2} for point in MODELS]
-    (axes,) = bandwidth_shares([*slower, *MODELS]).figure.axes
-    lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    assert lines["native"] == [0.3, 0.6, 0.8, 0.9] and len(lines["torch"]) == 4
-
-
 def test_figures_of_nothing():
     """Without data there is nothing to draw, and that is said."""
-    for draw in (tokens_per_second, every_prediction, bandwidth_shares):
+    for draw in (tokens_per_second, every_prediction):
         with pytest.raises(ValueError, match="nothing"):
             draw([])

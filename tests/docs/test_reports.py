@@ -1,27 +1,11 @@
-"""Recording: what comes with the package, what is taken out of a report, and what a person may type wrong."""
+"""Reports: what is taken out of one, and what a person may type wrong."""
 
 import json
 
 import pytest
-from book.record import KEPT, main, measurements_of
+from book.reports import MAKERS, main, measurement_of
 
-from minispec.evidence.bench.measurements import KINDS, DraftPoint, SpeedPoint, recorded
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_comes_with_the_package(kind):
-    """Each has points of its kind, a machine and a date."""
-    found = recorded(kind)
-    assert found.points and all(type(point) is KINDS[kind] for point in found.points)
-    assert found.date.startswith("20") and found.date in found.where
-
-
-def test_unknown_and_missing_recordings_are_refused(tmp_path):
-    """An unknown kind is told which there are; a missing file is named."""
-    with pytest.raises(ValueError, match="there is latency, speed"):
-        recorded("weather")
-    with pytest.raises(ValueError, match=r"speed\.json"):
-        recorded("speed", tmp_path)
+from minispec.evidence.bench.measurements import DraftPoint, SpeedPoint, saved
 
 
 def report(path="native"):
@@ -50,7 +34,6 @@ def report(path="native"):
             "prediction": {"settings": said},
             "drafts": {"points": [draft]},
             "batch": {"points": [batch]},
-            "memory": {"points": [{"model": "target", "what": "cache", "bytes": 7}]},
         },
     }
 
@@ -59,11 +42,11 @@ def test_a_report_becomes_a_file_for_each_kind(tmp_path):
     """Latencies of the fastest path, the sampled sweep with what was predicted, machine, date."""
     (tmp_path / "report.json").write_text(json.dumps(report()))
     assert main([str(tmp_path / "report.json"), str(tmp_path)]) == 0
-    found = {kind: recorded(kind, tmp_path) for kind in KEPT}
+    found = {kind: saved(kind, tmp_path) for kind in MAKERS}
     assert [point.seconds for point in found["latency"].points] == [1.0, 1.0]
     assert found["speed"].points == (SpeedPoint(4, 0.8, 0.1, 2.0, 1.5, 2.5, 3.0, 2.1),)
     assert found["drafts"].points == (DraftPoint("1×16", 9, 0.7, 0.1, 4, 1.5, 1.4, 1.6),)
-    assert found["batches"].points[0].speculative == 15.0 and found["memory"].points[0].bytes == 7
+    assert found["batches"].points[0].speculative == 15.0
     for measurement in found.values():
         assert measurement.where == "a processor, 2 of 2 cores, 2026-01-02"
         assert measurement.conditions["pair"] == "tiny"
@@ -96,5 +79,5 @@ def test_a_report_that_lacks_a_section(tmp_path):
     short = report()
     del short["sections"]["batch"]
     with pytest.raises(ValueError, match="'batch'.*--full"):
-        measurements_of(short)
-    assert list(measurements_of(short, ["memory"])) == ["memory"]
+        measurement_of(short, "batches")
+    assert len(measurement_of(short, "drafts").points) == 1

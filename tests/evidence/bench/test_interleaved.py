@@ -1,0 +1,74 @@
+"""Interleaved timing: who decodes when, and what is made of the seconds."""
+
+import pytest
+import torch
+
+from minispec.evidence.bench.interleaved import (
+    Run,
+    Setting,
+    figures,
+    interleave,
+    interleave_all,
+    quartiles,
+    speed_up_of,
+)
+from minispec.evidence.bench.machine import thread_counts, using_threads
+from minispec.io.trace import Statistics
+
+
+class Timed:
+    """A setting that takes as long as it is told, and notes when it decodes."""
+
+    def __init__(self, name, seconds, log):
+        self.name, self.seconds, self.log = name, seconds, log
+
+    def decode(self, prompts, seed, new_tokens):
+        self.log.append((self.name, seed, new_tokens))
+        return Run(self.seconds, tuple(tuple(range(new_tokens)) for _ in prompts))
+
+
+def test_each_setting_follows_or_precedes_its_base():
+    """On every prompt, after a warm-up that is not counted; who begins changes, and the seed with the prompt."""
+    log = []
+    groups = {name: (Timed("alone", 1.0, log), Timed(name, 0.5, log)) for name in "ab"}
+    runs = interleave(groups, [[[1]], [[2]]], seed=7, new_tokens=40)
+    assert {name: [len(of) for of in sides] for name, sides in runs.items()} == {"a": [2, 2], "b": [2, 2]}
+    assert [name for name, _, tokens in log if tokens == 40] == [
+        *("alone", "a"), *("b", "alone"), *("a", "alone"), *("alone", "b")
+    ]  # fmt: skip
+    assert [seed for _, seed, tokens in log if tokens == 40] == [7] * 4 + [8] * 4
+    assert speed_up_of(*runs["a"]) == (2.0, 2.0, 2.0)  # target-only over speculative, whoever began
+
+
+def test_who_begins_moves_on():
+    """Over three batches each of three settings has been first once."""
+    log = []
+    runs = interleave_all({n: Timed(n, 1.0, log) for n in "abc"}, [[[1]]] * 3, seed=0, new_tokens=40)
+    assert "".join(name for name, _, tokens in log if tokens == 40) == "abcbcacab"
+    assert {name: len(of) for name, of in runs.items()} == {"a": 3, "b": 3, "c": 3}
+
+
+def test_the_speed_up_is_the_median_ratio():
+    """Ratios of 4, 2 and 1 give 2; acceptance is accepted over tested."""
+    statistics = Statistics(20, 5, 5, 15, 20, 25, {"draft": 1.0})
+    alone = [Run(seconds, ((1, 2),)) for seconds in (4.0, 1.0, 2.0)]
+    drafted = [Run(1.0, ((1, 2),), statistics)] * 3
+    found = figures("p", Setting(None, 5, "greedy", 0.0, label="x"), alone, drafted)
+    assert found["speedup"] == 2.0 and found["speedup_quartiles"] == [1.5, 3.0]
+    assert found["acceptance"] == 0.75 and found["tokens_per_target_call"] == 4.0
+    assert found["setting"] == "greedy, T = 0, K = 5, x" and found["seconds"]["draft"] == 1.0
+
+
+def test_quartiles():
+    """Quartiles of 1 to 5 are 2, 3 and 4."""
+    assert quartiles([5, 1, 4, 2, 3]) == (2, 3, 4) and quartiles([7]) == (7, 7, 7)
+    with pytest.raises(ValueError, match="nothing"):
+        quartiles([])
+
+
+def test_threads_come_back():
+    """Also after an error."""
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), using_threads(before + 1):
+        raise KeyError
+    assert torch.get_num_threads() == before and thread_counts()[0] == 1 and thread_counts("native") == (1,)

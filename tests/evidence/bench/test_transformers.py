@@ -1,0 +1,73 @@
+"""The section that compares with transformers: the same weights, the same texts, and settings that work."""
+
+import importlib.util
+from contextlib import contextmanager
+
+import pytest
+import torch
+from pairs import build_pair
+
+from minispec import SeededRng, Warp, generate, load_pair
+from minispec.evidence.bench.section import BenchRun, Plan, Skipped, group
+from minispec.evidence.bench.transformers import Theirs, load, logit_difference, measure
+
+needs_transformers = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="needs the extra peers"
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny"))
+
+
+@contextmanager
+def counting(model):
+    """Counts a model's forwards for a while: the list that it gives has an entry per forward, its width."""
+    widths = []
+
+    def note(module, args, kwargs):
+        widths.append(int((args[0] if args else kwargs["input_ids"]).shape[1]))
+
+    handle = model.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        yield widths
+    finally:
+        handle.remove()
+
+
+def test_without_transformers_the_section_says_so(pair, monkeypatch):
+    """It is skipped with the words that install it."""
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    plan = Plan(choosing=1, reporting=1)
+    with pytest.raises(Skipped, match=r"pip install 'minispec\[peers\]'"):
+        measure(BenchRun(pair, plan, group(pair, plan)))
+
+
+@needs_transformers
+def test_transformers_reads_the_same_models_and_writes_the_same_text(pair):
+    """Logits agree, plain and assisted greedy texts are ours, and its settings do what they say."""
+    target, draft = load(pair)
+    prompt = pair.info["prompts"][0]
+    assert logit_difference(pair, (target, draft), [prompt]) < 1e-4
+    run = generate(pair.target, [prompt], max_new_tokens=24, warp=Warp(0), rng=SeededRng(0))
+    ours = tuple(step[0] for step in run)
+    plain = Theirs(target).decode([prompt], 0, 24)
+    assert plain.texts == (ours,) and plain.seconds > 0
+    calls = {}
+    for tokens in (3, 6):
+        with counting(target) as widths:
+            assert Theirs(target, draft, tokens, 0.0).decode([prompt], 0, 24).texts == (ours,)
+        calls[tokens] = widths
+    assert max(calls[3][1:]) == 4 and max(calls[6][1:]) == 7  # the drafted tokens, and one more
+    with pytest.raises(ValueError, match="one prompt"):
+        Theirs(target, draft, 3).decode([prompt] * 2, 0, 4)
+
+
+@needs_transformers
+def test_other_weights_are_noticed(pair):
+    """A model whose logits are not ours has a large difference."""
+    target, draft = load(pair)
+    with torch.no_grad():
+        target.lm_head.weight[0] += 1
+    assert logit_difference(pair, (target, draft), [pair.info["prompts"][0]]) > 1e-2

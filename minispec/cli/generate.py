@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import tee
 from time import perf_counter
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from minispec.cli import options
 from minispec.core.draft import Drafter
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
-from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import measure_costs
@@ -23,15 +25,13 @@ from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import TORCH, on_backend
+from minispec.native.backend import AUTO, TORCH, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
 from minispec.show.text import glyphs_for, legend, marked
 
-AUTO = "auto"
+# Rules that need a random number generator of their own; the others belong to a backend.
 RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
-    "greedy": (verify_greedy, SeededRng),
-    "rejection": (verify_rejection, SeededRng),
     "coupled": (verify_coupled, KeyedRng),  # draft and target share the noise of each position
 }
 
@@ -47,7 +47,8 @@ def generate(
         typer.Option(
             "--k",
             help="Drafted tokens per round; 0 is target-only; auto: as many as pay here, measured first. "
-            "A sampled text then depends on this machine's speed as well as on the seed; its law does not.",
+            "A sampled text then depends on this machine's speed as well as on the seed; its distribution "
+            "does not.",
         ),
     ] = "4",
     temperature: Annotated[
@@ -57,7 +58,7 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option("--top-p", help="Keep the smallest set of this mass.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")] = 100,
+    max_new_tokens: options.NewTokensOption = 100,
     stop: Annotated[
         list[str] | None,
         typer.Option("--stop", help="End before this text, as at end-of-text; may be repeated."),
@@ -87,30 +88,30 @@ def generate(
     as_json: options.JsonOption = False,
 ) -> None:
     """Continue a prompt, speculatively."""
-    options.choose(verifier, list(RULES), "--verifier")
+    options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
     asked = options.backend_name(backend, path)
     if exact and asked != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
     Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
-    most = read_k(k)
+    most = 0 if target_only else read_k(k)
     if max_new_tokens < 0:
         raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     options.set_threads(threads)
-    text = read_prompt(prompt)
+    text = options.read_prompt(prompt)
     models = options.open_pair(pair, device, dtype)
     ids = models.tokenizer.encode(text)
     stopper = StopText(models.tokenizer, stop or [])
-    most = 0 if target_only else most
     out = options.console(as_json)
-    check_prompts([ids], models.target.vocab_size, context(models, most))  # before anything is built
+    context = min(model.max_length for model in ((models.target, models.draft) if most else (models.target,)))
+    check_prompts([ids], models.target.vocab_size, context)  # before anything is built
     if asked != TORCH.name:
         options.tell_of_build()
     ready = on_backend(models, asked)
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
     kind = ready.backend
-    rule, source = (kind.rules[verifier], kind.rng) if verifier in kind.rules else RULES[verifier]
+    rule, source = RULES[verifier] if verifier in RULES else (kind.rules[verifier], kind.rng)
     warp = kind.warp(degree, top_k, top_p)
     target, draft, cost = exactly(models) if exact else (ready.target, ready.draft, None)
     drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
@@ -120,36 +121,16 @@ def generate(
         drafter = AdaptiveDrafter(drafter, costs, most)
 
     started = perf_counter()
-    rounds = until(
-        observe(
-            target,
-            drafter,
-            [ids],
-            k=most,
-            verifier=rule,
-            max_new_tokens=max_new_tokens,
-            warp=warp,
-            rng=source(seed),
-            eos=None if ignore_eos else models.tokenizer.end_of_text,
-        ),
-        stopper,
-    )
+    settings: dict[str, Any] = {"k": most, "verifier": rule, "max_new_tokens": max_new_tokens, "warp": warp}
+    eos = None if ignore_eos else models.tokenizer.end_of_text
+    rounds = until(observe(target, drafter, [ids], rng=source(seed), eos=eos, **settings), stopper)
     if stream:
-        glyphs = glyphs_for(out.encoding)
         out.print(text, end="", style="dim", soft_wrap=True)
-        rounds = show(rounds, models, out, glyphs)
-    config = {
-        "k": AUTO if costs else most,
-        "verifier": verifier,
-        "max_new_tokens": max_new_tokens,
-        "context": context(models, most),
-    }
+        rounds = show(rounds, models, out)
+    # Without a round, the trace says by these two why it ended.
+    config = {"max_new_tokens": max_new_tokens, "context": context}
     trace = Trace((tuple(ids),), config, tuple(rounds))
-    seconds = perf_counter() - started
-    if stream:
-        out.print()
-        out.print(legend(glyphs))
-    document = describe(trace, models, stopper, seconds, logprobs)
+    document = describe(trace, models, stopper, perf_counter() - started, logprobs)
     if cost is not None:
         document["exact"] = {**asdict(cost), "ratio": cost.ratio}
         print(cost, file=sys.stderr)  # not in the text, which may be read by another program
@@ -185,46 +166,16 @@ def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:
     return target, draft, measure_cost(models.target, target)
 
 
-def show(rounds: Iterator[ObservedRound], models: Pair, out: Any, glyphs: Any) -> Iterator[ObservedRound]:
-    """Prints rounds as they come and hands them on."""
-    seen: list[ObservedRound] = []
-
-    def tee() -> Iterator[ObservedRound]:
-        for r in rounds:
-            seen.append(r)
-            yield r
-
-    for piece in marked(tee(), models.tokenizer, glyphs):
+def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> Iterator[ObservedRound]:
+    """Prints rounds as they come, and what the signs mean, and hands the rounds on."""
+    glyphs = glyphs_for(out.encoding)
+    shown, kept = tee(rounds)
+    for piece in marked(shown, models.tokenizer, glyphs):
         out.print(piece, end="", soft_wrap=True)
         out.file.flush()
-    yield from seen
-
-
-def context(models: Pair, k: int) -> int:
-    """Returns how many tokens fit: what both models can hold, or the target alone without a draft."""
-    return min(models.target.max_length, models.draft.max_length if k else models.target.max_length)
-
-
-def read_prompt(prompt: str | None) -> str:
-    """Returns the prompt.
-
-    Raises:
-        ValueError: if there is none, it is empty, or it is not UTF-8.
-    """
-    if prompt is None:
-        raise ValueError('there is no prompt; give one with --prompt "The cat"')
-    if prompt == "-":
-        try:
-            prompt = sys.stdin.buffer.read().decode("utf-8") if sys.stdin else ""
-        except UnicodeDecodeError as error:
-            raise ValueError(f"the prompt is not UTF-8: byte {error.start} cannot be read") from error
-    try:
-        prompt.encode("utf-8")
-    except UnicodeEncodeError as error:  # bytes of the command line that the system could not decode
-        raise ValueError(f"the prompt is not UTF-8: character {error.start} cannot be read") from error
-    if not prompt:
-        raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
-    return prompt
+    out.print()
+    out.print(legend(glyphs))
+    yield from kept
 
 
 def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logprobs: bool) -> dict[str, Any]:

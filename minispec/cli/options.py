@@ -36,6 +36,7 @@ BackendOption = Annotated[
 # The option's name until this version; kept for scripts.
 PathOption = Annotated[str | None, typer.Option("--path", hidden=True)]
 OLD_PATHS = {"readable": "torch", "native": "native"}
+NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
 ]
@@ -71,11 +72,10 @@ def set_threads(threads: int | None) -> None:
     Raises:
         ValueError: if the number is below 1, or absurd.
     """
-    if threads is None:
-        return
-    if not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f"--threads must be between 1 and {MOST_THREADS}, not {threads}")
-    torch.set_num_threads(threads)
+    if threads is not None:
+        if not 1 <= threads <= MOST_THREADS:
+            raise ValueError(f"--threads must be between 1 and {MOST_THREADS}, not {threads}")
+        torch.set_num_threads(threads)
 
 
 def check_device(device: str) -> torch.device:
@@ -99,13 +99,11 @@ def backend_name(backend: str, path: str | None) -> str:
     Raises:
         ValueError: if it is unknown.
     """
-    if path is not None:
-        if path not in OLD_PATHS:
-            raise ValueError(
-                f"--path {path!r} is no more; use --backend torch, --backend native or --backend auto"
-            )
-        backend = OLD_PATHS[path]
-    return choose(backend, (*BACKENDS, AUTO), "--backend")
+    if path is not None and path not in OLD_PATHS:
+        raise ValueError(
+            f"--path {path!r} is no more; use --backend torch, --backend native or --backend auto"
+        )
+    return choose(OLD_PATHS[path] if path else backend, (*BACKENDS, AUTO), "--backend")
 
 
 def find_backends(name: str) -> list[Backend]:
@@ -140,5 +138,31 @@ def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:
     Raises:
         ValueError: if an option or the pair is unusable.
     """
-    place = check_device(device)
-    return load_pair(name, device=place, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
+    checked = check_device(device)
+    return load_pair(name, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
+
+
+def read_prompt(prompt: str | None) -> str:
+    """Returns the prompt; `-` reads it from standard input.
+
+    Raises:
+        ValueError: if there is none, it is empty, or it is not UTF-8.
+    """
+    if prompt is None:
+        raise ValueError('there is no prompt; give one with --prompt "The cat"')
+    try:
+        if prompt == "-":
+            prompt = sys.stdin.buffer.read().decode("utf-8") if sys.stdin else ""
+        prompt.encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the prompt is not UTF-8: byte {error.start} cannot be read") from error
+    except UnicodeEncodeError as error:  # bytes of the command line that the system could not decode
+        raise ValueError(f"the prompt is not UTF-8: character {error.start} cannot be read") from error
+    if not prompt:
+        raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
+    return prompt
+
+
+def warn(problem: str, to: Console) -> None:
+    """Says beside the results that something went wrong."""
+    to.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minispec.cli import options
 from minispec.evidence.bench.measure import measure_acceptance
@@ -19,11 +19,9 @@ from minispec.io.checkpoint import Pair, cache_folder
 from minispec.io.files import check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
-from minispec.train.recipes import PRESETS, WALKTHROUGHS
 from minispec.train.publish import publish, verdict
-from minispec.train.recipes import Recipe
-from minispec.train.training import Progress as Step
-from minispec.train.training import train_pair
+from minispec.train.recipes import PRESETS, WALKTHROUGHS, Recipe
+from minispec.train.training import Progress, train_pair
 
 MOST_SCALE = 1000
 FAILED = 3  # the exit status of a training whose target is no better than its draft
@@ -53,13 +51,10 @@ def train(
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
     check_pair_folder(folder)  # now, not after the training
-    command = "minispec train " + " ".join(
-        ["--preset", preset]
-        + (["--text", shlex.quote(str(text))] if text else [])
-        + (["--tokenizer", tokenizer] if tokenizer else [])
-        + (["--seed", str(seed)] if seed is not None else [])
-        + (["--scale", str(scale)] if scale != 1 else [])
-    )
+    given = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
+    given["scale"] = scale if scale != 1 else None
+    words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
+    command = " ".join(("minispec train", *words))
     console = options.console(as_json)
     info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
     document = summary(info)
@@ -71,14 +66,9 @@ def train(
             f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {folder}", soft_wrap=True
         )
     if problem := verdict(info):
-        raise_failure(problem, console)
+        options.warn(problem, console)
         return FAILED
     return 0
-
-
-def raise_failure(problem: str, console: Console) -> None:
-    """Says that the pair is not worth using."""
-    console.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)
 
 
 def choose_recipe(
@@ -116,36 +106,34 @@ def train_and_publish(
     if fresh:
         for state in run.glob("*.safetensors"):
             state.unlink()
-    history: list[Step] = []
-    columns = [
-        TextColumn("{task.description:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-    ]
-    bars = Progress(*columns, console=console, refresh_per_second=2)
+    history: list[Progress] = []
+    columns = (
+        progress.TextColumn("{task.description:<12}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("loss {task.fields[loss]}"),
+        progress.TimeRemainingColumn(),
+    )
+    bars = progress.Progress(*columns, console=console, refresh_per_second=2)
     tasks: dict[str, Any] = {}
 
-    def report(step: Step) -> None:
-        if step.model not in tasks:
+    def report(now: Progress) -> None:
+        if now.model not in tasks:
             bars.start()  # not sooner: an unusable text gives one line and no bars
-            tasks[step.model] = bars.add_task(step.model, total=step.steps, loss="…")
-        if not math.isnan(step.loss):
-            history.append(step)
-            bars.update(tasks[step.model], completed=step.step, loss=f"{step.loss:.3f}")
-            if step.validation is not None and not console.is_terminal:  # a log has no bars
-                place = f"{step.model} {step.step}/{step.steps}"
-                console.print(f"{place}: held-out loss {step.validation:.4f}")
-        else:
-            bars.update(tasks[step.model], completed=step.step)
+            tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
+        bars.update(tasks[now.model], completed=now.step)
+        if not math.isnan(now.loss):
+            history.append(now)
+            bars.update(tasks[now.model], loss=f"{now.loss:.3f}")
+            if now.validation is not None and not console.is_terminal:  # a log has no bars
+                console.print(f"{now.model} {now.step}/{now.steps}: held-out loss {now.validation:.4f}")
 
     try:
         dataset, trained = train_pair(recipe, run, report, options.check_device(device))
     finally:
         if tasks:
             bars.stop()
-    measured = [step.to_json() for step in history if step.validation is not None]
+    measured = [point.to_json() for point in history if point.validation is not None]
     info = publish(
         recipe, dataset, trained, folder, command, lambda pair: {**finish(pair), "history": measured}
     )
@@ -163,7 +151,7 @@ def finish(pair: Pair) -> dict[str, Any]:
     }
 
 
-def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None:
+def draw_curve(history: list[Progress], info: Mapping[str, Any], path: Path) -> None:
     """Writes the loss curve as a picture; a resumed run shows what it has done itself."""
     from minispec.show.plots.learning import learning  # matplotlib takes half a second to import
 
@@ -177,13 +165,11 @@ def draw_curve(history: list[Step], info: Mapping[str, Any], path: Path) -> None
 
 def summary(info: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what `--json` prints."""
-    models = info["models"]
     keys = ("parameters", "seconds", "steps", "validation_loss", "sha256")
+    models = {name.replace("-", "_"): {key: of[key] for key in keys} for name, of in info["models"].items()}
     return {
         "pair": info["name"],
-        "target": {key: models["target"][key] for key in keys},
-        "draft": {key: models["draft"][key] for key in keys},
-        "draft_plain": {key: models["draft-plain"][key] for key in keys},
+        **models,
         "entropy_floor": info["entropy_floor"],
         "acceptance": info["acceptance"],
         "forced_accuracy": info.get("forced_accuracy"),

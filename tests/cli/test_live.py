@@ -9,8 +9,7 @@ from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
 from minispec.train import corpus
-from minispec.train.recipes import PRESETS
-from minispec.train.recipes import CurriculumStage
+from minispec.train.recipes import PRESETS, CurriculumStage
 
 GOOD = tiny_recipe(
     name="quick",

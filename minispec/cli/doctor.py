@@ -1,40 +1,250 @@
-"""`minispec doctor`: what this machine has, what is missing, and what to do about it."""
+"""`minispec doctor`: what this machine has, what is missing, and what to do about it.
+
+A function per part of the machine, a `Fact` per thing that was found.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import locale
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
 
+import torch
 import typer
 from rich.console import Console
 
+from minispec import __version__
 from minispec.cli import options
-from minispec.cli.health import Finding, examine, usable
+from minispec.evidence.bench.machine import processor
+from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
+from minispec.native.library import find_compiler
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
+PROGRAM = '#include <cstdio>\nint main() { std::puts("two lines"); }\n'
+SPACE = 200 * 2**20  # bytes that `make demo` and an hour in class may want to write
+WIDTH = 80  # columns that tables are made for
+SIGNS = "✓✗★◆→–█"  # of texts and figures
+PAIRS = ("quick", "english")  # trained here when first asked for
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact about this machine.
+
+    Attributes:
+        name: what was looked at.
+        value: what was found.
+        state: fine; missing, which some things will miss; or broken.
+        advice: what to do, or an empty string.
+        needed: whether `make demo` cannot do without.
+    """
+
+    name: str
+    value: str
+    state: Literal["fine", "missing", "broken"] = "fine"
+    advice: str = ""
+    needed: bool = False
 
 
 def doctor(as_json: options.JsonOption = False) -> None:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
+    parts = (versions, machine, compiler, gpu, pairs, cache, terminal, font, jupyter)
     with console.status("looking"):
-        findings = examine()
+        facts = [fact for part in parts for fact in part()]
+    broken = [fact.name for fact in facts if fact.needed and fact.state == "broken"]
     if as_json:
-        options.print_json({"passed": usable(findings), "findings": [asdict(one) for one in findings]})
+        options.print_json({"passed": not broken, "findings": [asdict(fact) for fact in facts]})
     else:
-        show(findings, console)
-    if not usable(findings):
+        show(facts, broken, console)
+    if broken:
         raise typer.Exit(1)
 
 
-def show(findings: list[Finding], console: Console) -> None:
-    """Prints a line per finding, what to do below it, and in the end whether `make demo` can work."""
-    wide = max(len(one.name) for one in findings)
-    for one in findings:
-        console.print(f"{GLYPHS[one.state]} {one.name:{wide}}  {one.value}", soft_wrap=True)
-        if one.advice:
-            console.print(f"{'':{wide + 4}}{one.advice}", soft_wrap=True)
-    broken = [one.name for one in findings if one.needed and one.state == "broken"]
-    console.print(
-        f"\nbroken, and needed: {', '.join(broken)}" if broken else "\nall that `make demo` needs is there",
-        soft_wrap=True,
-    )
+def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None:
+    """Prints a line per fact, what to do below it, and in the end whether `make demo` can work."""
+    wide = max(len(fact.name) for fact in facts)
+    for fact in facts:
+        console.print(f"{GLYPHS[fact.state]} {fact.name:{wide}}  {fact.value}", soft_wrap=True)
+        if fact.advice:
+            console.print(f"{'':{wide + 4}}{fact.advice}", soft_wrap=True)
+    verdict = f"broken, and needed: {', '.join(broken)}" if broken else "all that `make demo` needs is there"
+    console.print(f"\n{verdict}", soft_wrap=True)
+
+
+def versions() -> Iterator[Fact]:
+    """Python, minispec, and all that it needs to run."""
+    python = f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})"
+    yield Fact("python", python, needed=True)
+    yield Fact("minispec", f"{__version__} in {Path(__file__).resolve().parents[1]}")
+    for name in requirements():
+        try:
+            yield Fact(name, metadata.version(name), needed=True)
+        except metadata.PackageNotFoundError:
+            advice = f"install it: {Path(sys.executable).name} -m pip install {name}"
+            yield Fact(name, "not installed", "broken", advice, needed=True)
+
+
+def requirements() -> list[str]:
+    """Returns the names of the packages that minispec needs to run."""
+    try:
+        asked = metadata.requires("minispec") or []
+    except metadata.PackageNotFoundError:  # it runs from its source, and was never installed
+        asked = ["torch", "numpy", "tokenizers", "safetensors", "rich", "typer", "matplotlib", "platformdirs"]
+    names = (re.match(r"[\w.-]+", line) for line in asked if "extra ==" not in line)
+    return [found[0] for found in names if found]
+
+
+def machine() -> Iterator[Fact]:
+    """Cores, threads, and how torch was built."""
+    yield Fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
+    yield Fact("processor", f"{processor()}, {os.cpu_count()} cores")
+    yield Fact("threads", f"torch computes with {torch.get_num_threads()}")
+    kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "processor only"
+    if getattr(torch.version, "hip", None):
+        kind = f"ROCm {torch.version.hip}"
+    if hasattr(torch.optim, "Muon"):
+        yield Fact("torch build", kind, needed=True)
+    else:
+        advice = "training needs torch 2.9 or newer; on an Intel Mac read the site, or use conda"
+        yield Fact("torch build", f"{torch.__version__}, too old", "broken", advice, needed=True)
+
+
+def compiler() -> Iterator[Fact]:
+    """The C++ compiler of the native backend, and whether it can compile and run two lines."""
+    by_system = {
+        "Linux": "install your distribution's g++ (Debian, Ubuntu: apt install g++)",
+        "Darwin": "xcode-select --install",
+    }
+    how = by_system.get(platform.system(), "install g++ or clang++")
+    advice = f"{how}, or pip install ziglang; only the native backend needs it"
+    try:
+        command = find_compiler()
+    except ValueError:
+        yield Fact("C++ compiler", "none", "missing", advice)
+        return
+    if len(command) > 1:
+        yield Fact("C++ compiler", "that of the package ziglang")
+    elif fault := compiles(command[0]):
+        yield Fact("C++ compiler", f"{command[0]}: {fault}", "broken", advice)
+    else:
+        yield Fact("C++ compiler", f"{command[0]} compiles and runs two lines")
+
+
+def compiles(path: str) -> str:
+    """Compiles and runs two lines; returns what went wrong, or an empty string."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        source, program = Path(folder) / "two.cpp", Path(folder) / "two.exe"
+        source.write_text(PROGRAM, encoding="utf-8")
+        try:
+            for command in ([path, str(source), "-o", str(program)], [str(program)]):
+                done = subprocess.run(
+                    command, cwd=folder, capture_output=True, text=True, timeout=60, errors="replace"
+                )
+                if done.returncode:
+                    said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+                    return f"it fails on two lines ({said[0][:80]})"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"it does not run ({type(error).__name__})"
+    return "" if done.stdout.strip() == "two lines" else "what it makes does not run"
+
+
+def gpu() -> Iterator[Fact]:
+    """A GPU that torch can use; nothing here needs one."""
+    if torch.cuda.is_available():
+        yield Fact("GPU", f"{torch.cuda.get_device_name()}; use it with --device cuda")
+    else:
+        advice = "nothing here needs one: all runs on processors"
+        yield Fact("GPU", "none that torch can use", "missing", advice)
+
+
+def pairs() -> Iterator[Fact]:
+    """Every pair that can be named, and every other folder among them: its size, and whether it loads."""
+    cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
+    folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")}
+    for name in sorted(known_pairs() | folders | {"stories"}):
+        own = name in folders
+        folder = (cache_folder() if own else SHIPPED) / name
+        where = "in the cache" if own else "shipped"
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+        try:
+            load_pair(folder)
+        except ValueError as error:
+            advice = "get the project's files again: this pair comes with them"
+            if own:
+                advice = f"delete {folder} and run: minispec train --preset {name}"
+            reason = " ".join(str(error).split())[:160]
+            yield Fact(f"pair {name}", f"{where}, {reason}", "broken", advice, needed=name == "stories")
+        else:
+            yield Fact(f"pair {name}", f"{where}, complete, {size:.1f} MB", needed=name == "stories")
+    for name in PAIRS:
+        if name not in known_pairs() | folders:
+            advice = f"it is trained when first asked for: minispec train --preset {name}"
+            yield Fact(f"pair {name}", "not trained yet", "missing", advice)
+
+
+def cache() -> Iterator[Fact]:
+    """Where trained pairs are kept, whether that can be written, and how much space is left."""
+    folder = cache_folder()
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        advice = "set MINISPEC_HOME to a folder that you can write to"
+        yield Fact("cache folder", f"{folder} cannot be written", "broken", advice, needed=True)
+        return
+    left = sorted(entry.name for entry in folder.glob(".*-*") if entry.is_dir()) if folder.is_dir() else []
+    advice = f"left by a crash, delete: {', '.join(left)}" if left else ""
+    yield Fact("cache folder", f"{folder}", "broken" if left else "fine", advice)
+    free = shutil.disk_usage(there).free
+    if free < SPACE:
+        advice = "delete what you can spare, or set MINISPEC_HOME"
+        yield Fact("free disk", f"{free / 2**20:.0f} MB", "broken", advice, needed=True)
+    else:
+        yield Fact("free disk", f"{free / 2**30:.1f} GB", needed=True)
+
+
+def terminal() -> Iterator[Fact]:
+    """Whether the terminal has the signs of texts, and the width of tables."""
+    encoding = getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)
+    try:
+        SIGNS.encode(encoding)
+        yield Fact("characters", f"{encoding}: {SIGNS}")
+    except (UnicodeEncodeError, LookupError):
+        advice = "set PYTHONUTF8=1, and use a terminal that shows UTF-8; signs come out as question marks now"
+        yield Fact("characters", f"{encoding} has no signs such as a check mark", "missing", advice)
+    columns = shutil.get_terminal_size().columns
+    if columns < WIDTH:
+        yield Fact("terminal", f"{columns} columns", "missing", f"make it {WIDTH} wide: tables wrap")
+    else:
+        yield Fact("terminal", f"{columns} columns")
+
+
+def font() -> Iterator[Fact]:
+    """The font of the figures, and whether it has their signs."""
+    from matplotlib.font_manager import findfont, get_font  # it reads all fonts: seconds, the first time
+
+    path = findfont("DejaVu Sans")
+    lacking = [sign for sign in SIGNS if not get_font(path).get_char_index(ord(sign))]
+    if lacking:
+        advice = "install the font DejaVu Sans, which comes with matplotlib: reinstall that"
+        yield Fact("font", f"{Path(path).name} lacks {len(lacking)} signs", "missing", advice)
+    else:
+        yield Fact("font", f"{Path(path).name} has all signs")
+
+
+def jupyter() -> Iterator[Fact]:
+    """JupyterLab, for `minispec lab`."""
+    try:
+        yield Fact("JupyterLab", metadata.version("jupyterlab"))
+    except metadata.PackageNotFoundError:
+        advice = "for the notebooks: pip install 'minispec[notebooks]', or make lab"
+        yield Fact("JupyterLab", "not installed", "missing", advice)

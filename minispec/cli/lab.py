@@ -11,7 +11,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,23 +21,6 @@ from minispec.io.files import write_whole
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = ".minispec-lab.json"  # what we have copied, as hashes: a file that differs is the student's
-
-
-@dataclass
-class Copied:
-    """What became of each notebook.
-
-    Attributes:
-        new: copied now.
-        updated: a newer version took the place of a copy that was not changed.
-        kept: changed by the student, left alone.
-        same: nothing to do.
-    """
-
-    new: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
 
 
 def lab(
@@ -53,8 +35,12 @@ def lab(
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed; install it with: pip install 'minispec[notebooks]'")
-    copied = copy_notebooks(folder, find_notebooks(with_solutions))
-    tell(folder, copied)
+    fates = copy_notebooks(folder, find_notebooks(with_solutions))
+    kept, out = fates.pop("kept"), options.console()
+    said = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)
+    out.print(f"Notebooks in {folder}: {said or 'nothing new'}.", soft_wrap=True)
+    for name in kept:
+        out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
     if not no_open:
         raise typer.Exit(open_jupyterlab(folder))
 
@@ -75,7 +61,7 @@ def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
     return {path.relative_to(NOTEBOOKS).as_posix(): path for path in found}
 
 
-def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> Copied:
+def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
     """Copies notebooks without their outputs; leaves alone what has been changed since the last copy.
 
     Args:
@@ -83,43 +69,44 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> Copied:
         notebooks: from `find_notebooks`.
 
     Returns:
-        What became of each.
+        The notebooks that were `copied`, `updated` by a newer version, `there already`, or `kept`, because
+        the student has changed them.
 
     Raises:
         ValueError: if the folder cannot be written.
     """
-    copied = Copied()
+    fates: dict[str, list[str]] = {"copied": [], "updated": [], "there already": [], "kept": []}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         record = read_record(folder / RECORD)
         for name, source in notebooks.items():
-            text, place = without_outputs(source), folder / name
-            fate = fate_of(place, text, record.get(name))
-            getattr(copied, fate).append(name)
-            if fate in ("new", "updated"):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, text)
+            text, copy = without_outputs(source), folder / name
+            fate = fate_of(copy, text, record.get(name))
+            fates[fate].append(name)
+            if fate in ("copied", "updated"):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(copy, text)
             if fate != "kept":
                 record[name] = digest(text)
         write_whole(folder / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
-    return copied
+    return fates
 
 
-def fate_of(place: Path, text: str, copied_before: str | None) -> str:
-    """Says what to do with one file: a field of `Copied`.
+def fate_of(copy: Path, text: str, copied_before: str | None) -> str:
+    """Says what to do with a student's file: a key of what `copy_notebooks` returns.
 
     Args:
-        place: the student's file.
+        copy: the student's file.
         text: what it would be as a fresh copy.
         copied_before: the hash of what was copied there last, or None.
     """
-    if not place.exists():
-        return "new"
-    there = digest(place.read_text(encoding="utf-8", errors="replace"))
+    if not copy.exists():
+        return "copied"
+    there = digest(copy.read_text(encoding="utf-8", errors="replace"))
     if there == digest(text):
-        return "same"
+        return "there already"
     return "updated" if there == copied_before else "kept"
 
 
@@ -144,20 +131,6 @@ def read_record(path: Path) -> dict[str, Any]:
 def digest(text: str) -> str:
     """Returns the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def tell(folder: Path, copied: Copied) -> None:
-    """Says what became of the notebooks."""
-    out = options.console()
-    counts = [
-        (len(copied.new), "copied"),
-        (len(copied.updated), "updated"),
-        (len(copied.same), "there already"),
-    ]
-    said = ", ".join(f"{count} {word}" for count, word in counts if count)
-    out.print(f"Notebooks in {folder}: {said or 'nothing new'}.", soft_wrap=True)
-    for name in copied.kept:
-        out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
 
 
 def open_jupyterlab(folder: Path) -> int:

@@ -10,13 +10,14 @@ import pytest
 import torch
 from pairs import build_pair, call
 
-from minispec.cli import health
+from minispec.cli import doctor
+from minispec.native import library
 
 
 @pytest.fixture(autouse=True)
 def quick(minispec_home, monkeypatch):
     """An empty cache folder, and a compiler that is not asked to compile."""
-    monkeypatch.setattr(health, "compiles", lambda path: "")
+    monkeypatch.setattr(doctor, "compiles", lambda path: "")
 
 
 def findings_of(capsys, status=0):
@@ -67,7 +68,7 @@ def test_what_a_crash_has_left_is_told(capsys, minispec_home):
 
 def test_without_the_shipped_pair_it_fails(capsys, monkeypatch, tmp_path):
     """The demo needs it."""
-    monkeypatch.setattr(health, "SHIPPED", tmp_path)
+    monkeypatch.setattr(doctor, "SHIPPED", tmp_path)
     found = findings_of(capsys, status=1)
     assert found["pair stories"]["state"] == "broken" and "get the project" in found["pair stories"]["advice"]
     status, out, _ = call(capsys, "doctor")
@@ -76,7 +77,7 @@ def test_without_the_shipped_pair_it_fails(capsys, monkeypatch, tmp_path):
 
 def test_a_missing_package_fails_and_says_how_to_install_it(capsys, monkeypatch):
     """What minispec needs to run is read from its own record."""
-    monkeypatch.setattr(health, "requirements", lambda: ["torch", "no-such-package"])
+    monkeypatch.setattr(doctor, "requirements", lambda: ["torch", "no-such-package"])
     found = findings_of(capsys, status=1)
     assert found["no-such-package"]["state"] == "broken"
     assert "pip install no-such-package" in found["no-such-package"]["advice"]
@@ -84,17 +85,17 @@ def test_a_missing_package_fails_and_says_how_to_install_it(capsys, monkeypatch)
 
 def test_requirements_are_the_packages_own():
     """Without extras, and with the versions cut off."""
-    assert {"torch", "numpy", "matplotlib", "typer"} <= set(health.requirements())
-    assert not {"pytest", "ruff", "jupyterlab"} & set(health.requirements())
+    assert {"torch", "numpy", "matplotlib", "typer"} <= set(doctor.requirements())
+    assert not {"pytest", "ruff", "jupyterlab"} & set(doctor.requirements())
 
 
 def test_no_room_and_no_place_to_write(capsys, monkeypatch, tmp_path):
     """A full disk fails; so does a cache folder that is a file."""
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda place: usage._replace(free=1000))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: usage._replace(free=1000))
     assert findings_of(capsys, status=1)["free disk"]["state"] == "broken"
     monkeypatch.undo()
-    monkeypatch.setattr(health, "compiles", lambda path: "")
+    monkeypatch.setattr(doctor, "compiles", lambda path: "")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "file"))
     assert "MINISPEC_HOME" in findings_of(capsys, status=1)["cache folder"]["advice"]
@@ -103,16 +104,16 @@ def test_no_room_and_no_place_to_write(capsys, monkeypatch, tmp_path):
 def test_a_compiler_that_fails_is_told_from_none(monkeypatch, tmp_path):
     """Both say where to get one, and neither stops the demo."""
     monkeypatch.setenv("CXX", "")
-    monkeypatch.setattr(health, "compiles", lambda path: "it fails on two lines (no header)")
-    monkeypatch.setattr(health.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None)
-    (one,) = health.compiler()
+    monkeypatch.setattr(doctor, "compiles", lambda path: "it fails on two lines (no header)")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None)
+    (one,) = doctor.compiler()
     assert one.state == "broken" and "/bin/g++: it fails on two lines" in one.value and not one.needed
-    monkeypatch.setattr(health.shutil, "which", lambda name: None)
-    monkeypatch.setattr(health, "find_spec", lambda name: None)
-    (one,) = health.compiler()
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    (one,) = doctor.compiler()
     assert one.state == "missing" and "only the native backend needs it" in one.advice and not one.needed
-    monkeypatch.setattr(health, "find_spec", lambda name: name == "ziglang" or None)
-    (one,) = health.compiler()
+    monkeypatch.setattr(library, "find_spec", lambda name: name == "ziglang" or None)
+    (one,) = doctor.compiler()
     assert one.state == "fine" and "ziglang" in one.value
 
 
@@ -128,12 +129,12 @@ def test_two_lines_are_really_compiled_and_run(monkeypatch, tmp_path):
         return str(path)
 
     write = 'printf "#!/bin/sh\\necho {}\\n" > "$3"; chmod +x "$3"'
-    assert health.compiles(stand_in("good", write.format("two lines"))) == ""
-    assert "does not run" in health.compiles(stand_in("odd", write.format("three")))
-    assert "(no cstdio)" in health.compiles(stand_in("bad", "echo no cstdio >&2; exit 1"))
-    assert "does not run" in health.compiles(str(tmp_path / "nowhere"))
+    assert doctor.compiles(stand_in("good", write.format("two lines"))) == ""
+    assert "does not run" in doctor.compiles(stand_in("odd", write.format("three")))
+    assert "(no cstdio)" in doctor.compiles(stand_in("bad", "echo no cstdio >&2; exit 1"))
+    assert "does not run" in doctor.compiles(str(tmp_path / "nowhere"))
     if shutil.which("g++"):
-        assert health.compiles(shutil.which("g++")) == ""
+        assert doctor.compiles(shutil.which("g++")) == ""
 
 
 def test_a_terminal_without_signs(monkeypatch, capsys):
@@ -143,8 +144,8 @@ def test_a_terminal_without_signs(monkeypatch, capsys):
     class Old:
         encoding = "ascii"
 
-    monkeypatch.setattr(health.sys, "stdout", Old())
-    found = {one.name: one for one in health.words_and_signs()}
+    monkeypatch.setattr(doctor.sys, "stdout", Old())
+    found = {one.name: one for one in doctor.terminal()}
     monkeypatch.undo()
     assert "PYTHONUTF8" in found["characters"].advice and "40 columns" in found["terminal"].value
     assert found["terminal"].state == "missing"
@@ -156,7 +157,7 @@ def test_no_jupyterlab(monkeypatch):
     def none(name):
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(health.metadata, "version", none)
-    (one,) = health.jupyter()
+    monkeypatch.setattr(doctor.metadata, "version", none)
+    (one,) = doctor.jupyter()
     assert one.state == "missing" and "minispec[notebooks]" in one.advice
-    assert Path(health.__file__).exists()
+    assert Path(doctor.__file__).exists()

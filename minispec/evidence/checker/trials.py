@@ -44,19 +44,12 @@ class TextProbability(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """The end of one branch: what a rule said about a draft.
+    """The end of one branch: what a rule said about a draft."""
 
-    Attributes:
-        draft: which of the instance's `PossibleDrafts`.
-        accepted: how many drafted tokens were kept.
-        token: what follows them.
-        weight: probability of the draft and of the rule's draws together; all leaves sum to 1.
-    """
-
-    draft: int
+    draft: int  # which of the instance's `PossibleDrafts`
     accepted: int
     token: int
-    weight: float
+    weight: float  # probability of the draft and of the rule's draws together; all leaves sum to 1
 
 
 Leaves = dict[tuple[int, Choices], Leaf]

@@ -7,8 +7,8 @@ looks at generators.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,41 +26,33 @@ from minispec.rules.coupled import KeyedRng
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 
 
-class Remembering:
-    """A model that remembers the last cache that it made; for all else it is the model itself."""
+def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache]) -> LanguageModel:
+    """Returns a copy of a model that puts the last cache that it made into `caches`."""
 
-    def __init__(self, model: LanguageModel) -> None:
-        """Wraps a model."""
-        self.model = model
-        self.cache: KVCache | None = None
+    def new_cache(rows: int) -> KVCache:
+        caches[name] = model.new_cache(rows)
+        return caches[name]
 
-    def new_cache(self, rows: int) -> KVCache:
-        """Returns an empty cache, and remembers it."""
-        self.cache = self.model.new_cache(rows)
-        return self.cache
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Does as the model does: [B, n] -> [B, n, V]."""
-        return self.model(tokens, cache)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
+    twin = copy(model)
+    twin.new_cache = new_cache  # type: ignore[method-assign]
+    return twin
 
 
 def check_invariant(case: Case) -> str | None:
     """After each round both caches hold exactly all committed tokens but the pending one, row by row."""
+    models = {"target": case.target, "draft": case.draft}
     faults: list[str] = []
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         texts = [list(case.prompts[key]) for key in keys]
-        target: Any = Remembering(case.target)
-        draft: Any = Remembering(case.draft)
-        watched = replace(case, target=target, draft=draft)
+        caches: dict[str, KVCache] = {}
+        twins = {name: remembering(model, name, caches) for name, model in models.items()}
+        watched = replace(case, target=twins["target"], draft=twins["draft"])
         for r in watched.rounds([case.prompts[key] for key in keys], rng):
             for text, emitted in zip(texts, r.emitted, strict=True):
                 text.extend(emitted)
-            for name, own in (("target", target), ("draft", draft)):
-                if own.cache and (fault := cache_fault(name, own.model, own.cache, texts)):
+            for name, cache in caches.items():
+                if fault := cache_fault(name, models[name], cache, texts):
                     faults.append(fault)
         return [None] * len(keys)
 

@@ -1,4 +1,4 @@
-"""One step as HTML: the text, the round as a table, the laws as bars, the number drawn.
+"""One step as HTML: the text, the round as a table, distributions as bars, the number drawn.
 
 Colours stand in the elements themselves, glyphs beside them: both survive where style sheets are stripped.
 """
@@ -6,13 +6,11 @@ Colours stand in the elements themselves, glyphs beside them: both survive where
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from minispec.show.plots.style import STATES
-from minispec.show.step_charts import laws_html, visible, wash
-from minispec.show.step_records import PHASES, Place, Step, Token
-from minispec.show.step_words import count, number
+from minispec.io.draws import Draw
+from minispec.show.plots.style import DRAFTER, STATES, TARGET
+from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, count, number, readable
 
 # A state of a token, and what the figures call it.
 NAMES = {
@@ -24,11 +22,15 @@ NAMES = {
     "correction": "correction",
     "bonus": "bonus",
 }
-RAIL = ("prefill", "draft", "verify", "test", "commit", "rollback", "catch up")
 LABELS = {"rollback": "roll back"}
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
-VERDICTS = {"": "", "accepted": "✓", "rejected": "✗", "untested": "–", "free": "★"}
-SPOKEN = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "free": "bonus"}
+VERDICTS = {
+    "accepted": ("✓", "accepted"),
+    "rejected": ("✗", "rejected"),
+    "untested": ("–", "not tested"),
+    "free": ("★", "bonus"),
+}
+NOTES = {"guess": " ◂ guess", "picked": " ◂ taken", "": ""}
 
 
 def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
@@ -38,100 +40,103 @@ def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
         step: what to show.
         index: of the step, from 0.
         total: how many there are.
-        sampled: whether tokens are drawn; else the rows on chance are left out.
+        sampled: whether tokens are drawn; else the rows of probabilities are left out.
     """
     where = "" if step.round is None else f"Round {step.round + 1} · "
-    head = (
-        f'<summary><span class="ms-where">{where}step {index + 1} of {total}</span> '
-        f'<span class="ms-title">{html.escape(step.title)}</span></summary>'
-    )
+    caches = f"The target's cache holds {count(len(step.target_cache), 'token')}"
+    caches += "" if step.draft_cache is None else f", the draft's {len(step.draft_cache)}"
     body = [
-        rail_html(step),
+        f'<summary><span class="ms-where">{where}step {index + 1} of {total}</span> '
+        f'<span class="ms-title">{html.escape(step.title)}</span></summary>',
+        _phases(step),
         f'<p class="ms-say">{html.escape(step.sentence)}</p>',
-        text_html(step),
-        round_html(step, sampled) if step.places else caches_html(step),
-        laws_html(step),
+        _text(step),
+        _round(step, sampled) if step.positions else f'<p class="ms-held">{caches}.</p>',
     ]
+    if step.chart.bars or step.draw is not None:
+        body.append(f'<div class="ms-chart">{_chart(step.chart)}{_draw(step.draw)}</div>')
     data = f'data-phase="{step.phase}"' + ("" if step.round is None else f' data-round="{step.round}"')
-    return f'<details open class="ms-step" {data}>{head}{"".join(body)}</details>'
+    return f'<details open class="ms-step" {data}>{"".join(body)}</details>'
 
 
-def rail_html(step: Step) -> str:
-    """Returns the phases in order, with the one that we are in."""
-    if step.phase == PHASES[-1]:
+def _phases(step: Step) -> str:
+    """The phases in order, with the one that we are in."""
+    *phases, end = PHASES
+    if step.phase == end:
         return ""
-    parts = [
-        f'<b aria-current="step" style="background:#1b1b1b;color:#ffffff">{LABELS.get(p, p)}</b>'
-        if p == step.phase
-        else f"<span>{LABELS.get(p, p)}</span>"
-        for p in RAIL
-    ]
+    current = 'aria-current="step" style="background:#1b1b1b;color:#ffffff"'
+    names = [(LABELS.get(p, p), p == step.phase) for p in phases]
+    parts = [f"<b {current}>{name}</b>" if here else f"<span>{name}</span>" for name, here in names]
     return f'<p class="ms-rail">{" → ".join(parts)}</p>'
 
 
 def paint(state: str) -> str:
     """Returns the inline style of a state: a light wash of its colour, and a line in the colour itself."""
-    colour = STATES[NAMES[state]].colour
     if state == "pending":
         return "background:#ffffff;color:#1b1b1b;border-bottom:3px dashed #555555"
+    colour = STATES[NAMES[state]].colour
     return f"background:{wash(colour)};color:#1b1b1b;border-bottom:3px solid {colour}"
 
 
-def glyph(state: str) -> str:
-    """Returns the sign of a state."""
+def wash(colour: str, share: float = 0.22) -> str:
+    """Returns a colour mixed with white: `#RRGGBB` with this share of it."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+
+
+def legend_html() -> str:
+    """Returns one line that explains the signs."""
+    parts = [
+        f'<span style="{paint(state)}">{_glyph(state)} {STATES[name].word}</span>'
+        for state, name in NAMES.items()
+        if state != "prompt"
+    ]
+    return f'<p class="ms-legend">{" ".join(parts)}</p>'
+
+
+def _glyph(state: str) -> str:
     return STATES[NAMES[state]].glyph
 
 
-def token_html(token: Token) -> str:
-    """Returns a token by itself: a chip."""
-    return (
-        f'<b data-state="{token.state}" data-token="{token.id}" style="{paint(token.state)}">'
-        f"{glyph(token.state)} {visible(token.text).strip() or '␣'}</b>"
-    )
+def _visible(text: str) -> str:
+    return html.escape(readable(text))
 
 
-def text_html(step: Step) -> str:
-    """Returns the text so far: the prompt as plain text, then runs of tokens of one state.
+def _text(step: Step) -> str:
+    """The text so far: the prompt as plain text, then runs of tokens of one state.
 
     At the first and the last step each token of the prompt is an element of its own too.
     """
     prompt = [t for t in step.text if t.state == "prompt"]
     parts = []
     if step.round is not None and prompt:
-        words = visible("".join(t.text for t in prompt))
+        words = _visible("".join(t.text for t in prompt))
         parts.append(f'<span data-state="prompt" style="color:#595959">{words}</span>')
     rest = step.text if step.round is None else [t for t in step.text if t.state != "prompt"]
     for state, run in groupby(rest, key=lambda t: t.state):
-        inner = "".join(run_token(t) for t in run)
-        sign = "" if state == "prompt" else f'<i class="ms-sign">{glyph(state)}</i>'
+        sign = "" if state == "prompt" else f'<i class="ms-sign">{_glyph(state)}</i>'
         style = "color:#595959" if state == "prompt" else paint(state)
-        parts.append(f'<span class="ms-run" style="{style}">{sign}{inner}</span>')
+        parts.append(f'<span class="ms-run" style="{style}">{sign}{"".join(map(_run_token, run))}</span>')
     return f'<p class="ms-text" data-part="text">{"".join(parts)}</p>'
 
 
-def run_token(t: Token) -> str:
-    """Returns a token inside a run of its state."""
+def _run_token(t: Token) -> str:
     pending = ' data-pending="true" title="pending"' if t.pending else ""
     mark = '<i class="ms-pending">→</i>' if t.pending and t.state != "pending" else ""
-    return f'<b data-state="{t.state}" data-token="{t.id}"{pending}>{visible(t.text)}{mark}</b>'
+    return f'<b data-state="{t.state}" data-token="{t.id}"{pending}>{_visible(t.text)}{mark}</b>'
 
 
-def caches_html(step: Step) -> str:
-    """Returns both caches in words, before the first round and after the last."""
-    held = f"The target's cache holds {count(len(step.target_cache), 'token')}"
-    if step.draft_cache is not None:
-        held += f", the draft's {len(step.draft_cache)}"
-    return f'<p class="ms-held">{held}.</p>'
-
-
-def round_html(step: Step, sampled: bool) -> str:
-    """Returns the round as a table: a column for each position, a row for each thing known about it."""
-    first = earlier_tokens(step)
+def _round(step: Step, sampled: bool) -> str:
+    """The round as a table: a column for each position, a row for each thing known about it."""
+    heads = ["before", "pending", *(str(i + 1) for i in range(len(step.positions)))]
+    titles = "".join(f'<th scope="col"{_here(i, step)}>{head}</th>' for i, head in enumerate(heads))
+    rows = {**_known(step, sampled), **_caches(step)}
     body = "".join(
-        row_html(*row, step.here) for row in [*known_rows(step, first, sampled), *cache_rows(step, first)]
+        f'<tr style="{PAPER}" data-row="{name}"><th scope="row">{name}</th>'
+        + "".join(f"<td{_here(i, step)}>{cell}</td>" for i, cell in enumerate(cells))
+        + "</tr>"
+        for name, cells in rows.items()
     )
-    heads = ["before", "pending", *(str(i + 1) for i in range(len(step.places)))]
-    titles = "".join(f'<th scope="col"{mark(i - 2, step.here)}>{head}</th>' for i, head in enumerate(heads))
     table = f"<thead><tr><td></td>{titles}</tr></thead><tbody>{body}</tbody>"
     return (
         '<div class="ms-scroll" role="region" tabindex="0" aria-label="This round, position by position">'
@@ -139,101 +144,113 @@ def round_html(step: Step, sampled: bool) -> str:
     )
 
 
-def known_rows(step: Step, first: int, sampled: bool) -> list[tuple[str, list[str]]]:
-    """Returns what is known about each place: names of rows, and their cells."""
-    guesses = [chip(step_pending(step, first)), *(chip(p.guess) for p in step.places)]
-    rows = [("the draft guesses", ["", *guesses])]
+def _here(column: int, step: Step) -> str:
+    """The attribute of the column that a step is about."""
+    return ' class="ms-here"' if column - 2 == step.here else ""
+
+
+def _known(step: Step, sampled: bool) -> dict[str, list[str]]:
+    """What is known about each position: cells by the names of their rows."""
+    pending = step.text[step.before]
+    first = _chip(Token(pending.id, pending.text, "pending", True))
+    rows = {"the draft guesses": ["", first, *(_chip(p.guess) for p in step.positions)]}
+    known = {"the target says": [_visible(p.says or "").strip() for p in step.positions]}
     if sampled:
-        columns: tuple[tuple[str, Callable[[Place], str]], ...] = (
-            ("q, the draft's", lambda p: number_of(p.q)),
-            ("p, the target's", lambda p: number_of(p.p)),
-            ("accepted with", chance_of),
-            ("number drawn", drawn_of),
-        )
-        rows.extend((name, ["", "", *map(cell, step.places)]) for name, cell in columns)
-    else:
-        rows.append(("the target says", ["", "", *(visible(p.says or "").strip() for p in step.places)]))
-    rows.append(("verdict", ["", "", *map(verdict_of, step.places)]))
-    rows.append(("committed", ["", "", *(chip(p.kept) for p in step.places)]))
+        known = {
+            "q, the draft's": [_number(p.q) for p in step.positions],
+            "p, the target's": [_number(p.p) for p in step.positions],
+            "accepted with": [_acceptance(p) for p in step.positions],
+            "number drawn": [_drawn(p.test) for p in step.positions],
+        }
+    known["verdict"] = [_verdict(p.verdict) for p in step.positions]
+    known["committed"] = [_chip(p.kept) for p in step.positions]
+    return rows | {name: ["", "", *cells] for name, cells in known.items()}
+
+
+def _caches(step: Step) -> dict[str, list[str]]:
+    """How much each cache held before the round, then the pending token and each position."""
+    caches = {"target's cache": step.target_cache, "draft's cache": step.draft_cache}
+    rows = {}
+    for name, held in caches.items():
+        if held is not None:
+            shown = [*held[step.before :], *[None] * (len(step.positions) + 1)][: len(step.positions) + 1]
+            rows[name] = [str(min(step.before, len(held))), *map(_chip, shown)]
     return rows
 
 
-def cache_rows(step: Step, first: int) -> list[tuple[str, list[str]]]:
-    """Returns what each cache holds: how much before the round, then the pending token and each position."""
-    caches = [("target's cache", step.target_cache)]
-    if step.draft_cache is not None:
-        caches.append(("draft's cache", step.draft_cache))
-    return [
-        (name, [str(min(first, len(held))), *map(chip, cells(held, first, len(step.places) + 1))])
-        for name, held in caches
-    ]
+def _chip(token: Token | None) -> str:
+    """A token by itself, or nothing."""
+    if token is None:
+        return ""
+    return (
+        f'<b data-state="{token.state}" data-token="{token.id}" style="{paint(token.state)}">'
+        f"{_glyph(token.state)} {_visible(token.text).strip() or '␣'}</b>"
+    )
 
 
-def cells(held: Sequence[Token], first: int, size: int) -> list[Token | None]:
-    """Returns a stretch of a cache, None where it holds nothing."""
-    return [held[i] if i < len(held) else None for i in range(first, first + size)]
-
-
-def chip(token: Token | None) -> str:
-    """Returns a token by itself, or nothing."""
-    return "" if token is None else token_html(token)
-
-
-def earlier_tokens(step: Step) -> int:
-    """Returns how many tokens stand before the round's pending one."""
-    new = sum(1 for p in step.places if p.kept) if any(p.kept for p in step.places) else None
-    if new is not None:
-        return len(step.text) - new - 1
-    return len(step.text) - sum(1 for p in step.places if p.guess) - 1
-
-
-def step_pending(step: Step, first: int) -> Token:
-    """Returns the token that was pending when the round began."""
-    return Token(step.text[first].id, step.text[first].text, "pending", True)
-
-
-def row_html(name: str, filled: Sequence[str], here: int | None) -> str:
-    """Returns a row of the round's table; caches, verdicts and the rest are named for whoever reads it."""
-    inner = "".join(f"<td{mark(i - 2, here)}>{cell}</td>" for i, cell in enumerate(filled))
-    return f'<tr style="{PAPER}" data-row="{name}"><th scope="row">{name}</th>{inner}</tr>'
-
-
-def mark(place: int, here: int | None) -> str:
-    """Returns the attribute of the column that a step is about."""
-    return ' class="ms-here"' if place == here else ""
-
-
-def number_of(value: float | None) -> str:
-    """Returns a probability, or nothing."""
+def _number(value: float | None) -> str:
     return "" if value is None else html.escape(number(value))
 
 
-def chance_of(place: Place) -> str:
-    """Returns min(1, p/q) of a place that was tested."""
-    if place.verdict not in ("accepted", "rejected") or not place.q or place.p is None:
+def _acceptance(position: RoundPosition) -> str:
+    """min(1, p/q) of a position that was tested."""
+    if position.verdict not in ("accepted", "rejected") or not position.q or position.p is None:
         return ""
-    return html.escape(number(min(1.0, place.p / place.q)))
+    return _number(min(1.0, position.p / position.q))
 
 
-def drawn_of(place: Place) -> str:
-    """Returns the number that a test drew; a dash where it needed none."""
-    if place.test is None:
+def _drawn(test: Draw | None) -> str:
+    """The number that a test drew; a dash where it needed none."""
+    return "" if test is None else "–" if test.number is None else f"{test.number:.3f}"
+
+
+def _verdict(verdict: str) -> str:
+    """The sign of a verdict, and a word for those who do not see it."""
+    if not verdict:
         return ""
-    return "–" if place.test.number is None else f"{place.test.number:.3f}"
+    sign, spoken = VERDICTS[verdict]
+    return f'<b class="ms-verdict" title="{spoken}">{sign}</b>'
 
 
-def verdict_of(place: Place) -> str:
-    """Returns the sign of a verdict, and a word for those who do not see it."""
-    if not place.verdict:
+def _chart(chart: Chart) -> str:
+    """A table of tokens with a bar for each distribution."""
+    if not chart.bars:
         return ""
-    return f'<b class="ms-verdict" title="{SPOKEN[place.verdict]}">{VERDICTS[place.verdict]}</b>'
+    rows = []
+    for token in chart.bars:
+        bars = "".join(_bar(name, value) for name, value in token.values.items())
+        label = f"{_visible(token.text).strip() or '␣'}{NOTES[token.mark]}"
+        rows.append(f'<tr style="{PAPER}"><th scope="row">{label}</th><td>{bars}</td></tr>')
+    caption = f"<caption>{html.escape(chart.title)}</caption>"
+    return f'<table class="ms-bars">{caption}<tbody>{"".join(rows)}</tbody></table>'
 
 
-def legend_html() -> str:
-    """Returns one line that explains the signs."""
-    parts = [
-        f'<span style="{paint(state)}">{glyph(state)} {STATES[name].word}</span>'
-        for state, name in NAMES.items()
-        if state != "prompt"
-    ]
-    return f'<p class="ms-legend">{" ".join(parts)}</p>'
+def _bar(name: str, value: float) -> str:
+    dark, light = DRAFTER.colour, wash(DRAFTER.colour, 0.55)
+    hatched = f"repeating-linear-gradient(45deg,{dark},{dark} 3px,{light} 3px,{light} 6px)"
+    fill = {"p": TARGET.colour, "q": hatched, "residual": STATES["correction"].colour}[name]
+    style = f"display:inline-block;height:0.8em;width:{100 * value:.1f}%;background:{fill}"
+    return (
+        f'<span class="ms-bar"><i>{name}</i><span class="ms-track"><i style="{style}"></i></span>'
+        f"<span>{_number(value)}</span></span>"
+    )
+
+
+def _draw(draw: Draw | None) -> str:
+    """A line from 0 to 1 with the stretch that decides, and the number on it."""
+    if draw is None or draw.number is None:
+        return ""
+    low, high = draw.low, draw.high
+    rule, result, state = f"this token owns {low:.3f} to {high:.3f}", "taken", "drafted"
+    if draw.kind == "accept":
+        low, high = (low, high) if draw.outcome else (0.0, low)
+        rule, state = f"accepted if below {number(high)}", "draft"
+        result = "accepted" if draw.outcome else "rejected"
+    words = html.escape(f"number drawn {draw.number:.4f}; {rule}: {result}")
+    stretch = f"left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%;background:{STATES[state].colour}"
+    return (
+        f'<div class="ms-draw"><p>{words}</p><div class="ms-line" aria-hidden="true">'
+        f'<i class="ms-zone" style="{stretch}"></i>'
+        f'<i class="ms-needle" style="left:{100 * draw.number:.2f}%">▼</i></div>'
+        '<p class="ms-ends" aria-hidden="true"><span>0</span><span>1</span></p></div>'
+    )

@@ -1,4 +1,4 @@
-"""What surrounds the steps: their style sheet, the script that makes them walk, and a whole page.
+"""What surrounds the steps: their style sheet, the script that goes from one to the next, and a whole page.
 
 Rules name `.minispec-stepper` twice, to be stronger than those of the page around it.
 """
@@ -56,7 +56,7 @@ RULES = """
 & .ms-round .ms-here {background:#fff6cc} & .ms-round td.ms-here {border-color:#d9c766}
 & .ms-round thead th.ms-here {font-weight:700;color:#1b1b1b}
 & .ms-verdict {font-weight:700;font-size:1.1em}
-& .ms-laws {display:flex;flex-wrap:wrap;gap:0.6em 2.2em;align-items:flex-start}
+& .ms-chart {display:flex;flex-wrap:wrap;gap:0.6em 2.2em;align-items:flex-start}
 & .ms-bars {flex:1 1 22em} & .ms-bars caption {caption-side:top;text-align:left;color:#404040;
   padding:0 0 0.3em;font-size:1em;white-space:normal}
 & .ms-bars th[scope=row] {text-align:right;padding-right:0.7em} & .ms-bars td {width:100%;text-align:left}

@@ -1,4 +1,4 @@
-"""The stepper: a run to walk through, back and forth, in a notebook or a browser.
+"""The stepper: a run to step through, back and forth, in a notebook or a browser.
 
 It is one piece of HTML that loads nothing. Each step is a block that stands open; a small script hides all
 but one and adds buttons, a slider and keys. Where scripts are stripped all steps can be read one after
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minispec.io.recording import Recording
+from minispec.io.trace import ObservedRound
 from minispec.show.step_html import legend_html, step_html
 from minispec.show.step_page import SCRIPT, STYLE, page
-from minispec.show.step_records import Step
-from minispec.show.steps import steps
+from minispec.show.step_records import Step, Token, count, quoted
+from minispec.show.step_rounds import ENDS, RoundWalk, settled
 
 
 class Stepper:
@@ -77,11 +79,74 @@ class Stepper:
 
 def default_title(recording: Recording) -> str:
     """Returns what a recording says of itself, in a line."""
-    config = recording.trace.config
-    verifier = str(config.get("verifier", "")).removeprefix("verify_")
-    pair = recording.info.get("pair")
-    parts = [f"pair {pair}" if pair else "", f"{verifier} verifier" if verifier else ""]
-    parts.append(f"temperature {config['temperature']:g}" if "temperature" in config else "")
-    parts.append(f"K = {config['k']}" if "k" in config else "")
-    line = ", ".join(part for part in parts if part)
+    config, pair = recording.trace.config, recording.info.get("pair")
+    parts = [f"pair {pair}"] if pair else []
+    if "verifier" in config:
+        parts.append(f"{str(config['verifier']).removeprefix('verify_')} verifier")
+    parts += [f"temperature {config['temperature']:g}"] if "temperature" in config else []
+    parts += [f"K = {config['k']}"] if "k" in config else []
+    line = ", ".join(parts)
     return line[:1].upper() + line[1:] or "Speculative decoding"
+
+
+def steps(recording: Recording, row: int = 0, rounds: int | None = None) -> list[Step]:
+    """Takes a recording apart.
+
+    Args:
+        recording: a run.
+        row: which row of the batch.
+        rounds: only this many from the start; None: all.
+
+    Returns:
+        The steps in order: one for prefill, those of each round, and one for the end.
+
+    Raises:
+        ValueError: if there is no such row, or `rounds` is below 1.
+    """
+    trace = recording.trace
+    if not 0 <= row < len(trace.prompts):
+        raise ValueError(f"there is no row {row}; the recording has {len(trace.prompts)}")
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds must be at least 1, not {rounds}")
+    shown = [r for r in trace.rounds[:rounds] if r.live[row]]
+    prompt = [Token(t, recording.words[t], "prompt") for t in trace.prompts[row]]
+    committed = (*prompt[:-1], replace(prompt[-1], state="pending", pending=True))
+    found = [_prefill(prompt, committed, shown)]
+    for r in shown:
+        walk = RoundWalk(recording, r, row, committed)
+        found.extend(walk.steps())
+        committed = walk.committed
+    text = settled(committed)
+    finish = trace.finish(row)
+    if finish is not None and len(shown) == sum(r.live[row] for r in trace.rounds):
+        text = tuple(replace(t, pending=False) for t in text)
+    whole = bool(shown) and shown[-1].index == len(trace.rounds) - 1
+    title, sentence = _sum_up(shown, row, ENDS.get(finish or "") if whole else None)
+    return [*found, Step("end", title, sentence, text, found[-1].target_cache, found[-1].draft_cache)]
+
+
+def _prefill(prompt: Sequence[Token], committed: tuple[Token, ...], shown: Sequence[ObservedRound]) -> Step:
+    if not shown:
+        return Step("prefill", "Nothing to do", "Not a single token fits.", committed, (), None)
+    read, draft_cache, who, where = tuple(prompt[:-1]), None, "The target reads", ""
+    if any(r.draft_cache is not None for r in shown):
+        draft_cache, who, where = read, "Both models read", ", each into a cache of its own"
+    last = quoted(prompt[-1].text)
+    sentence = f"{who} the prompt but its last token{where}. The last one, {last}, is pending."
+    return Step(
+        "prefill", f"Prefill: read {count(len(read), 'token')}", sentence, committed, read, draft_cache
+    )
+
+
+def _sum_up(shown: Sequence[ObservedRound], row: int, end: str | None) -> tuple[str, str]:
+    tokens, accepted = sum(len(r.emitted[row]) for r in shown), sum(r.accepted(row) for r in shown)
+    title = f"{count(tokens, 'token')} in {count(len(shown), 'target call')}"
+    if not shown:
+        return title, "Nothing was decoded."
+    sentence = (
+        f"{end or 'The run goes on from here'}. Alone, the target needs {count(tokens, 'call')}; here it "
+        f"needed {len(shown)}."
+    )
+    if tested := sum(r.tested(row) or 0 for r in shown):
+        sentence += f" Of {tested} guesses tested, {accepted} were accepted."
+    return title, sentence

@@ -22,29 +22,20 @@ from minispec.io.trace import Statistics
 COLOURS = {"draft": "#009E73", "correction": "#D55E00", "bonus": "#0072B2", "target": "#888888"}
 
 
-@dataclass(frozen=True)
-class Glyphs:
-    """One sign per kind of token.
-
-    Attributes:
-        draft: before a run of accepted tokens.
-        correction: before the target's token after a rejection.
-        bonus: before the target's token after full acceptance.
-    """
-
-    draft: str
-    correction: str
-    bonus: str
-
-
-FANCY = Glyphs("✓", "✗", "★")
-PLAIN = Glyphs("+", "x", "*")
+Glyphs = Mapping[str, str]  # one sign per kind of token
+FANCY = {"draft": "✓", "correction": "✗", "bonus": "★"}
+PLAIN = {"draft": "+", "correction": "x", "bonus": "*"}
+MEANINGS = {
+    "draft": "drafted and accepted",
+    "correction": "the target's correction after a rejection",
+    "bonus": "the target's bonus after full acceptance",
+}
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:
     """Returns the glyphs that an output of this encoding can print."""
     try:
-        "✓✗★".encode(encoding or "ascii")
+        "".join(FANCY.values()).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return PLAIN
     return FANCY
@@ -53,9 +44,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 def kinds(r: Round, row: int) -> list[str]:
     """Returns for each emitted token of a row whether it is a `draft`, a `correction` or a `bonus`."""
     count = len(r.emitted[row])
-    if not count:
-        return []
-    return ["draft"] * (count - 1) + [r.kind(row)]
+    return ["draft"] * (count - 1) + [r.kind(row)] if count else []
 
 
 def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:
@@ -78,7 +67,7 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
             if token == tokenizer.end_of_text:
                 text = " <end>"
             if kind != last:
-                yield Text(getattr(glyphs, kind), style=f"bold {COLOURS[kind]}")
+                yield Text(glyphs[kind], style=f"bold {COLOURS[kind]}")
                 last = kind
             yield Text(text, style=COLOURS[kind])
     if rest := pieces.flush():
@@ -88,13 +77,8 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
 def legend(glyphs: Glyphs) -> Text:
     """Returns one line that explains the marks."""
     line = Text("  ")
-    meanings = {
-        "draft": "drafted and accepted",
-        "correction": "the target's correction after a rejection",
-        "bonus": "the target's bonus after full acceptance",
-    }
-    for kind, meaning in meanings.items():
-        line.append(f"{getattr(glyphs, kind)} {meaning}  ", style=COLOURS[kind])
+    for kind, meaning in MEANINGS.items():
+        line.append(f"{glyphs[kind]} {meaning}  ", style=COLOURS[kind])
     line.rstrip()
     return line
 
@@ -171,14 +155,9 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
     table = Table(title="Training", title_justify="left")
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    for stage, figures in info.items():
-        table.add_row(
-            stage,
-            f"{int(figures['parameters']):,}",
-            str(int(figures["steps"])),
-            f"{figures['seconds']:.0f}",
-            f"{figures['validation_loss']:.4f}",
-        )
+    for stage, of in info.items():
+        numbers = f"{int(of['parameters']):,}", str(int(of["steps"])), f"{of['seconds']:.0f}"
+        table.add_row(stage, *numbers, f"{of['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

@@ -14,7 +14,6 @@ from minispec.show.text import (
     COLOURS,
     FANCY,
     PLAIN,
-    Glyphs,
     Outcome,
     kinds,
     legend,
@@ -24,7 +23,7 @@ from minispec.show.text import (
 )
 
 TOKENIZER = train_tokenizer([], "characters")
-SIGNS = Glyphs("{draft}", "{correction}", "{bonus}")
+SIGNS = {kind: f"{{{kind}}}" for kind in FANCY}
 
 
 def ids(text):
@@ -117,15 +116,14 @@ def test_the_end_is_shown():
 def test_the_legend_explains_every_sign(glyphs):
     """Each sign stands in the legend, in order, with its meaning."""
     line = legend(glyphs).plain
-    assert line.index(f"{glyphs.draft} drafted and accepted") < line.index(
-        f"{glyphs.correction} the target's"
-    )
-    assert f"{glyphs.bonus} the target's bonus" in line
+    draft, correction, bonus = (line.index(glyphs[kind]) for kind in ("draft", "correction", "bonus"))
+    assert line[draft:].startswith(f"{glyphs['draft']} drafted and accepted")
+    assert draft < correction < bonus and f"{glyphs['bonus']} the target's bonus" in line
 
 
 def test_plain_signs_can_be_printed_anywhere():
     """The plain signs are ASCII, different from each other, one character each."""
-    signs = (PLAIN.draft, PLAIN.correction, PLAIN.bonus)
+    signs = list(PLAIN.values())
     assert "".join(signs).isascii() and len(set(signs)) == 3 and {len(sign) for sign in signs} == {1}
 
 

@@ -8,10 +8,9 @@ import pytest
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.style import STATES
-from minispec.show.step_charts import wash
-from minispec.show.step_html import NAMES, paint
+from minispec.show.step_html import NAMES, paint, wash
 from minispec.show.step_page import page
-from minispec.show.step_words import readable
+from minispec.show.step_records import readable
 from minispec.show.stepper import Stepper
 
 VOID = {"meta", "input", "br", "img"}
@@ -89,14 +88,14 @@ def test_each_step_shows_its_caches(shown):
     for step, block in zip(stepper.steps, read.steps, strict=True):
         for row, held in (("target's cache", step.target_cache), ("draft's cache", step.draft_cache)):
             found = [(token, state) for name, token, state in block["tokens"] if name == row]
-            if step.places:
+            if step.positions:
                 assert found == [(t.id, t.state) for t in held[len(held) - len(found) :]]
                 first = len(held) - len(found)
                 assert f"{row}{first}" in "".join(block["text"])
 
 
 def test_each_step_shows_its_text(shown):
-    """In each step the tokens behind the prompt stand in the text, in their states."""
+    """In each step the tokens after the prompt stand in the text, in their states."""
     _, stepper, read = shown
     for step, block in zip(stepper.steps, read.steps, strict=True):
         found = [(token, state) for name, token, state in block["tokens"] if name == "text"]
@@ -118,7 +117,7 @@ def test_without_scripts_and_styles_all_is_said(shown):
         assert step.title in text and step.sentence in text
         for state in {t.state for t in step.text} - {"prompt"}:
             assert STATES[NAMES[state]].glyph in text
-        for bar in step.bars:
+        for bar in step.chart.bars:
             assert readable(bar.text).strip() in text
         if step.draw is not None and step.draw.number is not None:
             assert f"{step.draw.number:.4f}" in text

@@ -7,8 +7,8 @@ from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.io.draws import LoggingRng
 from minispec.io.recording import record_run
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.step_words import equation, quoted
-from minispec.show.steps import steps
+from minispec.show.step_records import equation, quoted
+from minispec.show.stepper import steps
 
 WORDS = tuple(" abcdefghij")
 
@@ -137,32 +137,32 @@ def test_one_token_is_pending(case):
 
 
 def test_tests_show_p_q_and_the_number(case):
-    """A test's place has the trace's p and q, and the number that decided it."""
+    """A test's position has the trace's p and q, and the number that decided it."""
     recording, row, found = case
     for r in live_rounds(recording, row):
         for i, s in enumerate(of(found, r, "test")):
             token = int(r.draft.tokens[row, i])
-            place = s.places[i]
-            assert s.here == i and place.guess.id == token
-            assert place.p == float(r.target_probs[row, i, token])
-            assert place.q == float(r.draft.probs[row, i, token])
-            assert place.verdict == ("accepted" if i < r.accepted(row) else "rejected")
-            assert s.draw == recording.accept_draw(r.index, i, row) == place.test
-            assert all(later.verdict == "" for later in s.places[i + 1 :])
+            position = s.positions[i]
+            assert s.here == i and position.guess.id == token
+            assert position.p == float(r.target_probs[row, i, token])
+            assert position.q == float(r.draft.probs[row, i, token])
+            assert position.verdict == ("accepted" if i < r.accepted(row) else "rejected")
+            assert s.draw == recording.accept_draw(r.index, i, row) == position.test
+            assert all(later.verdict == "" for later in s.positions[i + 1 :])
             assert ("accepted" in s.title) == (i < r.accepted(row))
 
 
-def test_committed_places_are_what_was_emitted(case):
-    """After a commit the places hold the emitted tokens; guesses that were not kept are rejected."""
+def test_committed_positions_are_what_was_emitted(case):
+    """After a commit the positions hold the emitted tokens; guesses that were not kept are rejected."""
     recording, row, found = case
     for r in live_rounds(recording, row):
         step = of(found, r, "commit")[0]
-        assert tuple(p.kept.id for p in step.places if p.kept) == r.emitted[row]
-        for p in step.places:
+        assert tuple(p.kept.id for p in step.positions if p.kept) == r.emitted[row]
+        for p in step.positions:
             if p.guess is not None:
                 stays = p.kept is not None and p.kept.state == "accepted"
                 assert p.guess.state == ("accepted" if stays else "rejected")
-        kinds = [p.kept.state for p in step.places if p.kept]
+        kinds = [p.kept.state for p in step.positions if p.kept]
         assert kinds[-1] == {"draft": "accepted"}.get(r.kind(row), r.kind(row))
 
 
@@ -174,10 +174,10 @@ def test_residuals_of_a_correction():
     i = r.accepted(0)
     p, q = r.target_probs[0, i], r.draft.probs[0, i]
     short = (p - q).clamp(min=0)
-    for bar in step.bars:
-        assert bar.residual == pytest.approx(float(short[bar.id] / short.sum()))
-    marks = {bar.mark: bar for bar in step.bars}
-    assert marks["guess"].residual == 0 and marks["picked"].id == r.emitted[0][-1]
+    for bar in step.chart.bars:
+        assert bar.values["residual"] == pytest.approx(float(short[bar.id] / short.sum()))
+    marks = {bar.mark: bar for bar in step.chart.bars}
+    assert marks["guess"].values["residual"] == 0 and marks["picked"].id == r.emitted[0][-1]
 
 
 def test_words_name_the_tokens_in_question():

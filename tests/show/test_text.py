@@ -29,7 +29,7 @@ def test_marks_spell_the_text(tmp_path):
     signs = []
     for r in trace.rounds:
         for kind in dict.fromkeys(kinds(r, 0)):
-            signs.append(getattr(FANCY, kind))
+            signs.append(FANCY[kind])
     assert [p for p in pieces if p in ("✓", "✗", "★")] == signs
     assert "★" in signs and "✗" in signs
     assert sum(len(kinds(r, 0)) for r in trace.rounds) == 60

@@ -125,9 +125,6 @@ def cache_grid(
         moments: which; by default all, without `caught up` where nothing was lacking.
         layers: how many layers `target` and `draft` have; by default one each.
 
-    Returns:
-        The picture; its data is `cache_slots`.
-
     Raises:
         ValueError: as `cache_slots`.
     """

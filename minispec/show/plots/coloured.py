@@ -67,9 +67,6 @@ def coloured_text(trace: Trace, words: Sequence[str], row: int = 0) -> Picture:
         trace: any.
         words: the text of every token id.
         row: which row.
-
-    Returns:
-        The picture; its data is `marked_tokens`.
     """
     told = marked_tokens(trace, words, row)
     lines = _broken(told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -18,23 +17,8 @@ TOP = 5  # tokens per chart
 TRACK = State("white", "")
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One token that could have been drafted.
-
-    Attributes:
-        token: its id.
-        probability: what q gives it.
-        drawn: whether it is the one that was drafted.
-    """
-
-    token: int
-    probability: float
-    drawn: bool
-
-
-def candidates(q: Tensor, drawn: int, top: int = TOP) -> list[Candidate]:
-    """Returns the most probable tokens, most probable first, the drawn one always among them.
+def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
+    """Returns the most probable tokens with their probabilities, the drawn one always among them.
 
     Args:
         q: [V], the draft's distribution.
@@ -45,7 +29,7 @@ def candidates(q: Tensor, drawn: int, top: int = TOP) -> list[Candidate]:
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top]
     if drawn not in order:
         order[-1] = drawn
-    return [Candidate(t, values[t], t == drawn) for t in order if values[t] > 0 or t == drawn]
+    return {token: values[token] for token in order if values[token] > 0 or token == drawn}
 
 
 def draft_bars(r: Round, words: Sequence[str]) -> Picture:
@@ -55,17 +39,18 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         r: a round that drafted something.
         words: the text of every token id.
 
-    Returns:
-        The picture; its data is `candidates`, guess by guess.
-
     Raises:
         ValueError: if nothing was drafted.
     """
     count = r.drafted(0)
     if not r.live[0] or count == 0:
         raise ValueError(f"round {r.index} drafted nothing")
-    guesses = [candidates(r.draft.probs[0, i], int(r.draft.tokens[0, i])) for i in range(count)]
-    wide = max(widest(_label(c, words) for guess in guesses for c in guess) + 0.9, 2.3)
+    drafted = r.draft.tokens[0, :count].tolist()
+    guesses = [
+        [(shown(words[t]) + " ◀" * (t == drawn), value) for t, value in candidates(q, drawn).items()]
+        for q, drawn in zip(r.draft.probs[0], drafted, strict=False)
+    ]
+    wide = max(widest(label for guess in guesses for label, _ in guess) + 0.9, 2.3)
     lines, across = -(-count // ACROSS), min(count, ACROSS)
     high = 0.55 + ENTRY * max(map(len, guesses))
     page = Board(max((wide + MARGIN) * across + MARGIN, 6.2), (high + MARGIN) * lines + MARGIN + 0.5)
@@ -74,38 +59,29 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         x = MARGIN + (i % ACROSS) * (wide + MARGIN)
         y = page.height - MARGIN - (i // ACROSS) * (high + MARGIN)
         page.write(x, y - 0.2, f"guess {i + 1}", weight="bold")
-        for line, candidate in enumerate(guess):
-            _entry(page, (x, y - 0.55 - line * ENTRY), wide - 0.1, candidate, words)
-        said = "  ".join(f"{_label(c, words)} {probability(c.probability)}" for c in guess)
-        twin.append(f"guess {i + 1}: {said}")
+        for line, (label, value) in enumerate(guess):
+            _entry(page, (x, y - 0.55 - line * ENTRY), wide - 0.1, label, value)
+        twin.append(f"guess {i + 1}: " + "  ".join(f"{label} {probability(value)}" for label, value in guess))
     page.write(MARGIN, 0.35, "◀ drafted        length of a bar: q, the draft's distribution", color=GREY)
-    drawn = [next(c for c in guess if c.drawn) for guess in guesses]
-    said = ", ".join(f"{quoted(words[c.token])} with q = {probability(c.probability)}" for c in drawn)
+    drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
+    names = [quoted(words[token]) for token in drafted]
+    said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
     alt = f"{count} bar charts, one per drafted token, of the draft's distribution q. It drafted {said}."
-    return Picture("draft", page.figure, alt, _caption(drawn, words), "\n".join(twin))
+    least = min(range(count), key=lambda i: drawn_q[i])
+    caption = (
+        f"The draft was least sure of its guess {least + 1}, {names[least]}: it gave it q = "
+        f"{probability(drawn_q[least])}."
+    )
+    if drawn_q[least] == 1:
+        caption = f"At temperature 0 the draft is certain: each of its guesses has q = 1 ({count} here)."
+    return Picture("draft", page.figure, alt, caption, "\n".join(twin))
 
 
-def _entry(
-    page: Board, corner: tuple[float, float], wide: float, candidate: Candidate, words: Sequence[str]
-) -> None:
+def _entry(page: Board, corner: tuple[float, float], wide: float, label: str, value: float) -> None:
     """Draws a word, its probability and a bar under them, downwards from the upper left corner."""
     x, y = corner
-    weight = "bold" if candidate.drawn else "normal"
-    page.write(x, y - 0.15, _label(candidate, words), weight=weight)
-    page.write(x + wide, y - 0.15, probability(candidate.probability), ha="right", weight=weight)
+    weight = "bold" if "◀" in label else "normal"
+    page.write(x, y - 0.15, label, weight=weight)
+    page.write(x + wide, y - 0.15, probability(value), ha="right", weight=weight)
     page.tile((x, y - 0.5), (wide, 0.16), TRACK, edgecolor="#BBBBBB", linewidth=0.8)
-    page.tile((x, y - 0.5), (wide * candidate.probability, 0.16), DRAFTER, linewidth=0.8)
-
-
-def _label(candidate: Candidate, words: Sequence[str]) -> str:
-    return shown(words[candidate.token]) + (" ◀" if candidate.drawn else "")
-
-
-def _caption(drawn: Sequence[Candidate], words: Sequence[str]) -> str:
-    if all(c.probability == 1 for c in drawn):
-        return f"At temperature 0 the draft is certain: each of its guesses has q = 1 ({len(drawn)} here)."
-    least = min(drawn, key=lambda c: c.probability)
-    return (
-        f"The draft was least sure of its guess {drawn.index(least) + 1}, {quoted(words[least.token])}: "
-        f"it gave it q = {probability(least.probability)}."
-    )
+    page.tile((x, y - 0.5), (wide * value, 0.16), DRAFTER, linewidth=0.8)

@@ -50,9 +50,6 @@ def learning(
         floor: the entropy of the grammar in nats per token, where it is known.
         guess: how low the reader thinks that a loss can go.
 
-    Returns:
-        The picture; its data is `loss_lines`.
-
     Raises:
         ValueError: if no held-out loss was measured, live or recorded.
     """

@@ -42,9 +42,6 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
         k: how many tokens were drafted, K.
         words: the texts of the pending token and the K drafted ones; by default their names.
 
-    Returns:
-        The picture; its data is `mask_rows`.
-
     Raises:
         ValueError: on another number of words than K + 1.
     """

@@ -97,9 +97,6 @@ def overlap(
         number: the number between 0 and 1 that was drawn for its test. It is drawn at that part of the bar
             of q: the token is accepted if that lies under p.
 
-    Returns:
-        The picture; its data is `shares`.
-
     Raises:
         ValueError: if p and q are no distributions over the same ids.
     """

@@ -104,9 +104,6 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         words: the text of every token id.
         times: what each piece of work takes; by default a target pass is 1 and a draft step a tenth of it.
         tokens: whole rounds are drawn that yield no more than so many tokens, one round at the least.
-
-    Returns:
-        The picture; its data is `serial_spans` and `speculative_spans`.
     """
     times = times or WorkTimes()
     fast = speculative_spans(trace, times, _rounds(trace, tokens))

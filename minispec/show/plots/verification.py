@@ -77,9 +77,6 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         r: a round.
         words: the text of every token id.
         drawn: the numbers that were drawn for the tests, in order, where they are known.
-
-    Returns:
-        The picture; its data is `drafted_tokens`.
     """
     tests = drafted_tokens(r, 0, drawn)
     lines = _lines(tests, words, certain=bool((r.target_probs[0].amax(-1) == 1).all()))

@@ -1,0 +1,287 @@
+"""A round taken apart, one small thing at a time.
+
+The guesses one by one, the one pass that verifies them, the tests one by one, what is committed, what both
+caches forget, and the token that the draft's cache lacks after full acceptance. Each step says all that a
+page shows: the text with the state of each token, both caches, distributions, numbers drawn, and in words
+what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from minispec.core.verify import residual
+from minispec.io.draws import Draw
+from minispec.io.recording import Recording
+from minispec.io.trace import ObservedRound
+from minispec.show.step_records import (
+    NO_CHART,
+    Chart,
+    Phase,
+    RoundPosition,
+    Step,
+    Token,
+    TokenState,
+    chart,
+    count,
+    equation,
+    quoted,
+)
+
+ENDS = {
+    "eos": "The text is at its end",
+    "cap": "The text has as many tokens as were asked for",
+    "context": "The context is full",
+}
+
+
+def settled(text: Sequence[Token]) -> tuple[Token, ...]:
+    """A pending token of the prompt is an ordinary token of the text once it has been read."""
+    return tuple(replace(t, state="prompt" if t.state == "pending" else t.state) for t in text)
+
+
+class RoundWalk:
+    """Goes through one round and keeps count of what stands where.
+
+    Attributes:
+        committed: the text before the round, and once `steps` has been used up, after it.
+    """
+
+    def __init__(
+        self, recording: Recording, r: ObservedRound, row: int, committed: tuple[Token, ...]
+    ) -> None:
+        """Starts where the last round ended."""
+        self.committed = committed
+        self._recording, self._r, self._row = recording, r, row
+        drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
+        self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
+        self._shown = 0  # how many of them have been made
+        self._positions = [RoundPosition() for _ in range(len(drafted) + 1)]
+        self._block = settled(committed)
+        self._target_holds = r.target_cache.before[row]
+        self._draft_holds = r.draft_cache.before[row] if r.draft_cache else None
+        self._verifier = recording.trace.config.get("verifier")
+
+    def steps(self) -> Iterator[Step]:
+        """Yields the steps of the round."""
+        for i in range(len(self._guesses)):
+            yield self._draft(i)
+        yield self._verify()
+        for i in range(self._r.tested(self._row) or 0):
+            yield self._test(i)
+        yield self._commit()
+        yield self._rollback()
+        cache = self._r.draft_cache
+        if cache is not None and cache.verified[self._row] < cache.after[self._row]:
+            yield self._catch_up(cache.after[self._row])
+
+    def _word(self, token: int) -> str:
+        return quoted(self._recording.words[token])
+
+    def _draft(self, i: int) -> Step:
+        r, row, guess = self._r, self._row, self._guesses[i]
+        self._shown = i + 1
+        who = "The drafter looks back"
+        if self._draft_holds is not None:
+            self._draft_holds += 1  # it reads the token before, to guess this one
+            who = f"The draft model reads {self._word(self._guesses[i - 1].id if i else int(r.pending[row]))}"
+        q = r.draft.probs[row, i]
+        self._positions[i] = RoundPosition(guess=guess, q=float(q[guess.id]))
+        draw = self._recording.draft_draw(r.index, i, row)
+        sentence = f"{who} and says what it finds most probable: {quoted(guess.text)}."
+        shown = NO_CHART
+        if not is_one_hot(q):
+            sentence = f"{who} and draws {quoted(guess.text)}, for which {equation('q', float(q[guess.id]))}."
+            sentence += f" The number drawn is {draw.number:.4f}." if draw and draw.number is not None else ""
+            shown = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
+        title = f"Guess {i + 1} of {len(self._guesses)}: {quoted(guess.text)}"
+        return self._step("draft", title, sentence, i, shown, draw)
+
+    def _verify(self) -> Step:
+        r, row, drafted = self._r, self._row, len(self._guesses)
+        # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
+        before = r.target_cache.before[row]
+        self._target_holds = min(r.target_cache.verified[row], before + 1 + drafted)
+        if r.draft_cache is not None:
+            self._draft_holds = min(r.draft_cache.verified[row], before + max(drafted, 1))
+        for i, position in enumerate(self._positions):
+            p, guess = r.target_probs[row, i], position.guess
+            says = self._recording.words[int(p.argmax())]
+            self._positions[i] = replace(position, says=says, p=float(p[guess.id]) if guess else None)
+        title = f"Verify: one pass over {count(drafted + 1, 'token')}"
+        pending = self._word(int(r.pending[row]))
+        if not drafted:
+            return self._step("verify", title, f"The target reads {pending}, and says what comes next.")
+        guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
+        sentence = (
+            f"The target reads {pending} and {guesses} in one parallel pass. It gives {drafted + 1} "
+            f"distributions: one for each guess, and one for what comes after."
+        )
+        return self._step("verify", title, sentence)
+
+    def _test(self, i: int) -> Step:
+        r, row, token = self._r, self._row, self._guesses[i].id
+        p, q = r.target_probs[row, i], r.draft.probs[row, i]
+        verdict: TokenState = "accepted" if i < r.accepted(row) else "rejected"
+        draw = self._recording.accept_draw(r.index, i, row)
+        self._guesses[i] = replace(self._guesses[i], state=verdict)
+        self._positions[i] = replace(self._positions[i], guess=self._guesses[i], test=draw, verdict=verdict)
+        guess, best = self._word(token), self._word(int(p.argmax()))
+        if is_one_hot(p):
+            says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
+            sentence = f"The target would say {says}. The guess is {verdict}."
+            shown = self._plain_chart(i, {token: "guess"})
+        else:
+            sentence = self._ratio(float(p[token]), float(q[token]), verdict, draw)
+            title = "the target's distribution p beside the draft's q"
+            shown = self._chart(title, {token: "guess"}, "p", "q", p=p, q=q)
+        if verdict == "rejected" and i + 1 < len(self._guesses):
+            sentence += " Nothing after it counts any more."
+        title = f"Test {i + 1} of {len(self._guesses)}: {guess} is {verdict}"
+        return self._step("test", title, sentence, i, shown, draw)
+
+    def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
+        """Says how p, q and the number drawn decide."""
+        if self._verifier == "verify_coupled":
+            pick = "the same" if verdict == "accepted" else "another token"
+            return f"The target's own pick here is {pick}."
+        both = f"{equation('p', p)} and {equation('q', q)}"
+        if p >= q:
+            return f"{both}. The target likes it at least as much as the draft: accepted, without a draw."
+        sentence = f"{both}. The probability to accept it: {equation('p/q', p / q)}."
+        if draw is None or draw.number is None:
+            return f"{sentence} It is {verdict}."
+        than = "below" if verdict == "accepted" else "not below"
+        return f"{sentence} The number drawn, {draw.number:.4f}, is {than} that: {verdict}."
+
+    def _commit(self) -> Step:
+        r, row = self._r, self._row
+        emitted, kind, accepted = r.emitted[row], r.kind(row), r.accepted(row)
+        states: list[TokenState] = ["accepted"] * len(emitted)
+        if kind != "draft":
+            states[-1] = kind
+        new = [Token(t, self._recording.words[t], s) for t, s in zip(emitted, states, strict=True)]
+        new[-1] = replace(new[-1], pending=r.finish[row] is None)
+        for i in range(len(self._positions)):
+            self._positions[i] = self._settle(i, new[i] if i < len(new) else None)
+        self.committed = (*(replace(t, pending=False) for t in self._block), *new)
+        self._shown = -1  # from here on the text is what is committed
+        gain = f"{count(len(emitted), 'token')} for one target call."
+        if kind == "draft":
+            sentence = f"{self._end}: what was accepted after it is dropped. {gain}"
+            return self._step("commit", f"Commit {count(len(emitted), 'token')}", sentence, len(emitted) - 1)
+        last = self._word(emitted[-1])
+        how, shown = self._source()
+        if kind == "correction":
+            guess = quoted(self._guesses[accepted].text)
+            title, sentence = f"Correct: {last}", f"The same pass says what comes instead of {guess}. {how}"
+        elif self._guesses:
+            title = f"Bonus: {last}"
+            sentence = f"Every guess was accepted, and the pass has one more distribution. {how}"
+        else:
+            title, sentence = f"Commit: {last}", "Only one more token fits, and none was guessed."
+        draw = self._recording.next_draw(r.index, row)
+        return self._step("commit", title, f"{sentence} {gain}", accepted, shown, draw)
+
+    def _settle(self, i: int, kept: Token | None) -> RoundPosition:
+        """Returns a position as it is when the round's tokens are committed."""
+        found = self._positions[i]
+        if kept is not None and kept.state != "accepted" and found.guess is None:
+            return replace(found, kept=kept, verdict="free")
+        if found.guess is not None and (kept is None or kept.state != "accepted"):
+            # What nobody tested goes too, and what lies after the end.
+            self._guesses[i] = replace(self._guesses[i], state="rejected")
+            verdict = found.verdict or "untested"
+            return replace(found, guess=self._guesses[i], kept=kept, verdict=verdict)
+        return replace(found, kept=kept)
+
+    def _source(self) -> tuple[str, Chart]:
+        """Says what a correction or a bonus is taken from, and shows it."""
+        r, row, i = self._r, self._row, self._r.accepted(self._row)
+        picked, p = int(r.verdict.token[row]), r.target_probs[row, i]
+        rejected = i < len(self._guesses)
+        marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
+        if is_one_hot(p):
+            return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
+        source = "p"
+        if rejected and self._verifier == "verify_rejection":
+            q, source = r.draft.probs[row, i], "the mass that q lacks, norm(max(0, p − q))"
+            title = "the residual, norm(max(0, p − q)), from which the correction is drawn"
+            short = residual(p.double(), q.double())
+            shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
+        else:
+            shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
+        draw = self._recording.next_draw(r.index, row)
+        by = f", by the number {draw.number:.4f}" if draw and draw.number is not None else ""
+        return f"{self._word(picked)} is drawn from {source}{by}.", shown
+
+    def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
+        """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""
+        p = torch.softmax(self._r.target_logits[self._row, i].double(), -1)
+        marks = {int(self._r.target_probs[self._row, i].argmax()): ""} | marks
+        return self._chart("what the target thinks; at temperature 0 the largest is taken", marks, "p", p=p)
+
+    def _chart(self, title: str, marks: dict[int, str], *lead: str, **of: Tensor) -> Chart:
+        return chart(title, self._recording.words, marks, lead, **of)
+
+    def _rollback(self) -> Step:
+        r, row, after = self._r, self._row, self._r.target_cache.after[self._row]
+        held = {"target": self._target_holds, "draft": self._draft_holds or 0}
+        self._target_holds = after
+        if r.draft_cache is not None:
+            self._draft_holds = min(r.draft_cache.verified[row], r.draft_cache.after[row])
+        tail = f"{self._end}."
+        if r.finish[row] is None:
+            tail = f"{self._word(r.emitted[row][-1])} is pending now: committed, and in no cache yet."
+        parts = [
+            f"the {name}'s cache forgets {count(length - after, 'token')}"
+            for name, length in held.items()
+            if length > after
+        ]
+        if not parts:
+            title, sentence = "Roll back: nothing to forget", f"All that was read is kept. {tail}"
+            return self._step("rollback", title, sentence)
+        both = ", and ".join(parts).replace("the", "The", 1)
+        sentence = f"{both}. Nothing is computed anew. {tail}"
+        return self._step("rollback", f"Roll back to {after} tokens", sentence)
+
+    def _catch_up(self, length: int) -> Step:
+        self._draft_holds = length
+        lacked, why = self._word(int(self._r.pending[self._row])), "was read by the target alone"
+        if self._guesses:
+            lacked, why = quoted(self._guesses[-1].text), "its last guess, was made but never read"
+        sentence = f"The draft's cache lacks one token: {lacked}, {why}."
+        return self._step("catch up", f"Catch up: the draft reads {lacked}", sentence)
+
+    @property
+    def _end(self) -> str:
+        return ENDS[self._r.finish[self._row] or "cap"]
+
+    def _step(
+        self,
+        phase: Phase,
+        title: str,
+        sentence: str,
+        here: int | None = None,
+        shown: Chart = NO_CHART,
+        draw: Draw | None = None,
+    ) -> Step:
+        # What was read is the text as it was drafted; after rollback it is the text as it was committed.
+        read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
+        settled = tuple(replace(t, pending=False) for t in read)
+        text = self.committed if self._shown < 0 else (*self.committed, *self._guesses[: self._shown])
+        draft_cache = None if self._draft_holds is None else settled[: self._draft_holds]
+        caches, before = (settled[: self._target_holds], draft_cache), len(self._block) - 1
+        positions = tuple(self._positions)
+        return Step(
+            phase, title, sentence, text, *caches, self._r.index, before, positions, here, shown, draw
+        )
+
+
+def is_one_hot(distribution: Tensor) -> bool:
+    """Whether a distribution is certain of one token: [V]."""
+    return bool(distribution.max() == distribution.sum())

@@ -68,25 +68,29 @@ def document(proof: Proof, seconds: float) -> dict[str, Any]:
 
 def show(proof: Proof, seconds: float, console: Console) -> None:
     """Prints the proof as two tables and a line."""
-    table = Table(title="Every branch, against the exact distribution", title_justify="left")
-    for column in ("case", "branches", "largest error", "target-only"):
-        table.add_column(column, justify="left" if column == "case" else "right")
-    for case in proof.cases:
-        table.add_row(case.name, f"{case.branches:,}", f"{case.error:.0e}", f"{case.target_only_error:.0e}")
-    console.print(table)
-    table = Table(title="Samples, against the exact distribution", title_justify="left")
-    for column in ("test", "samples", "distance", "allowed", "detects", "false alarm"):
-        table.add_column(column, justify="left" if column == "test" else "right")
-    for test in proof.sampled:
-        table.add_row(
+    cases = [
+        (case.name, f"{case.branches:,}", f"{case.error:.0e}", f"{case.target_only_error:.0e}")
+        for case in proof.cases
+    ]
+    tests = [
+        (
             test.name,
             f"{test.samples:,}",
-            f"{test.distance:.4f}",
-            f"{test.threshold:.4f}",
-            f"{test.detects:.4f}",
+            *(f"{x:.4f}" for x in (test.distance, test.threshold, test.detects)),
             f"{test.false_alarm:.0e}",
         )
-    console.print(table)
+        for test in proof.sampled
+    ]
+    for title, columns, rows in (
+        ("Every branch", ("case", "branches", "largest error", "target-only"), cases),
+        ("Samples", ("test", "samples", "distance", "allowed", "detects", "false alarm"), tests),
+    ):
+        table = Table(title=f"{title}, against the exact distribution", title_justify="left")
+        for column in columns:
+            table.add_column(column, justify="left" if column in ("case", "test") else "right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
     missing = [item for item, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
     console.print(

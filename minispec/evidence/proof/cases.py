@@ -144,11 +144,7 @@ def learning_to_stop(model: LanguageModel, warp: Warp | None) -> StoppingDrafter
 
 
 def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:
-    """Returns the cases on which the zoo looks for a bug, smallest first.
-
-    Args:
-        seed: of the models.
-    """
+    """Returns the cases on which the zoo looks for a bug, smallest first; the seed is that of the models."""
     return (*two_ids(seed), *three_ids(seed), *gpts(seed))
 
 
@@ -187,6 +183,7 @@ def three_ids(seed: int) -> Sequence[Case]:
     even = replace(least, name="V 3, K 1, cap 2, ties", target=tied[0], draft=tied[1])
     turned = replace(least, target=turning(0), draft=turning(1))
     wider = Case("V 3, K 2, cap 3", target, draft, ONE, 2, 3)
+    greedy = replace(wider, warp=COLD, verifier=verify_greedy)
     return (
         least,
         replace(even, name="V 3, K 1, cap 2, ties, T 0", warp=COLD),
@@ -202,14 +199,7 @@ def three_ids(seed: int) -> Sequence[Case]:
         replace(least, name="V 3, K 1, cap 2, hotter draft", draft_warp=Warp(2.0)),
         wider,
         replace(wider, name="V 3, K 2, cap 3, T 0.5, top-k 2, top-p 0.8", warp=Warp(0.5, 2, 0.8)),
-        replace(
-            even,
-            name="V 3, K 2, cap 3, ties, greedy",
-            k=2,
-            max_new_tokens=3,
-            warp=COLD,
-            verifier=verify_greedy,
-        ),
+        replace(greedy, name="V 3, K 2, cap 3, ties, greedy", target=tied[0], draft=tied[1]),
     )
 
 

@@ -172,12 +172,7 @@ def all_cases() -> Iterator[Case]:
 
 
 def table_cases(seed: int, longer: int) -> Iterator[Case]:
-    """Yields cases of a table model.
-
-    Args:
-        seed: of the tables.
-        longer: how many more tokens than the least.
-    """
+    """Yields cases of table models; longer: how many more tokens than the least."""
     target, draft = table_pair(3, seed)
     base = Case(f"table {seed}, K 2", target, draft, PROMPTS, 2, 3 + longer, eos=(2,))
     yield base
@@ -202,12 +197,7 @@ def table_cases(seed: int, longer: int) -> Iterator[Case]:
 
 
 def gpt_cases(seed: int, longer: int) -> Iterator[Case]:
-    """Yields cases of a tiny GPT, with its real cache.
-
-    Args:
-        seed: of the weights.
-        longer: how many more tokens than the least.
-    """
+    """Yields cases of tiny GPTs, with their real cache; longer: how many more tokens than the least."""
     target, draft = tiny_gpt_pair(seed)
     base = Case(f"GPT {seed}, K 2", target, draft, PROMPTS, 2, 3 + longer, eos=(2,))
     yield base
@@ -221,11 +211,7 @@ def gpt_cases(seed: int, longer: int) -> Iterator[Case]:
 def length_cases(seed: int, longer: int) -> Iterator[Case]:
     """Yields cases of drafters that choose how many tokens they draft.
 
-    The first learns from all rows of a batch, so its branches run one by one.
-
-    Args:
-        seed: of the models.
-        longer: how many more tokens than the least.
+    The first two learn from all rows of a batch, so their branches run one by one.
     """
     target, draft = table_pair(2, seed)
     base = Case(

@@ -56,14 +56,9 @@ class Flip:
 
 
 def limit_of(dtype: torch.dtype, difference: float) -> float:
-    """Returns the largest gap of two logits that may change order.
+    """Returns the largest gap of two logits of a type that may change order; difference: see `Flip`.
 
-    Args:
-        dtype: the type of the logits.
-        difference: measured at the position, one-token steps against one forward.
-
-    Returns:
-        0 for float64, 1e-4 for float32; twice the difference, but never more than 0.5, for narrower types.
+    0 for float64, 1e-4 for float32; twice the difference, but never more than 0.5, for narrower types.
     """
     if dtype == torch.float64:
         return 0.0

@@ -75,15 +75,7 @@ def acceptance_probabilities(
         texts: what the target wrote after each.
         warp: of the target, and of the draft unless it has its own.
         draft_warp: the draft's own.
-
-    Raises:
-        ValueError: if the models' vocabularies differ, or there is not one text per prompt.
     """
-    if target.vocab_size != draft.vocab_size or len(prompts) != len(texts):
-        raise ValueError(
-            f"one vocabulary and one text per prompt are needed; there are {target.vocab_size} and "
-            f"{draft.vocab_size} tokens, {len(prompts)} prompts and {len(texts)} texts"
-        )
     found = []
     for prompt, text in zip(prompts, texts, strict=True):
         block = torch.tensor([[*prompt, *text]], device=device_of(target))[:, :-1]

@@ -1,7 +1,8 @@
 """Theory: what the formulas promise, each a small function with its equation.
 
 α is the probability to accept one drafted token, K how many are drafted per round, c what one draft step
-costs in target steps. The papers call K γ. p is the target's distribution and q the draft's.
+costs in target steps. The papers call K γ. p is the target's distribution and q the draft's. What cannot be
+raises a ValueError: α outside of 0 to 1, a negative K or cost, p and q of different sizes or sums.
 """
 
 from __future__ import annotations
@@ -22,9 +23,6 @@ def total_variation(p: Probabilities, q: Probabilities) -> float:
     """Returns half of Σ |p − q|: how far two distributions are apart, between 0 and 1; p and q are [V].
 
     It is the D_LK of Leviathan et al. 2023, definition 3.2.
-
-    Raises:
-        ValueError: if their sizes differ, or one is no distribution.
     """
     return fsum(abs(a - b) for a, b in _both(p, q)) / 2
 
@@ -33,9 +31,6 @@ def acceptance(p: Probabilities, q: Probabilities) -> float:
     """Returns Σ min(p, q) = 1 − TV(p, q): the probability that a token drawn from q is accepted.
 
     Leviathan et al. 2023, theorem 3.5; its mean over positions is α, corollary 3.6. p and q are [V].
-
-    Raises:
-        ValueError: if their sizes differ, or one is no distribution.
     """
     return fsum(min(a, b) for a, b in _both(p, q))
 
@@ -48,9 +43,6 @@ def expected_tokens(alpha: float, k: int) -> float:
     Args:
         alpha: α, the same at every position.
         k: K, 0 or more.
-
-    Raises:
-        ValueError: if α is not between 0 and 1, or K is negative.
     """
     _check(alphas=[alpha], k=k)
     return fsum(alpha**i for i in range(k + 1))
@@ -66,9 +58,6 @@ def speed_up(alpha: float, k: int, c: float) -> float:
         alpha: α, the same at every position.
         k: K, 0 or more.
         c: one draft step, in target steps.
-
-    Raises:
-        ValueError: if α is not between 0 and 1, K is negative, or c is.
     """
     _check(c=c)
     return expected_tokens(alpha, k) / (k * c + 1)
@@ -81,9 +70,6 @@ def best_k(alpha: float, c: float, most: int = 16) -> int:
         alpha: α.
         c: the cost ratio.
         most: the largest K to try.
-
-    Raises:
-        ValueError: as `speed_up`, and if `most` is negative.
     """
     _check(k=most)
     return max(range(most + 1), key=lambda k: speed_up(alpha, k, c))
@@ -98,9 +84,6 @@ def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
         alpha: α.
         k: K.
         c_hat: ĉ, the draft's arithmetic per token over the target's.
-
-    Raises:
-        ValueError: as `speed_up`.
     """
     _check(c=c_hat)
     return (k * c_hat + k + 1) / expected_tokens(alpha, k)
@@ -113,9 +96,6 @@ def expected_tokens_by_position(alphas: Sequence[float]) -> float:
 
     Args:
         alphas: [K], α_j is the probability to accept drafted token j if all before it were accepted.
-
-    Raises:
-        ValueError: if one is not between 0 and 1.
     """
     _check(alphas=alphas)
     return 1 + fsum(prod(alphas[: i + 1]) for i in range(len(alphas)))
@@ -134,9 +114,6 @@ def refined_speed_up(
         t_target: seconds of a target forward over one token.
         t_draft: seconds of a draft step.
         t_verify: from a number of tokens to the seconds of a target forward over them.
-
-    Raises:
-        ValueError: if an α is not between 0 and 1, or a time is not above 0.
     """
     seconds = t_verify(len(alphas) + 1)
     if min(t_target, seconds) <= 0 or t_draft < 0:
@@ -195,9 +172,6 @@ def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, token
         bytes_each: bytes per weight; 2 in 16 bits.
         hardware: what the machine can do.
         tokens: new tokens.
-
-    Raises:
-        ValueError: if a number is not above 0.
     """
     if min(parameters, bytes_each, tokens) <= 0:
         raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
@@ -206,11 +180,7 @@ def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, token
 
 
 def balanced_tokens(bytes_each: float, hardware: Hardware) -> float:
-    """Returns for how many tokens in one forward arithmetic takes as long as reading the weights.
-
-    Raises:
-        ValueError: if `bytes_each` is not above 0.
-    """
+    """Returns for how many tokens in one forward arithmetic takes as long as reading the weights."""
     one = forward_cost(1, bytes_each, hardware)
     return one.moving / one.computing
 
@@ -222,9 +192,6 @@ def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
         config: the model's sizes.
         tokens: how many, all rows together.
         dtype_bytes: of one number.
-
-    Raises:
-        ValueError: if `tokens` is negative, or `dtype_bytes` below 1.
     """
     if tokens < 0 or dtype_bytes < 1:
         raise ValueError(f"a cache needs 0 or more tokens of 1 or more bytes, not {tokens} of {dtype_bytes}")

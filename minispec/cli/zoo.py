@@ -16,7 +16,7 @@ from minispec.cli import options
 from minispec.evidence.bench.measurements import save_measurement, zoo_measurement
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import Mutant, diff
-from minispec.evidence.zoo.run import Cell, Specimen, Zoo, zoo
+from minispec.evidence.zoo.run import CheckResult, Specimen, Zoo, zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
@@ -109,7 +109,7 @@ def damage(specimen: Specimen) -> str:
     return "slower"
 
 
-def marks(cells: list[Cell]) -> Text:
+def marks(cells: list[CheckResult]) -> Text:
     """Returns a character per check."""
     line = Text()
     for cell in cells:

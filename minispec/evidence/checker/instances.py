@@ -22,8 +22,8 @@ from minispec.core.records import Draft
 from minispec.rules.coupled import scramble
 
 Probability = Fraction | float
-Distribution = tuple[Probability, ...]
-Table = tuple[Distribution, ...]
+TableRow = tuple[Probability, ...]
+Table = tuple[TableRow, ...]
 
 ROUNDING = 1e-9  # a distribution given as floats may miss a sum of 1 by this
 WEIGHTS = (0, 0, 1, 1, 2, 3)  # distributions made of these often have zeros and ties
@@ -192,17 +192,17 @@ class Instance:
         return sum(token * self.vocab_size**i for i, token in enumerate(reversed(text)))
 
 
-def as_floats(dist: Distribution) -> list[float]:
+def as_floats(dist: TableRow) -> list[float]:
     """Returns a distribution as floats."""
     return [float(prob) for prob in dist]
 
 
-def fractions(*weights: int) -> Distribution:
+def fractions(*weights: int) -> TableRow:
     """Returns the distribution with these weights."""
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
 
 
-def one_token(p: Distribution, q: Distribution, after: Distribution | None = None) -> Instance:
+def one_token(p: TableRow, q: TableRow, after: TableRow | None = None) -> Instance:
     """Returns an instance of one drafted token: p and q for it, and `after` (by default p) for the next."""
     return Instance(((p,), (after or p,)), ((q,),))
 
@@ -243,7 +243,7 @@ def greedy_instances() -> tuple[Instance, ...]:
     return tuple(sorted(dict.fromkeys(family), key=lambda instance: instance.size))
 
 
-def nearly_equal_or_certain() -> Iterator[tuple[Distribution, Distribution]]:
+def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
     """Yields pairs p, q that are almost certain, or equal but for rounding."""
     half = fractions(1, 1)
     for rare in (Fraction(1, 10**6), 1e-12):

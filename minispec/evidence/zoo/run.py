@@ -40,7 +40,7 @@ Unmutated = tuple[list[Distribution], Enumerated]  # the right distributions, an
 
 
 @dataclass(frozen=True)
-class Cell:
+class CheckResult:
     """What one check said: whether it found something wrong, what, and whether that is an exception."""
 
     killed: bool
@@ -88,7 +88,7 @@ class Specimen:
     mutant: Mutant
     instance: str | None
     damage: Damage
-    cells: dict[str, Cell]
+    cells: dict[str, CheckResult]
 
     @property
     def harm(self) -> str:
@@ -121,7 +121,7 @@ class Zoo:
 
     specimens: tuple[Specimen, ...]
     checks: tuple[Check, ...]
-    unmutated: dict[str, dict[str, Cell]]
+    unmutated: dict[str, dict[str, CheckResult]]
     seconds: float
 
     def killers(self, specimen: Specimen) -> list[str]:
@@ -242,13 +242,13 @@ def branches_together(case: Case) -> int:
     return prod(Counter(branch.prompt for branch in branches(case)).values())
 
 
-def answer(check: Check, case: Case) -> Cell:
+def answer(check: Check, case: Case) -> CheckResult:
     """Makes a check; an exception is an answer too."""
     try:
         reason = check.ask(case)
     except Exception as error:  # a bug may do anything
-        return Cell(True, in_one_line(error), crashed=True)
-    return Cell(reason is not None, reason)
+        return CheckResult(True, in_one_line(error), crashed=True)
+    return CheckResult(reason is not None, reason)
 
 
 def damage_of(

@@ -30,7 +30,7 @@ from minispec.evidence.bench.measurements import (
 from minispec.evidence.theory.formulas import expected_tokens_by_position, kv_cache_bytes, speed_up
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import mutant_named
-from minispec.evidence.zoo.run import Cell, Damage, Specimen, Zoo
+from minispec.evidence.zoo.run import CheckResult, Damage, Specimen, Zoo
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +123,9 @@ def test_files_survive_the_round_trip(tmp_path, kind):
 
 def test_zoo_becomes_rows(tmp_path):
     """A mark per check: killed, killed by an exception, missed."""
-    marks = [Cell(True, "why"), Cell(True, "error", crashed=True)] + [Cell(False)] * (len(CHECKS) - 2)
-    cells = {check.name: cell for check, cell in zip(CHECKS, marks, strict=True)}
+    cells = {check.name: CheckResult(False) for check in CHECKS}
+    cells["law"] = CheckResult(True, "why")
+    cells["law-gpt"] = CheckResult(True, "error", crashed=True)
     specimen = Specimen(mutant_named("ratio-inverted"), "a case", Damage(0.1, True, (1, 1), (1, 1)), cells)
     save_measurement(zoo_measurement(Zoo((specimen,), CHECKS, {}, 1.0).to_json()), tmp_path / "zoo.json")
     read = load_measurement(tmp_path / "zoo.json")

@@ -81,8 +81,8 @@ def _speed(report: Report) -> Iterator[str]:
     )
     yield tables.markdown(speed_ups(report["settings"]))
     yield fill(
-        "Greedy decodes at temperature 0, rejection at 1. Accepted: accepted over tested tokens. A call: tokens "
-        "a target call. The last two: tokens a second of the target alone, and with its draft."
+        "Greedy decodes at temperature 0, rejection at 1. Accepted: accepted over tested tokens. A call: "
+        "tokens a target call. The last two: tokens a second of the target alone, and with its draft."
     )
     yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
     yield tables.compared(report, "widths")
@@ -146,19 +146,6 @@ def _target_only(report: Report) -> Iterator[str]:
         yield f"The {name} backend was not available: {reason}."
 
 
-def _drafts(report: Report) -> Iterator[str]:
-    found = report["sections"]["drafts"]
-    yield fill(
-        "One target; drafts are layers × width, each at its best K. They were trained for this target, with "
-        f"{found['steps']['cross_entropy']} steps of cross-entropy and {found['steps']['distillation']} of "
-        "distillation; the pair's own draft was trained for longer."
-    )
-    yield tables.compared(report, "drafts")
-    if found.get("missing"):
-        yield f"Not trained: {', '.join(found['missing'])}. `minispec bench --full` trains them."
-    yield _figure(report, "draft-sweep")
-
-
 def _simple(
     text: str, write: Callable[[Report], str] = lambda report: "", figure: str = ""
 ) -> Callable[[Report], Iterator[str]]:
@@ -185,7 +172,16 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
             "Sampled, at the K that suits each temperature.", lambda r: tables.compared(r, "temperature")
         ),
     ),
-    ("Drafts of several sizes", "drafts", _drafts),
+    (
+        "Drafts of several sizes",
+        "drafts",
+        _simple(
+            "One target; drafts are layers × width, each at its best K. Those of several sizes were trained "
+            "for this target in fewer steps than the pair's own.",
+            lambda r: tables.compared(r, "drafts"),
+            "draft-sweep",
+        ),
+    ),
     (
         "Batches",
         "batch",

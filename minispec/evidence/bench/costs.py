@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
@@ -140,12 +141,8 @@ def draft_task(
 
 def laps(items: Iterable[T]) -> list[tuple[float, T]]:
     """Returns items with the seconds that each took to come, but for the first, which waits for prefill."""
-    found, last = [], perf_counter()
-    for item in items:
-        now = perf_counter()
-        found.append((now - last, item))
-        last = perf_counter()
-    return found[1:]
+    stamped = [(perf_counter(), item) for item in items]
+    return [(after - before, item) for (before, _), (after, item) in pairwise(stamped)]
 
 
 def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> list[float]:

@@ -7,20 +7,18 @@ been accepted; these texts continue prompts that nothing is measured on. Batches
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
-from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.costs import measure_costs, median_costs
-from minispec.evidence.bench.drafts import drafts_settings
 from minispec.evidence.bench.interleaved import Setting
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
-from minispec.evidence.bench.sections import temperature_settings, widths_settings
+from minispec.evidence.bench.sections import drafts_settings, temperature_settings, widths_settings
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.predict import Text, predict_speed_up
 
@@ -47,11 +45,6 @@ def measure(bench: BenchRun) -> Found:
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
-        "costs": [
-            {"verifier": one.verifier, "hot": one.temperature > 0} | asdict(own)
-            for one, own in costs.items()
-            if not one.label
-        ],
         "settings": predicted,
     }
 
@@ -66,15 +59,12 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
         texts: acceptance probabilities of target-only texts.
     """
     best = bench.found["target-only"]
-    rates = {
-        side: next(
-            row["target_only"]
-            for row in best["rows"]
-            if {"verifier": setting.verifier, **best[side]}.items() <= row.items()
-        )
+    own = [row for row in best["rows"] if row["verifier"] == setting.verifier]
+    base, here = (
+        next(row["target_only"] for row in own if best[side].items() <= row.items())
         for side in ("baseline", "speculative")
-    }
-    faster = rates["baseline"] / rates["speculative"]
+    )
+    faster = base / here
     found = predict_speed_up(costs, texts, setting.k, faster)
     return {
         "setting": setting.name,
@@ -118,10 +108,12 @@ def costs_of(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Cost
 def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
     prompts, warp = bench.prompts.learning, Warp(setting.temperature)
-    again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 a text is always the same
+    again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
     rows = [prompt for prompt in prompts for _ in range(again)]
     models = setting.models
-    texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, models.backend.rng(bench.seed))
+    texts = target_only_texts(
+        models.target, rows, bench.plan.new_tokens, warp, models.backend.rng(bench.seed)
+    )
     return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import drafts, prediction, sections, transformers
+from minispec.evidence.bench import prediction, sections, transformers
 from minispec.evidence.bench.interleaved import Tell, silent
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
@@ -31,7 +31,7 @@ SECTIONS: tuple[Section, ...] = (
     Section("widths", "the speed-up at every K, and on every backend", sections.widths, START),
     Section("auto", "a K that chooses itself", sections.auto, CHOSEN),
     Section("temperature", "the speed-up at every temperature", sections.temperature, START, core=False),
-    Section("drafts", "the speed-up with every draft", drafts.measure, START, core=False),
+    Section("drafts", "the speed-up with every draft", sections.drafts, START, core=False),
     Section("batch", "the speed-up of batches", sections.batch, START, core=False),
     Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
 )

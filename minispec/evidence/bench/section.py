@@ -60,7 +60,6 @@ class Plan:
         rows: sizes of a batch.
         latencies: how often each forward is timed.
         backends: that are tried.
-        train: whether drafts of several sizes may be trained where there are none.
     """
 
     name: str = "core"
@@ -75,7 +74,6 @@ class Plan:
     rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     latencies: int = 12
     backends: tuple[str, ...] = tuple(BACKENDS)
-    train: bool = False
 
     def __post_init__(self) -> None:
         if min(self.choosing, self.reporting, self.repeats, self.latencies) < 1:
@@ -86,7 +84,7 @@ class Plan:
 
 QUICK = Plan("quick", choosing=2, reporting=4, repeats=1, widths=(3, 5, 8), few_widths=(3, 8), latencies=5)
 CORE = Plan()
-FULL = Plan("full", prompts=64, choosing=16, reporting=20, latencies=30, train=True)
+FULL = Plan("full", prompts=64, choosing=16, reporting=20, latencies=30)
 
 
 @dataclass(frozen=True)

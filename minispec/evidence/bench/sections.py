@@ -1,12 +1,16 @@
-"""The sections that every report has: the target alone, every K, temperatures, batches, automatic K, t(n)."""
+"""The sections on our own models, from t(n) and the target alone to drafts, batches and automatic K."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import cycle, islice
+from pathlib import Path
 from statistics import fmean
 
+import torch
+
+from minispec.core.model import GPT
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import measure_costs
 from minispec.evidence.bench.interleaved import (
@@ -19,8 +23,10 @@ from minispec.evidence.bench.interleaved import (
     tokens_per_second,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.measure import measure_latency
+from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, one_by_one
+from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
+from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
 BATCH_K, BATCH_REPEATS = 4, 3
@@ -163,6 +169,73 @@ def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
             speed = {"tokens_per_second": tokens_per_second(of), "over_readable": middle}
             rows.append(where | about | speed | {"over_readable_quartiles": [low, high]})
     return {"rows": rows, "unavailable": lack}
+
+
+def drafts(bench: BenchRun) -> Found:
+    """Measures every draft of the target, each at the K that suits it."""
+    settings = drafts_settings(bench)
+    points = []
+    for setting, row in zip(
+        settings, choose_and_report(bench, settings, bench.plan.few_widths)[1], strict=True
+    ):
+        with using_threads(setting.threads):
+            target, draft = (
+                measure_latency(model, [1], repeats=bench.plan.latencies)
+                for model in (setting.models.target, setting.models.draft)
+            )
+        name, (low, high) = setting.label.removeprefix("draft "), row["speedup_quartiles"]
+        points.append(
+            {
+                "setting": row["setting"],
+                "name": name,
+                "parameters": drafts_of(bench.pair)[name].parameters_count,
+                "alpha": row["acceptance"] or 0.0,
+                "c": cost_ratio(target, draft),
+                "k": row["k"],
+                "gain": row["speedup"],
+                "low": low,
+                "high": high,
+            }
+        )
+    return {"points": sorted(points, key=lambda point: point["parameters"])}
+
+
+def drafts_settings(bench: BenchRun) -> list[Setting]:
+    """Returns what the section `drafts` tries with several K."""
+    items = drafts_of(bench.pair).items()
+    return [bench.drafted("rejection", 1.0, draft=draft, label=f"draft {name}") for name, draft in items]
+
+
+def drafts_of(pair: Pair) -> dict[str, GPT]:
+    """Returns the drafts for a target, from one that guesses at random to the target itself.
+
+    Returns:
+        `untrained`; the sizes that were trained for this target; `the pair's`; `the target`, always right,
+        and as slow as itself.
+    """
+    config = replace(pair.draft.config, layers=1, width=8, heads=1, kv_heads=1, ffn=8, tied=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        untrained = draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype)
+    ours = {
+        "untrained": untrained.requires_grad_(False).eval(),
+        **find_drafts(pair),
+        "the pair's": pair.draft,
+    }
+    return dict(sorted(ours.items(), key=lambda one: one[1].parameters_count)) | {"the target": pair.target}
+
+
+def find_drafts(pair: Pair) -> dict[str, GPT]:
+    """Returns the drafts of several sizes that were trained for a target and are whole, by size."""
+    return {
+        path.parent.name: load_model(path.parent, device=pair.target.device, dtype=pair.target.dtype)
+        for path in sorted(folder_of_drafts(pair).glob("*/config.json"))  # written last
+    }
+
+
+def folder_of_drafts(pair: Pair) -> Path:
+    """Returns where the drafts of a target are kept: for other weights it is another folder."""
+    return cache_folder() / "drafts" / f"{pair.name}-{weights_hash(pair.target)[:16]}"
 
 
 def batch(bench: BenchRun) -> Found:

@@ -33,7 +33,6 @@ from minispec.io.checkpoint import Pair
 NEEDS = "transformers is not installed: pip install 'minispec[peers]'"
 TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens
 THRESHOLDS = (0.0, 0.4)  # assistant_confidence_threshold: never stop early, and the library's default
-ATTENTION = ("sdpa", "eager")
 SAME = 1e-3  # logits of the same weights may differ by this
 CHOOSING = 12  # prompts at most that choose among its many settings
 
@@ -98,38 +97,24 @@ def measure(bench: BenchRun) -> Found:
         ValueError: if it reads other models than ours from the same files.
     """
     try:
-        models = {attention: load(bench.pair, attention) for attention in ATTENTION}
+        target, draft = load(bench.pair)
     except ValueError as error:
         raise Skipped(str(error)) from error
-    few = bench.prompts.choosing[:2]
-    difference = max(logit_difference(bench.pair, both, few) for both in models.values())
+    difference = logit_difference(bench.pair, (target, draft), bench.prompts.choosing[:2])
     if difference > SAME:
         raise ValueError(f"transformers' logits differ from ours by {difference:.2g} on the same weights")
     threads = thread_counts()
-    plain = _tried(
+    plain, plain_rows = _fastest(bench, [Theirs(target, threads=n) for n in threads])
+    assisted, assisted_rows = _fastest(
         bench,
-        [
-            ({"attention": name, "threads": n}, Theirs(target, threads=n))
-            for name, (target, _) in models.items()
-            for n in threads
-        ],
+        [Theirs(target, draft, k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads],
     )
-    best = _fastest(plain)
-    target, draft = models[best["attention"]]
-    settings = [(k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads]
-    assisted = _tried(
-        bench,
-        [
-            ({"tokens": k, "threshold": least, "threads": n}, Theirs(target, draft, k, least, n))
-            for k, least, n in settings
-        ],
-    )
-    chosen, k = _fastest(assisted), bench.best_k("greedy")
+    k = bench.best_k("greedy")
     four: dict[str, Decodes] = {
         "ours alone": bench.alone(),
-        "theirs plain": Theirs(target, threads=best["threads"]),
+        "theirs plain": plain,
         "ours speculative": bench.drafted("greedy", 0.0, k),
-        "theirs assisted": Theirs(target, draft, chosen["tokens"], chosen["threshold"], chosen["threads"]),
+        "theirs assisted": assisted,
     }
     batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats
     runs = interleave_all(
@@ -140,8 +125,8 @@ def measure(bench: BenchRun) -> Found:
     return {
         "version": __version__,
         "logit_difference": difference,
-        "plain": {"best": best, "tried": plain},
-        "assisted": {"best": chosen, "tried": assisted},
+        "plain": plain_rows,
+        "assisted": assisted_rows,
         "k": k,
         "tokens_per_second": {name: tokens_per_second(of) for name, of in runs.items()},
         "target_only_over_plain": _over(runs["theirs plain"], runs["ours alone"]),
@@ -151,20 +136,22 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def _tried(bench: BenchRun, ways: Sequence[tuple[Found, Theirs]]) -> list[Found]:
-    """Returns how fast each of some settings is, on the choosing half; each comes with what it is."""
+def _fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
+    """Returns the fastest of some settings on the choosing half, and how fast all of them are."""
     runs = interleave_all(
-        {number: way for number, (_, way) in enumerate(ways)},
+        dict(enumerate(tried)),
         one_by_one(bench.prompts.choosing)[:CHOOSING],
         bench.seed,
         bench.plan.new_tokens,
         lambda share, _: bench.tell(share / 2, "settings of transformers"),
     )
-    return [about | {"tokens_per_second": tokens_per_second(runs[i])} for i, (about, _) in enumerate(ways)]
-
-
-def _fastest(rows: Sequence[Found]) -> Found:
-    return max(rows, key=lambda row: row["tokens_per_second"])
+    rows: list[Found] = [
+        {"tokens": one.tokens, "threshold": one.threshold, "threads": one.threads}
+        | {"tokens_per_second": tokens_per_second(runs[number])}
+        for number, one in enumerate(tried)
+    ]
+    best = max(range(len(rows)), key=lambda number: rows[number]["tokens_per_second"])
+    return tried[best], {"best": rows[best], "tried": rows}
 
 
 def _over(slow: Sequence[Run], fast: Sequence[Run]) -> Found:
@@ -187,12 +174,11 @@ def _texts(bench: BenchRun, runs: Mapping[str, Sequence[Run]]) -> Found:
     return found
 
 
-def load(pair: Pair, attention: str = "sdpa") -> tuple[Any, Any]:
-    """Reads the pair's target and draft as transformers' models.
+def load(pair: Pair) -> tuple[Any, Any]:
+    """Reads the pair's target and draft as transformers' models, with fused attention.
 
     Args:
         pair: says where, on which device, and in which type.
-        attention: which of its implementations.
 
     Raises:
         ValueError: if transformers is missing, or cannot read them.
@@ -206,7 +192,7 @@ def load(pair: Pair, attention: str = "sdpa") -> tuple[Any, Any]:
     logging.disable_progress_bar()
     models = []
     for name in ("target", "draft"):
-        how = {"dtype": pair.target.dtype, "attn_implementation": attention, "local_files_only": True}
+        how = {"dtype": pair.target.dtype, "attn_implementation": "sdpa", "local_files_only": True}
         try:
             model: Any = LlamaForCausalLM.from_pretrained(pair.folder / name, **how)
         except (OSError, ValueError, TypeError) as error:

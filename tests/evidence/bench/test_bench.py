@@ -63,7 +63,7 @@ def test_report_is_complete(report):
 
 
 def test_speed_ups_are_over_the_fastest_target_only(report):
-    """The baseline is the backend whose tokens take least time, greedy and sampled; so is the other side's."""
+    """The baseline is where tokens take least time, greedy and sampled; so it is for the other side."""
     found = report["sections"]["target-only"]
     for side, key in (("baseline", "target_only"), ("speculative", "speculative")):
         total = {}
@@ -86,10 +86,10 @@ def test_every_backend_decodes_at_the_chosen_k(report):
 
 
 def test_drafts_and_batches_have_their_points(report):
-    """From a draft that guesses at random to the target itself; what was not trained is named."""
+    """From a draft that guesses at random to the target itself; batches of both sizes."""
     drafts = report["sections"]["drafts"]
     names = [point["name"] for point in drafts["points"]]
-    assert sorted(names) == ["the pair's", "the target", "untrained"] and len(drafts["missing"]) == 6
+    assert sorted(names) == ["the pair's", "the target", "untrained"]
     own = next(point for point in drafts["points"] if point["name"] == "the target")
     assert own["alpha"] == pytest.approx(1.0, abs=0.05) and all(point["c"] > 0 for point in drafts["points"])
     assert [point["rows"] for point in report["sections"]["batch"]["points"]] == [1, 3]

@@ -28,7 +28,7 @@ class Timed:
 
 
 def test_each_setting_follows_or_precedes_its_base():
-    """On every prompt, after a warm-up that is not counted; who begins changes, and the seed with the prompt."""
+    """On every prompt, after a warm-up that is not counted; who begins changes, and so does the seed."""
     log = []
     groups = {name: (Timed("alone", 1.0, log), Timed(name, 0.5, log)) for name in "ab"}
     runs = interleave(groups, [[[1]], [[2]]], seed=7, new_tokens=40)

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from book import draft_sizes
+from book.draft_sizes import SIZES, main, recipe_of, train_drafts
 from pairs import build_pair, tiny_config, tiny_recipe
 
 from minispec import load_pair
-from minispec.evidence.bench import drafts
-from minispec.evidence.bench.drafts import SIZES, drafts_of, find_drafts, folder_of, recipe_of, train_drafts
-from minispec.evidence.bench.section import BenchRun, Plan, Prompts
+from minispec.evidence.bench.sections import drafts_of, find_drafts
 
 TWO = {"1×8": tiny_config(1, width=8), "1×16": tiny_config(1, width=16)}
 
@@ -20,37 +20,37 @@ def pair(tmp_path_factory):
 
 @pytest.fixture
 def short(monkeypatch, minispec_home):
-    monkeypatch.setattr(drafts, "PLAIN_STEPS", 4)
-    monkeypatch.setattr(drafts, "DISTILL_STEPS", 2)
-    monkeypatch.setattr(drafts, "SIZES", TWO)
+    monkeypatch.setattr(draft_sizes, "PLAIN_STEPS", 4)
+    monkeypatch.setattr(draft_sizes, "DISTILL_STEPS", 2)
+    monkeypatch.setattr(draft_sizes, "SIZES", TWO)
 
 
 def test_drafts_are_trained_and_kept(pair, short):
     """One per size, with the target's vocabulary and context; a second call trains nothing."""
     told = []
-    trained = train_drafts(pair, lambda share, text: told.append((share, text)))
-    assert list(trained) == ["1×8", "1×16"]
-    assert [draft.config.width for draft in trained.values()] == [8, 16]
+    trained = train_drafts(pair, told.append)
+    assert sorted(trained) == ["1×16", "1×8"] and find_drafts(pair).keys() == trained.keys()
+    assert [trained[name].config.width for name in TWO] == [8, 16]
     assert all((d.vocab_size, d.max_length) == (pair.target.vocab_size, 256) for d in trained.values())
-    assert any("1×16: draft, step 2" in text for _, text in told) and told == sorted(told, key=lambda t: t[0])
+    assert "draft 1×16: draft, step 2 of 2" in told
     told.clear()
-    again = train_drafts(pair, lambda share, text: told.append(text))
+    again = train_drafts(pair, told.append)
     assert told == [] and all(torch.equal(again[n].norm.weight, trained[n].norm.weight) for n in TWO)
 
 
 def test_a_cut_training_goes_on(pair, short, monkeypatch, tmp_path):
     """Cut in its last run, and resumed, it ends with the same weights as one in one go."""
-    monkeypatch.setattr(drafts, "SIZES", {"1×8": TWO["1×8"]})
+    monkeypatch.setattr(draft_sizes, "SIZES", {"1×8": TWO["1×8"]})
     whole = train_drafts(pair)["1×8"]
-    monkeypatch.setattr(drafts, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "another"))
     with monkeypatch.context() as cut:
-        cut.setattr(drafts, "save_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        cut.setattr(draft_sizes, "save_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train_drafts(pair)
     assert find_drafts(pair) == {}
     steps = []
-    resumed = train_drafts(pair, lambda _, text: steps.append(text))["1×8"]
-    assert not any("step 1" in text for text in steps)  # no step was taken again
+    resumed = train_drafts(pair, steps.append)["1×8"]
+    assert not any("step 1 " in text for text in steps)  # no step was taken again
     for name, weight in whole.state_dict().items():
         assert torch.equal(weight, resumed.state_dict()[name])
 
@@ -59,26 +59,24 @@ def test_the_recipe_is_the_pairs_own(pair):
     """The same corpus and curricula, with the steps of this purpose; a pair that does not say is refused."""
     recipe = recipe_of(pair)
     assert (recipe.corpus, recipe.seed, recipe.stories) == ("stories", 0, 40)
-    assert sum(stage.steps for stage in recipe.draft_stages) == drafts.PLAIN_STEPS
-    assert sum(stage.steps for stage in recipe.distill_stages) == drafts.DISTILL_STEPS
+    assert sum(stage.steps for stage in recipe.draft_stages) == draft_sizes.PLAIN_STEPS
+    assert sum(stage.steps for stage in recipe.distill_stages) == draft_sizes.DISTILL_STEPS
 
 
-def test_the_shipped_pair_says_how_it_was_trained(minispec_home, monkeypatch):
-    """Its recipe is read back; sizes begin under the draft's; other steps have another folder."""
+def test_the_shipped_pair_says_how_it_was_trained(minispec_home):
+    """Its recipe is read back; sizes begin under the draft's."""
     pair = load_pair()
     assert recipe_of(pair).draft_stages[-1].window == 256
     assert len(SIZES) >= 5 and [c.width for c in SIZES.values()][0] < pair.draft.config.width
-    before = folder_of(pair)
-    monkeypatch.setattr(drafts, "PLAIN_STEPS", 90)
-    assert folder_of(pair) != before
 
 
-def test_a_pair_that_does_not_say_how_it_was_trained(tmp_path, minispec_home):
-    """Nothing is trained for it, and that is one line; the section measures the drafts that are there."""
-    bare = load_pair(build_pair(tmp_path / "bare"))
-    with pytest.raises(ValueError, match="how the pair was trained"):
-        train_drafts(bare)
-    found = drafts_of(BenchRun(bare, Plan(train=True), Prompts([], [], [])))
+def test_a_pair_that_does_not_say_how_it_was_trained(tmp_path, minispec_home, capsys):
+    """Nothing is trained for it, and that is one line; the bench compares the drafts that are there."""
+    assert main([str(build_pair(tmp_path / "bare"))]) == 2
+    error = capsys.readouterr().err
+    assert "how the pair was trained" in error and error.count("\n") == 1
+    bare = load_pair(tmp_path / "bare")
+    found = drafts_of(bare)
     assert list(found)[0] == "untrained" and list(found)[-1] == "the target"
     assert found["the target"] is bare.target and found["the pair's"] is bare.draft
     assert {draft.vocab_size for draft in found.values()} == {bare.target.vocab_size}

@@ -4,7 +4,6 @@ Its code blocks are run by `tests/docs/test_code_blocks.py`.
 """
 
 import html
-import json
 import re
 import sys
 import tomllib
@@ -20,7 +19,6 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import refresh_core  # noqa: E402
 import refresh_demo  # noqa: E402
-import refresh_speed  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CORE = ROOT / "minispec" / "core"
@@ -51,20 +49,13 @@ def words_of(picture):
 
 def test_the_demo_prints_what_the_readme_says(demo):
     """The README's output is the demo's, but for seconds and speed-ups; `docs/refresh_demo.py` renews it."""
-    said, printed = (refresh_demo.same_but_for_times(text) for text in (refresh_demo.shown(README), demo[0]))
+    said, printed = (
+        refresh_demo.same_but_for_times(text)
+        for text in (refresh_demo.shown(README), refresh_demo.in_short(demo[0]))
+    )
     assert said == printed
     rows = 8  # two rules, target-only and speculative, on two backends
     assert said.count("#") == 2 * rows  # tokens a second and a speed-up: nothing else is left open
-
-
-def test_the_speed_is_that_of_the_recorded_reports():
-    """`docs/refresh_speed.py` would write what is there; another report gives other numbers."""
-    reports = refresh_speed.saved_reports()
-    assert refresh_speed.replaced(README, refresh_speed.block(reports)) == README
-    reports[0]["settings"][0]["speedup"] += 1
-    assert refresh_speed.replaced(README, refresh_speed.block(reports)) != README
-    with pytest.raises(ValueError, match="no block"):
-        refresh_speed.replaced("# A README", "numbers")
 
 
 def test_the_picture_shows_what_the_demo_prints(demo):
@@ -109,7 +100,9 @@ def test_the_readme_shows_the_method_on_one_screen():
     blocks = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert blocks[0] == source
     assert (
-        README.index("## What `make demo` prints") < README.index(source) < README.index("## The first hour")
+        README.index("## What `make demo` prints")
+        < README.index(source)
+        < README.index("## The other packages")
     )
     first = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
     assert "```{full-source} minispec.core.basic\n```" in first
@@ -172,6 +165,11 @@ def test_every_notebook_is_listed():
     assert linked == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
+def test_the_readme_is_short():
+    """Two commands, the method on one screen, and where to go on: the rest is in the book."""
+    assert len(README.splitlines()) <= 220
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_and_paths_exist(name):
     """Every relative link leads to a file, and so does every path in backticks."""
@@ -183,29 +181,6 @@ def test_links_and_paths_exist(name):
         one for one in links + paths if not one.startswith(built) and not list(ROOT.glob(one.rstrip("/")))
     ]
     assert missing == []
-
-
-def test_the_table_of_the_pair_is_the_pair():
-    """Parameters, steps and losses are those of pair.json."""
-    info = json.loads((ROOT / "minispec/pairs/stories/pair.json").read_text(encoding="utf-8"))
-    for figures in info["models"].values():
-        row = f"| {figures['parameters']:,} | {figures['steps']:,} | {figures['validation_loss']:.4f} |"
-        assert row in README
-    assert f"| {info['entropy_floor']:.4f} |" in README
-    assert f"the target accepts {info['acceptance']:.1%}" in " ".join(README.split())
-
-
-def test_the_table_of_the_zoo_is_the_zoo():
-    """How many bugs each found is what the recorded kill matrix says."""
-    zoo = json.loads((ROOT / "minispec/evidence/recorded/zoo.json").read_text(encoding="utf-8"))
-    checks, theirs, rows = zoo["conditions"]["checks"], zoo["conditions"]["theirs"], zoo["points"]
-    found = {name: sum(row["marks"][place] != "." for row in rows) for place, name in enumerate(checks)}
-    ours = [place for place, name in enumerate(checks) if name not in theirs]
-    together = sum(any(row["marks"][place] != "." for place in ours) for row in rows)
-    assert f"| who tests | bugs found, of {len(rows)} |" in README
-    assert f"| our checks together | {together} |" in README
-    for name in theirs:
-        assert f"| {name} | {found[name]} |" in README
 
 
 def test_the_citation_is_valid():

@@ -1,4 +1,4 @@
-"""The joint law of whole outputs: the shipped loop against the chain rule, branch by branch."""
+"""The joint distribution of whole outputs: the shipped loop against the chain rule, branch by branch."""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispec import Verdict, Warp, verify_coupled, verify_rejection
+from minispec import Warp, verify_coupled, verify_rejection
+from minispec.classroom.buggy import rule_with
 from minispec.core.verify import next_distribution
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
@@ -31,7 +32,7 @@ def coverage():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_law_is_the_targets(case, coverage):
+def test_the_distribution_is_the_targets(case, coverage):
     """Speculative, target-only and chain rule agree to 1e-10 on every outcome."""
     proved = prove_case(case, coverage, exact_distributions(case))
     assert proved.passed, proved
@@ -39,51 +40,43 @@ def test_the_law_is_the_targets(case, coverage):
 
 def test_everything_came_up_in_at_least_ten_thousand_branches(coverage):
     """After all cases: at least 10,000 branches, and nothing that must come up is missing."""
-    walked = sum(count for mark, count in coverage.items() if mark.startswith("warp"))
-    if walked == 0:
-        pytest.skip("runs behind the cases, not alone")
+    branches = sum(count for mark, count in coverage.items() if mark.startswith("warp"))
+    if branches == 0:
+        pytest.skip("runs after the cases, not alone")
     assert [mark for mark, count in coverage.items() if count == 0] == []
-    assert walked >= 10_000
+    assert branches >= 10_000
 
 
-def resamples_from_p(draft, target_probs, rng):
-    """The common mistake: after a rejection, draw from p and not from the residual."""
-    right = verify_rejection(draft, target_probs, rng)
-    p = target_probs.double()
-    token = rng.categorical(p[torch.arange(len(p)), right.accepted])
-    return Verdict(right.accepted, torch.where(right.accepted < draft.lengths, token, right.token))
-
-
-def test_a_wrong_rule_has_a_wrong_law():
-    """The walk finds a bias: it can fail."""
+def test_a_wrong_rule_has_a_wrong_distribution():
+    """The enumeration finds a bias: it can fail."""
     target, draft = table_pair(3, 0)
-    case = Case("wrong", target, draft, PROMPTS, 2, 3, verifier=resamples_from_p)
-    for law, exact in zip(
-        speculative_distributions(case).distributions, exact_distributions(case), strict=True
-    ):
-        assert total_variation(law, exact) > 0.01
+    case = Case("wrong", target, draft, PROMPTS, 2, 3, verifier=rule_with("correction-from-p"))
+    found = speculative_distributions(case).distributions
+    for one, exact in zip(found, exact_distributions(case), strict=True):
+        assert total_variation(one, exact) > 0.01
 
 
 def test_one_token_by_hand():
-    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6, K = 1: two tokens have the law of two draws of p."""
-    p, q = (torch.tensor(law, dtype=torch.float64) / 6 for law in ((3, 2, 1), (1, 1, 4)))
-    target, draft = (TableModel(law.log().expand(12, 3)) for law in (p, q))
+    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6, K = 1: two tokens come like two draws of p."""
+    p, q = (torch.tensor(x, dtype=torch.float64) / 6 for x in ((3, 2, 1), (1, 1, 4)))
+    target, draft = (TableModel(x.log().expand(12, 3)) for x in (p, q))
     case = Case("by hand", target, draft, ((0,),), 1, 2)
-    (law,) = speculative_distributions(case).distributions
+    (found,) = speculative_distributions(case).distributions
     for one in range(3):
         for two in range(3):
-            assert law[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
+            assert found[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
 
 
 def test_branches_do_not_depend_on_company():
-    """Rows in batches of 1, 7 and 512 have the same branches: neighbours decide nothing."""
+    """Rows in batches of 7 and 512, and prompts alone, have the same branches: neighbours decide nothing."""
     target, draft = table_pair(2, 1)
     case = Case("alone", target, draft, PROMPTS, 3, 4, eos=(1,))
     together = speculative_distributions(case)
+    assert speculative_distributions(replace(case, rows=7)).distributions == together.distributions
     apart = [speculative_distributions(replace(case, prompts=(prompt,))) for prompt in PROMPTS]
     assert together.branches == sum(one.branches for one in apart)
-    for law, one in zip(together.distributions, apart, strict=True):
-        assert largest_error(law, one.distributions[0]) < 1e-15
+    for found, one in zip(together.distributions, apart, strict=True):
+        assert largest_error(found, one.distributions[0]) < 1e-15
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -121,20 +114,15 @@ def models_of(kind, seed):
 
 @settings(max_examples=40)
 @given(choice=SETTINGS, warp=SOME_WARPS, kind=EXTREMES, seed=st.integers(0, 1000))
-def test_the_law_is_the_targets_whatever_the_setting(choice, warp, kind, seed):
+def test_the_distribution_is_the_targets_whatever_the_setting(choice, warp, kind, seed):
     """Hypothesis picks models, prompts, K, warps, ends and caps; the verdict is exact."""
     target, draft = models_of(kind, seed)
     case = Case("drawn", target, draft, warp=warp, **choice)
     if not case.max_new_tokens:
         return
-    for law, alone, exact in zip(
-        speculative_distributions(case).distributions,
-        target_only_distributions(case),
-        exact_distributions(case),
-        strict=True,
-    ):
-        assert largest_error(law, exact) < 1e-10
-        assert largest_error(alone, exact) < 1e-10
+    exact = exact_distributions(case)
+    for found in (speculative_distributions(case).distributions, target_only_distributions(case)):
+        assert max(map(largest_error, found, exact)) < 1e-10
 
 
 def test_models_are_pure_functions_of_their_seed():
@@ -146,7 +134,7 @@ def test_models_are_pure_functions_of_their_seed():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_next_law_is_where_the_residual_comes_from():
+def test_the_next_distribution_is_where_the_residual_comes_from():
     """`next_distribution` gives the residual after a rejection, and p after full acceptance."""
     p = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]]).double()
     q = torch.tensor([[[0.75, 0.25]]]).double()

@@ -1,21 +1,19 @@
-"""The walk: every branch once, its probability right, and code that does not repeat itself found out."""
+"""Enumeration: every branch once, its probability right; code that does not repeat itself is found out."""
 
 import itertools
-import math
 
 import pytest
 import torch
-from tiny import branches
 
 from minispec import EnumeratingRng
 from minispec.evidence.proof.enumeration import enumerate_branches
 
 
-def coins(n, chance=0.25):
+def coins(n, heads=0.25):
     """Returns a run that throws n coins a row."""
 
     def run(rng, keys):
-        thrown = [rng.bernoulli(torch.full((len(keys),), chance)).tolist() for _ in range(n)]
+        thrown = [rng.bernoulli(torch.full((len(keys),), heads)).tolist() for _ in range(n)]
         return list(zip(*thrown, strict=True))
 
     return run
@@ -24,9 +22,9 @@ def coins(n, chance=0.25):
 @pytest.mark.parametrize("most_rows", [1, 3, 512])
 def test_coins(most_rows):
     """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
-    walked = {outcome: weight for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)}
-    assert set(walked) == set(itertools.product([True, False], repeat=4))
-    for outcome, weight in walked.items():
+    found = {outcome: weight for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)}
+    assert set(found) == set(itertools.product([True, False], repeat=4))
+    for outcome, weight in found.items():
         heads = sum(outcome)
         assert weight == pytest.approx(0.25**heads * 0.75 ** (4 - heads))
 
@@ -37,14 +35,16 @@ def test_each_branch_comes_once():
 
 
 def test_starts_are_kept_apart():
-    """Every start has a law of its own, which sums to 1."""
+    """Every start has a distribution of its own, which sums to 1."""
 
     def run(rng, keys):
-        law = torch.tensor([[0.5, 0.5, 0.0] if key else [0.1, 0.2, 0.7] for key in keys], dtype=torch.float64)
-        return rng.categorical(law).tolist()
+        probs = torch.tensor(
+            [[0.5, 0.5, 0.0] if key else [0.1, 0.2, 0.7] for key in keys], dtype=torch.float64
+        )
+        return rng.categorical(probs).tolist()
 
-    walked = [(key, outcome, round(weight, 12)) for key, outcome, weight in enumerate_branches(run, [0, 1])]
-    assert sorted(walked) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
+    found = [(key, outcome, round(weight, 12)) for key, outcome, weight in enumerate_branches(run, [0, 1])]
+    assert sorted(found) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
 
 
 def stop_at_heads(rng, keys):
@@ -58,17 +58,17 @@ def stop_at_heads(rng, keys):
 
 
 def test_rows_that_stop_are_no_branches():
-    """A geometric law: what is masked neither branches nor weighs."""
-    walked = list(enumerate_branches(stop_at_heads, [0]))
-    assert len(walked) == 6
-    law = {}
-    for _, outcome, weight in walked:
-        law[outcome] = law.get(outcome, 0) + weight
-    assert law == {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0625, 5: 0.0625}
+    """A geometric distribution: what is masked neither branches nor weighs."""
+    found = list(enumerate_branches(stop_at_heads, [0]))
+    assert len(found) == 6
+    total = {}
+    for _, outcome, weight in found:
+        total[outcome] = total.get(outcome, 0) + weight
+    assert total == {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0625, 5: 0.0625}
 
 
 def test_what_is_certain_or_impossible_does_not_branch():
-    """Chances 0 and 1, and laws with one possible id, leave one branch of weight 1."""
+    """Probabilities 0 and 1, and one possible id, leave one branch of weight 1."""
 
     def run(rng, keys):
         yes = rng.bernoulli(torch.tensor([0.0, 1.0, 1.0, 0.0])[: len(keys)])
@@ -78,30 +78,8 @@ def test_what_is_certain_or_impossible_does_not_branch():
     assert list(enumerate_branches(run, [0])) == [(0, (False, 1), 1.0)]
 
 
-def test_agrees_with_walking_one_row_at_a_time():
-    """The same branches and weights as a second, simpler walk that plays one way after the other."""
-
-    def play(rng):
-        first = int(rng.categorical(torch.tensor([[0.2, 0.0, 0.3, 0.5]]))[0])
-        return (first, *(bool(rng.bernoulli(torch.tensor([0.1 * first + 0.1]))[0]) for _ in range(first)))
-
-    def run(rng, keys):
-        out = []
-        for row in range(len(keys)):
-            here = torch.tensor([row])
-            first = int(rng.categorical(torch.tensor([[0.2, 0.0, 0.3, 0.5]]), rows=here)[0])
-            coins = [rng.bernoulli(torch.tensor([0.1 * first + 0.1]), rows=here) for _ in range(first)]
-            out.append((first, *(bool(coin[0]) for coin in coins)))
-        return out
-
-    one = sorted((outcome, round(weight, 9)) for outcome, weight in branches(play))
-    many = sorted((outcome, round(weight, 9)) for _, outcome, weight in enumerate_branches(run, [0], 4))
-    assert one == many
-    assert math.fsum(weight for _, weight in many) == pytest.approx(1)
-
-
 def test_code_that_does_not_repeat_itself_is_found_out():
-    """A run that asks for other decisions the second time cannot be walked, and says so."""
+    """A run that asks for other decisions the second time cannot be found, and says so."""
     calls = itertools.count()
 
     def run(rng, keys):
@@ -119,7 +97,7 @@ def test_decisions_for_unnamed_rows_are_refused():
         EnumeratingRng([(), ()]).bernoulli(torch.full((3,), 0.5))
 
 
-def test_a_law_without_mass_is_refused():
+def test_a_distribution_without_mass_is_refused():
     """NaN everywhere is an error, not an outcome."""
     with pytest.raises(ValueError, match="no mass"):
         EnumeratingRng([()]).categorical(torch.tensor([[float("nan"), float("nan")]]))

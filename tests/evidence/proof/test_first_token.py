@@ -1,4 +1,4 @@
-"""The law of one token under a rule, against laws worked out by hand."""
+"""The distribution of one token under a rule, against what was worked out by hand."""
 
 from fractions import Fraction
 
@@ -25,8 +25,8 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_laws_are_those_worked_out_by_hand(name):
-    """On p = (3, 2, 1)/6 and q = (1, 1, 4)/6 both parts of each law are what paper and pencil say."""
+def test_distributions_are_those_worked_out_by_hand(name):
+    """On p = (3, 2, 1)/6 and q = (1, 1, 4)/6 both parts are what paper and pencil say."""
     rule, q, drawn_from, kept, said = BY_HAND[name]
     found = first_token(rule, P, q, drawn_from)
     assert [12 * x for x in found.kept] == pytest.approx([float(x) for x in kept], abs=1e-12)
@@ -43,8 +43,8 @@ def test_tensors_and_lists_are_the_same():
     assert one == other and one.distribution == pytest.approx(P, abs=1e-15)
 
 
-def test_laws_must_fit():
-    """Laws over different tokens are refused."""
+def test_distributions_must_fit():
+    """Distributions over different tokens are refused."""
     with pytest.raises(ValueError, match="same tokens"):
         first_token(verify_rejection, P, (0.5, 0.5))
 

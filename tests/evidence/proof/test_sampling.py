@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from minispec import ModelDrafter, SeededRng, Verdict, Warp, record, verify_rejection
+from minispec import SeededRng, Warp, verify_rejection
+from minispec.classroom.buggy import rule_with
 from minispec.evidence.proof.cases import Case
-from minispec.evidence.proof.distributions import continuations
+from minispec.evidence.proof.distributions import continuations, speculative_distributions
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 from minispec.evidence.proof.sampling import (
     FAMILY_FALSE_ALARM,
@@ -101,12 +102,7 @@ def test_a_shortened_model_is_the_same_model():
         short(torch.zeros(1, 7, dtype=torch.long))
 
 
-def from_target(draft, target_probs, rng):
-    """After a rejection, draws from p, not from the residual."""
-    verdict = verify_rejection(draft, target_probs, rng)
-    each = torch.arange(verdict.accepted.shape[0])
-    token = rng.categorical(target_probs[each, verdict.accepted], positions=verdict.accepted)
-    return Verdict(verdict.accepted, token)
+from_target = rule_with("correction-from-p")
 
 
 class OneCoin:
@@ -117,8 +113,8 @@ class OneCoin:
 
     def bernoulli(self, probs, **names):
         if self.uniform is None:
-            places = torch.ones(probs.shape[0], 1000, dtype=torch.float64)
-            self.uniform = (self.rng.categorical(places) + 0.5) / 1000
+            thousandths = torch.ones(probs.shape[0], 1000, dtype=torch.float64)
+            self.uniform = (self.rng.categorical(thousandths) + 0.5) / 1000
         return (self.uniform < probs) & names["live"]
 
     def categorical(self, probs, **names):
@@ -199,20 +195,10 @@ def test_quick_family():
 
 def test_every_experiment_has_ragged_rounds_and_a_border_inside():
     """Drafts are accepted and rejected often enough for texts to span several rounds."""
-    for one in tiny_experiments(500):
-        c = one.case
-        settings = {"k": c.k, "verifier": c.verifier, "max_new_tokens": c.max_new_tokens, "warp": c.warp}
-        trace = record(
-            c.target,
-            ModelDrafter(c.draft, c.draft_warp),
-            [c.prompts[0]] * 500,
-            rng=one.rng(0),
-            eos=c.eos,
-            **settings,
-        )
-        assert len(trace.rounds) >= 2
-        assert 0.3 < trace.statistics().acceptance < 0.95
-        assert c.max_new_tokens > c.k
+    for one in tiny_experiments(1):
+        found = speculative_distributions(one.case)
+        assert 0.3 < found.acceptance < 0.95 and found.tokens_per_call < one.case.max_new_tokens
+        assert one.case.max_new_tokens > one.case.k
 
 
 @pytest.mark.slow

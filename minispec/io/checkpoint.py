@@ -139,33 +139,28 @@ def load_pair(
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     target = load_model(folder / "target", device=device, dtype=dtype)
     small = load_model(folder / draft, device=device, dtype=dtype)
-    if target.vocab_size != small.vocab_size:
-        raise ValueError(
-            f"{folder}: draft and target must share one vocabulary: the draft has {small.vocab_size} tokens, "
-            f"the target {target.vocab_size}"
-        )
-    if tokenizer.vocab_size != target.vocab_size:
-        raise ValueError(
-            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the models {target.vocab_size}"
-        )
     info = read_json(folder / "pair.json")
-    check_info(info, folder, target.vocab_size)
+    sizes = (target.vocab_size, small.vocab_size, tokenizer.vocab_size)
+    if fault := fault_of(info, *sizes):
+        raise ValueError(f"{folder}{fault}")
     return Pair(target, small, tokenizer, folder, info)
 
 
-def check_info(info: Mapping[str, Any], folder: Path, vocab_size: int) -> None:
-    """Refuses a `pair.json` whose prompts cannot be decoded.
-
-    Raises:
-        ValueError: if the prompts are no lists of ids of the vocabulary, or the walkthrough is no text.
-    """
-    prompts, walkthrough = info.get("prompts", []), info.get("walkthrough")
+def fault_of(info: Mapping[str, Any], target: int, draft: int, tokenizer: int) -> str | None:
+    """Says what does not fit of a pair's vocabulary sizes and its `pair.json`; None if all does."""
+    if target != draft:
+        both = f"the draft has {draft} tokens, the target {target}"
+        return f": draft and target must share one vocabulary: {both}"
+    if tokenizer != target:
+        return f": the tokenizer has {tokenizer} tokens, the models {target}"
+    prompts = info.get("prompts", [])
     if not (isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)):
-        raise ValueError(f"{folder}/pair.json: prompts should be a list of lists of token ids")
-    if not all(type(token) is int and 0 <= token < vocab_size for prompt in prompts for token in prompt):
-        raise ValueError(f"{folder}/pair.json: prompts should hold token ids from 0 to {vocab_size - 1}")
-    if not isinstance(walkthrough, str | None):
-        raise ValueError(f"{folder}/pair.json: walkthrough should be a text")
+        return "/pair.json: prompts should be a list of lists of token ids"
+    if not all(type(token) is int and 0 <= token < target for prompt in prompts for token in prompt):
+        return f"/pair.json: prompts should hold token ids from 0 to {target - 1}"
+    if not isinstance(info.get("walkthrough"), str | None):
+        return "/pair.json: walkthrough should be a text"
+    return None
 
 
 def load_model(

@@ -26,11 +26,8 @@ class Tokenizer:
     def __init__(self, library: Library) -> None:
         """Wraps a tokenizer of the `tokenizers` library.
 
-        Args:
-            library: one that has the end-of-text token.
-
         Raises:
-            ValueError: if it has none.
+            ValueError: if it has no end-of-text token.
         """
         end = library.token_to_id(END_OF_TEXT)
         if end is None:
@@ -46,11 +43,6 @@ class Tokenizer:
         """Returns the ids of a text, without an end-of-text token."""
         ids: list[int] = self.library.encode(text, add_special_tokens=False).ids
         return ids
-
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids of a text and, for each, the characters (start, end) that it covers."""
-        encoding = self.library.encode(text, add_special_tokens=False)
-        return encoding.ids, encoding.offsets
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text."""
@@ -89,10 +81,7 @@ def byte_signs() -> dict[str, int]:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Reads a tokenizer.
-
-    Args:
-        path: a `tokenizer.json`.
+    """Reads a `tokenizer.json`.
 
     Raises:
         ValueError: if the file is missing or no tokenizer.

@@ -47,16 +47,13 @@ class Corpus:
 
 
 def load_corpus(name: str | Path, seed: int = 0, stories: int = 20_000, friends: int = 3) -> Corpus:
-    """Makes or reads a corpus.
+    """Makes or reads a corpus, and splits it.
 
     Args:
         name: `stories`, `english`, or the path of a UTF-8 text file.
         seed: of the stories, and of the split.
         stories: how many stories to train on; there is no end of them.
         friends: how many friends a story has: 3, or fewer for easier texts.
-
-    Returns:
-        The corpus, split.
 
     Raises:
         ValueError: if there is no such file, it is not UTF-8, or too short to split.

@@ -92,16 +92,11 @@ def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence
 
 
 def pack(documents: Iterable[Sequence[int]], end_of_text: int, width: int) -> Tensor:
-    """Packs documents into sequences of one length.
+    """Packs documents of token ids into sequences of one length.
 
     A sequence holds whole documents, each followed by end-of-text, until it is full; what the last one has
     left over is dropped. A document longer than a sequence gives several: there is no other way to see its
-    later parts.
-
-    Args:
-        documents: token ids, one list per document.
-        end_of_text: the id that closes each.
-        width: tokens per sequence, one more than the model reads at once (the last is only predicted).
+    later parts. The width is one more than the model reads at once: the last token is only predicted.
 
     Returns:
         [N, width] int64.
@@ -125,19 +120,10 @@ def pack(documents: Iterable[Sequence[int]], end_of_text: int, width: int) -> Te
 
 
 def batch(sequences: Tensor, size: int, step: int, seed: int) -> Tensor:
-    """Returns the batch of one step: a function of the seed and the step, of nothing else.
+    """Returns the batch of one step, of sequences [N, width]: [size, width].
 
-    That is what lets a run that was killed go on as if nothing had happened. Every epoch visits all sequences
-    in an order of its own.
-
-    Args:
-        sequences: [N, width].
-        size: rows per batch.
-        step: counted from 0.
-        seed: of the order.
-
-    Returns:
-        [size, width].
+    It depends on the seed and the step, counted from 0, and on nothing else. That is what lets a run that was
+    killed go on as if nothing had happened. Every epoch visits all sequences in an order of its own.
     """
     count = len(sequences)
     wanted = range(step * size, (step + 1) * size)

@@ -6,6 +6,7 @@ Whole documents, from their first token: a loss over parts from the middle could
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -73,17 +74,9 @@ def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> f
 def entropy_floor(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> float | None:
     """Returns the loss that the true distribution has on the validation stories, in nats per token.
 
-    It counts exactly the tokens that `mean_loss` counts, and conditions on the first token as that does:
-    the first token is decided by the choices made before any text is written.
-
-    Args:
-        corpus: the corpus.
-        tokenizer: the pair's; the probability of a text does not depend on it, the number of tokens does.
-        max_length: the context.
-
-    Returns:
-        The floor, or None if the corpus has no known distribution, or a story is longer than the context:
-        the entropy of half a story is not known.
+    It counts exactly the tokens that `mean_loss` counts, and conditions on the first token as that does: the
+    first token is decided by the choices made before any text is written. None if the corpus has no known
+    distribution, or a story is longer than the context: the entropy of half a story is not known.
     """
     tokens, mask = whole_documents(tokenizer, corpus.validation, max_length)
     stories = corpus.stories[: len(tokens)]
@@ -96,9 +89,12 @@ def forced_positions(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, in
     """Returns (story, token, fact) for every token that begins a word which an earlier sentence forces."""
     positions = []
     for number, story in enumerate(corpus.stories):
-        _, offsets = tokenizer.encode_with_offsets(story.text)
-        starts = {forced.start: forced.fact for forced in story.forced}
-        positions += [(number, i, starts[a]) for i, (a, _) in enumerate(offsets) if a in starts]
+        facts = {forced.start: forced.fact for forced in story.forced}
+        sizes = (
+            len(tokenizer.bytes_of(token)) for token in tokenizer.encode(story.text)
+        )  # stories are ASCII
+        starts = enumerate(accumulate(sizes, initial=0))
+        positions += [(number, i, facts[start]) for i, start in starts if start in facts]
     return positions
 
 

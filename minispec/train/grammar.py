@@ -31,10 +31,6 @@ class Distribution:
     words: tuple[str, ...]
     weights: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        assert len(set(self.words)) == len(self.words) == len(self.weights)
-        assert min(self.weights) > 0 and abs(sum(self.weights) - 1) < 1e-9
-
     def without(self, taken: set[str]) -> Distribution:
         """Returns the distribution given that none of `taken` comes up."""
         kept = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in taken]

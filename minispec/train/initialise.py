@@ -33,13 +33,7 @@ def draw_weights(model: GPT) -> GPT:
     """Draws weights to start from, by torch's global generator.
 
     Matrices keep the size of what passes through. Those that write into the stream start at zero, so that at
-    first every layer sees the tokens themselves, however deep the model is.
-
-    Args:
-        model: its weights are overwritten.
-
-    Returns:
-        The model.
+    first every layer sees the tokens themselves, however deep the model is. Returns the same model.
     """
     config = model.config
     size = 1.0 if not config.tied else config.width**-0.5
@@ -60,10 +54,7 @@ def draw_weights(model: GPT) -> GPT:
 def bind(weights: Mapping[str, Tensor], size: float, config: GPTConfig) -> None:
     """Prepares the heads for binding: the three things that the module's docstring names.
 
-    Args:
-        weights: by name, [out, in] each; changed in place.
-        size: the standard deviation of the embeddings.
-        config: the model's sizes.
+    The weights, [out, in] each, are changed in place; size is the standard deviation of the embeddings.
     """
     shared = torch.randn(config.width)
     weights["embed_tokens.weight"].add_(shared * size)  # [V, D]: as long as what is a token's own
@@ -80,12 +71,7 @@ def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
 
     A key holds the vector u wherever it stands. A query holds u turned back by d positions, so that after the
     rotary turn the two agree where the key stands d tokens before the query (Su et al. 2021, equation 16).
-
-    Args:
-        q: the query weights, [D, D].
-        k: the key weights, [kv_heads · head_dim, D].
-        shared: the direction that all embeddings share, [D].
-        config: the model's sizes.
+    q is [D, D], k [kv_heads · head_dim, D]; shared, [D], is the direction that all embeddings share.
     """
     half = torch.arange(0, config.head_dim, 2) / config.head_dim
     frequency = config.rope_theta**-half  # [head_dim / 2]

@@ -38,6 +38,12 @@ DEAR = replace(CHEAP, t_draft=0.9)
 ALPHAS = st.lists(st.floats(0, 1), min_size=1, max_size=16)
 
 
+def run(target, drafter, prompts=((1,),), how=speculate, **changes):
+    """Decodes by the rejection rule at temperature 1, with at most 16 tokens a draft, but for the changes."""
+    settings = {"k": 16, "verifier": verify_rejection, "max_new_tokens": 20, "warp": Warp()}
+    return how(target, drafter, prompts, **{"rng": SeededRng(0)} | settings | changes)
+
+
 @given(ALPHAS, st.floats(0, 1))
 def test_best_width_is_the_best(alphas, t_draft):
     """No K yields more tokens per second, by equation 1 with α by position, and measured seconds."""
@@ -56,16 +62,7 @@ def test_widths_follow_from_past_rounds_alone(pace):
     """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
     target, draft = PAIRS["table"]
     drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
-    trace = record(
-        target,
-        drafter,
-        [[3], [1, 4, 1, 0]],
-        k=16,
-        verifier=verify_rejection,
-        max_new_tokens=30,
-        warp=Warp(),
-        rng=SeededRng(0),
-    )
+    trace = run(target, drafter, [[3], [1, 4, 1, 0]], record, max_new_tokens=30)
     known, lengths, widths = RunningAcceptance(16), [1, 4], set()
     for r in trace.rounds:
         rows = sum(r.live) if r.index else len(lengths)
@@ -88,10 +85,8 @@ class Planned:
     cache_lengths = None
 
     def __init__(self, text, vocab_size):
-        self.right, self.wrong = (
-            Parrot([text], vocab_size),
-            Parrot([[(t + 1) % vocab_size for t in text]], vocab_size),
-        )
+        others = [(t + 1) % vocab_size for t in text]
+        self.right, self.wrong = Parrot([text], vocab_size), Parrot([others], vocab_size)
         self.vocab_size, self.is_right = vocab_size, False
 
     def start(self, prompts):
@@ -113,31 +108,12 @@ def widths_of(rounds):
 def test_a_useless_draft_is_given_up_and_tried_again():
     """Never right: the width falls to 0, and one token is drafted every 17th round; right: it rises to 16."""
     model = table(max_length=700)
-    (text,), _ = outcome(
-        speculate(
-            model,
-            None,
-            [[1]],
-            k=0,
-            verifier=verify_greedy,
-            max_new_tokens=600,
-            warp=Warp(0),
-            rng=SeededRng(0),
-        )
-    )
+    greedy = {"verifier": verify_greedy, "max_new_tokens": 600, "warp": Warp(0)}
+    (text,), _ = outcome(run(model, None, k=0, **greedy))
     planned = Planned([1, *text], model.vocab_size)
     learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
     drafter = AdaptiveDrafter(planned, CHEAP, acceptance=learns, retry=16, pace=4)
-    rounds = speculate(
-        model,
-        drafter,
-        [[1]],
-        k=16,
-        verifier=verify_greedy,
-        max_new_tokens=600,
-        warp=Warp(0),
-        rng=SeededRng(0),
-    )
+    rounds = run(model, drafter, **greedy)
     first = [next(rounds) for _ in range(150)]
     widths = widths_of(first)
     assert widths[0] > 2 and widths[-20:].count(0) >= 18 and set(widths[-60:]) == {0, 1}
@@ -152,33 +128,17 @@ def test_a_useless_draft_is_given_up_and_tried_again():
 def test_a_draft_that_is_always_right_is_asked_for_all():
     """With the target as its own draft the width rises to the most that budgets allow."""
     model = table(max_length=400)
-    drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
-    trace = record(
-        model,
-        drafter,
-        [[1]],
-        k=16,
-        verifier=verify_rejection,
-        max_new_tokens=300,
-        warp=Warp(),
-        rng=SeededRng(0),
-    )
+    trace = run(model, AdaptiveDrafter(ModelDrafter(model), CHEAP), how=record, max_new_tokens=300)
     assert trace.statistics().acceptance == 1 and max(widths_of(trace.rounds)) == 16
 
 
 def test_a_draft_that_costs_too_much_is_never_used():
     """A draft step nearly as long as a target step: no round drafts, and the text is the target's own."""
     target, draft = PAIRS["gpt"]
-    settings = {"max_new_tokens": 14, "warp": Warp(), "rng": SeededRng(3)}
-    trace = record(
-        target,
-        AdaptiveDrafter(ModelDrafter(draft), DEAR),
-        [[3]],
-        k=16,
-        verifier=verify_rejection,
-        **settings,
-    )
-    alone = [step[0] for step in generate(target, [[3]], **settings | {"rng": SeededRng(3)})]
+    drafter = AdaptiveDrafter(ModelDrafter(draft), DEAR)
+    trace = run(target, drafter, [[3]], record, max_new_tokens=14, rng=SeededRng(3))
+    steps = generate(target, [[3]], max_new_tokens=14, warp=Warp(), rng=SeededRng(3))
+    alone = [step[0] for step in steps]
     assert widths_of(trace.rounds) == [0] * 14 and trace.tokens() == alone
 
 
@@ -190,18 +150,8 @@ def test_a_draft_that_costs_too_much_is_never_used():
 def test_texts_that_do_not_depend_on_k(name, verifier, warp, make_rng):
     """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
     target, draft = PAIRS[name]
-    rounds = list(
-        speculate(
-            target,
-            automatic(draft, None),
-            PROMPTS,
-            k=3,
-            verifier=verifier,
-            max_new_tokens=20,
-            warp=warp,
-            rng=make_rng(5),
-        )
-    )
+    changes = {"k": 3, "verifier": verifier, "warp": warp, "rng": make_rng(5)}
+    rounds = list(run(target, automatic(draft, None), PROMPTS, **changes))
     steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=warp, rng=make_rng(5)))
     texts, _ = outcome(rounds, len(PROMPTS))
     assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
@@ -214,12 +164,12 @@ def test_rows_that_share_a_width_stay_independent():
     case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=automatic)
     joint, widths = {}, set()
 
-    def run(rng, keys):
+    def branch(rng, keys):
         rounds = list(case.rounds(case.prompts, rng))
         widths.add(tuple(widths_of(rounds)))
         return [tuple(outcomes(rounds, 2))]
 
-    for _, both, weight in enumerate_branches(run, [0], most_rows=1):
+    for _, both, weight in enumerate_branches(branch, [0], most_rows=1):
         joint[both] = joint.get(both, 0.0) + weight
     one, other = exact_distributions(case)
     assert len(widths) > 4 and sum(joint.values()) == pytest.approx(1)
@@ -267,9 +217,8 @@ def test_what_was_learned_stays_from_run_to_run():
     model = table(max_length=200)
     drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
     new = drafter.width
-    settings = {"k": 16, "verifier": verify_rejection, "max_new_tokens": 100, "warp": Warp()}
-    record(model, drafter, [[1]], rng=SeededRng(0), **settings)
-    assert record(model, drafter, [[1]], rng=SeededRng(0), **settings).rounds[0].draft.k > new
+    list(run(model, drafter, max_new_tokens=100))
+    assert next(run(model, drafter, max_new_tokens=100)).draft.k > new
 
 
 @pytest.mark.parametrize(
@@ -295,16 +244,6 @@ def test_k_is_a_limit():
     short = Costs(0.001, {1: 1.0, 4: 1.0})
     for k, most in ((2, 2), (9, 3)):
         drafter = AdaptiveDrafter(ModelDrafter(draft), short)
-        rounds = speculate(
-            target,
-            drafter,
-            [[1]],
-            k=k,
-            verifier=verify_rejection,
-            max_new_tokens=20,
-            warp=Warp(),
-            rng=SeededRng(0),
-        )
-        assert max(widths_of(rounds)) == most
+        assert max(widths_of(run(target, drafter, k=k))) == most
     assert isinstance(drafter.propose(torch.tensor([1]), 0, Warp(), SeededRng(0)), Draft)
     assert COSTS.most == 3

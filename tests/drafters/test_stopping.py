@@ -27,15 +27,9 @@ from minispec.evidence.zoo.check_state import check_invariant
 COSTS = Costs(t_draft=0.1, t_target={1: 1.0, 17: 2.6}, round=0.2, place=0.0)
 
 
-def run(target, drafter, prompts, **changes):
-    settings = {
-        "k": 4,
-        "verifier": verify_rejection,
-        "max_new_tokens": 20,
-        "warp": Warp(),
-        "rng": SeededRng(0),
-    }
-    return record(target, drafter, prompts, **settings | changes)
+def run(target, drafter, prompts, how=record, **changes):
+    settings = {"k": 4, "verifier": verify_rejection, "max_new_tokens": 20, "warp": Warp()}
+    return how(target, drafter, prompts, **{"rng": SeededRng(0)} | settings | changes)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -76,16 +70,7 @@ def test_rows_that_are_done_draft_nothing():
     """A row at its context's end no longer goes on, so it does not prolong the others' draft."""
     target, draft = table_pair()  # the context holds 40 tokens
     drafter = StoppingDrafter(draft, FixedStop(0.5))
-    rounds = speculate(
-        target,
-        drafter,
-        [[3], [1] * 38],
-        k=2,
-        verifier=verify_rejection,
-        max_new_tokens=20,
-        warp=Warp(),
-        rng=SeededRng(0),
-    )
+    rounds = run(target, drafter, [[3], [1] * 38], speculate, k=2)
     last = next(r for r in rounds if r.finish[1] is not None)
     assert last.finish[0] is None
     with torch.inference_mode():  # as within the loop
@@ -106,18 +91,8 @@ def test_never_stopping_is_the_plain_drafter():
 def test_greedy_texts_are_target_only(name):
     """At temperature 0 confidence is still the softmax's: drafts stop early, and the text is the target's."""
     target, draft = PAIRS[name]
-    rounds = list(
-        speculate(
-            target,
-            StoppingDrafter(draft, FixedStop(0.7)),
-            PROMPTS,
-            k=5,
-            verifier=verify_greedy,
-            max_new_tokens=20,
-            warp=Warp(0),
-            rng=SeededRng(0),
-        )
-    )
+    drafter = StoppingDrafter(draft, FixedStop(0.7))
+    rounds = run(target, drafter, PROMPTS, k=5, verifier=verify_greedy, warp=Warp(0)).rounds
     steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=Warp(0), rng=SeededRng(0)))
     texts, _ = outcome(rounds, 3)
     assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(3)]

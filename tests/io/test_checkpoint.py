@@ -31,18 +31,6 @@ from minispec.train.publish import prompts, publish, verdict
 from minispec.train.recipes import CurriculumStage
 from minispec.train.training import Trained
 
-DAMAGE = {}  # by name: what to do to a pair's folder, and what the message must say
-
-
-def damage(name, says):
-    """Registers a way to damage a pair."""
-
-    def register(function):
-        DAMAGE[name] = (function, says)
-        return function
-
-    return register
-
 
 @pytest.fixture
 def pair(tmp_path):
@@ -178,115 +166,72 @@ def test_an_unknown_pair_is_refused_with_what_there_is(pair, minispec_home, monk
         load_pair("nope")
 
 
-@damage("no config", "config.json cannot be read as JSON")
-def _(folder):
-    (folder / "draft/config.json").unlink()
+DRAFT = "draft/model.safetensors"
+UP = "model.layers.0.mlp.up_proj.weight"
+BIAS = "model.layers.0.self_attn.q_proj.bias"
+NO_JSON, NO_WEIGHTS = "cannot be read as JSON", "cannot be read as safetensors"
+DAMAGE = {  # what to do to a pair's folder, and what the message must say
+    "no config": (lambda f: (f / "draft/config.json").unlink(), f"config.json {NO_JSON}"),
+    "no weights": (lambda f: (f / DRAFT).unlink(), f"model.safetensors {NO_WEIGHTS}"),
+    "no draft": (lambda f: shutil.rmtree(f / "draft"), "draft/config.json cannot be read"),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "is not a tokenizer file"),
+    "truncated weights": (lambda f: (f / DRAFT).write_bytes((f / DRAFT).read_bytes()[:-7]), NO_WEIGHTS),
+    "empty weights": (lambda f: (f / DRAFT).write_bytes(b""), NO_WEIGHTS),
+    "pickled weights": (lambda f: torch.save({"model.norm.weight": torch.ones(16)}, f / DRAFT), NO_WEIGHTS),
+    "truncated config": (lambda f: (f / "target/config.json").write_bytes(b'{"model_type": "ll'), NO_JSON),
+    "config not UTF-8": (
+        lambda f: (f / "target/config.json").write_bytes(b'{"model_type": "\xff"}'),
+        NO_JSON,
+    ),
+    "config nested without end": (
+        lambda f: (f / "target/config.json").write_bytes(b"[" * 100_000),
+        NO_JSON,
+    ),
+    "config a list": (lambda f: (f / "target/config.json").write_bytes(b"[1]"), "should hold a JSON object"),
+    "record damaged": (lambda f: (f / "pair.json").write_bytes(b"{"), f"pair.json {NO_JSON}"),
+    "prompts no lists": (
+        lambda f: edit_json(f / "pair.json", prompts=["The cat"]),
+        "prompts should be a list of lists",
+    ),
+    "prompts outside the vocabulary": (
+        lambda f: edit_json(f / "pair.json", prompts=[[1, 300]]),
+        "prompts should hold token ids from 0 to 299",
+    ),
+    "walkthrough no text": (
+        lambda f: edit_json(f / "pair.json", walkthrough=5),
+        "walkthrough should be a text",
+    ),
+    "missing weight": (
+        lambda f: change_weights(f / "draft", lambda w: w.pop(UP)),
+        "1 weights are missing, such as layers.0.mlp.up_proj.weight",
+    ),
+    "unknown weight": (
+        lambda f: change_weights(f / "draft", lambda w: w.update({BIAS: torch.ones(2)})),
+        "1 weights are unknown, such as layers.0.self_attn.q_proj.bias",
+    ),
+    "wrong shape": (
+        lambda f: change_weights(f / "draft", lambda w: w.update({"model.norm.weight": torch.ones(17)})),
+        r"norm.weight is \[17\] and should be \[16\]",
+    ),
+    "tied without an embedding": (
+        lambda f: tie_and_drop(f / "draft"),
+        "such as embed_tokens.weight",
+    ),
+    "other vocabularies": (
+        lambda f: save_model(random_models(vocab_size=299)[1], f / "draft"),
+        "the draft has 299 tokens, the target 300",
+    ),
+    "other tokenizer": (
+        lambda f: [save_model(m, f / n) for m, n in zip(random_models(96, 301), MODELS[::2], strict=True)],
+        "the tokenizer has 300 tokens, the models 301",
+    ),
+}
 
 
-@damage("no weights", "model.safetensors cannot be read as safetensors")
-def _(folder):
-    (folder / "target/model.safetensors").unlink()
-
-
-@damage("no draft", "draft/config.json cannot be read")
-def _(folder):
-    shutil.rmtree(folder / "draft")
-
-
-@damage("no tokenizer", "is not a tokenizer file")
-def _(folder):
-    (folder / "tokenizer.json").unlink()
-
-
-@damage("truncated weights", "cannot be read as safetensors")
-def _(folder):
-    path = folder / "draft/model.safetensors"
-    path.write_bytes(path.read_bytes()[:-7])
-
-
-@damage("empty weights", "cannot be read as safetensors")
-def _(folder):
-    (folder / "draft/model.safetensors").write_bytes(b"")
-
-
-@damage("pickled weights", "cannot be read as safetensors")
-def _(folder):
-    torch.save({"model.norm.weight": torch.ones(16)}, folder / "draft/model.safetensors")
-
-
-@damage("truncated config", "cannot be read as JSON")
-def _(folder):
-    path = folder / "target/config.json"
-    path.write_text(path.read_text(encoding="utf-8")[:99], encoding="utf-8")
-
-
-@damage("config not UTF-8", "cannot be read as JSON")
-def _(folder):
-    (folder / "target/config.json").write_bytes(b'{"model_type": "\xff"}')
-
-
-@damage("config nested without end", "cannot be read as JSON")
-def _(folder):
-    (folder / "target/config.json").write_text("[" * 100_000, encoding="utf-8")
-
-
-@damage("config a list", "should hold a JSON object")
-def _(folder):
-    (folder / "target/config.json").write_text("[1]", encoding="utf-8")
-
-
-@damage("record damaged", "pair.json cannot be read as JSON")
-def _(folder):
-    (folder / "pair.json").write_text("{", encoding="utf-8")
-
-
-@damage("prompts no lists", "prompts should be a list of lists")
-def _(folder):
-    edit_json(folder / "pair.json", prompts=["The cat"])
-
-
-@damage("prompts outside the vocabulary", "prompts should hold token ids from 0 to 299")
-def _(folder):
-    edit_json(folder / "pair.json", prompts=[[1, 300]])
-
-
-@damage("walkthrough no text", "walkthrough should be a text")
-def _(folder):
-    edit_json(folder / "pair.json", walkthrough=5)
-
-
-@damage("missing weight", "1 weights are missing, such as layers.0.mlp.up_proj.weight")
-def _(folder):
-    change_weights(folder / "draft", lambda w: w.pop("model.layers.0.mlp.up_proj.weight"))
-
-
-@damage("unknown weight", "1 weights are unknown, such as layers.0.self_attn.q_proj.bias")
-def _(folder):
-    change_weights(
-        folder / "draft", lambda w: w.update({"model.layers.0.self_attn.q_proj.bias": torch.ones(2)})
-    )
-
-
-@damage("wrong shape", r"norm.weight is \[17\] and should be \[16\]")
-def _(folder):
-    change_weights(folder / "draft", lambda w: w.update({"model.norm.weight": torch.ones(17)}))
-
-
-@damage("tied without an embedding", "weights are missing, such as embed_tokens.weight")
-def _(folder):
-    edit_json(folder / "draft/config.json", tie_word_embeddings=True)
-    change_weights(folder / "draft", lambda w: w.pop("model.embed_tokens.weight"))
-
-
-@damage("other vocabularies", "the draft has 299 tokens, the target 300")
-def _(folder):
-    save_model(random_models(vocab_size=299)[1], folder / "draft")
-
-
-@damage("other tokenizer", "the tokenizer has 300 tokens, the models 301")
-def _(folder):
-    for number, name in enumerate(("target", "draft")):
-        save_model(random_models(vocab_size=301)[number], folder / name)
+def tie_and_drop(folder):
+    """Says that the head is the embedding, and leaves the embedding out."""
+    edit_json(folder / "config.json", tie_word_embeddings=True)
+    change_weights(folder, lambda w: w.pop("model.embed_tokens.weight"))
 
 
 def change_weights(folder, change):

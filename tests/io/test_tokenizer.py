@@ -70,16 +70,6 @@ def test_half_a_character_decodes_to_the_replacement(tokenizer):
     assert tokenizer.decode([]) == ""
 
 
-def test_offsets_say_which_characters_a_token_covers(tokenizer):
-    """Offsets count characters of the text, also after letters of several bytes."""
-    text = "Zoë saw a cat."
-    ids, offsets = tokenizer.encode_with_offsets(text)
-    assert ids == tokenizer.encode(text)
-    assert offsets[0][0] == 0 and offsets[-1] == (len(text) - 1, len(text))
-    covered = {place for start, end in offsets for place in range(start, end)}
-    assert covered == set(range(len(text)))
-
-
 def test_a_batch_is_its_texts(tokenizer):
     """Texts encoded together give the ids of each alone, unpadded."""
     texts = ["The cat", "", "sat on the mat."]

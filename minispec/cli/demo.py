@@ -195,7 +195,7 @@ def live_pair(console: Console) -> Pair:
 def decode_both_ways(
     pair: Pair, text: str, backends: Sequence[Backend], settings: Mapping[str, Any], console: Console
 ) -> dict[str, object]:
-    """Decodes a prompt with both verifiers, target-only beside each, on every backend, and prints everything.
+    """Decodes a prompt with both verifiers, target-only beside each, on every backend, and prints all of it.
 
     Returns:
         The figures, for `--json`.

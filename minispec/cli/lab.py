@@ -1,7 +1,7 @@
 """`minispec lab`: a student's own copy of the notebooks, opened in JupyterLab.
 
-The copy has no outputs. So nobody reads an answer before the question, and everything that is shown was
-computed here. What a student has changed is never overwritten.
+The copy has no outputs. So nobody reads an answer before the question, and all results
+were computed here. What a student has changed is never overwritten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands, put together, and the one place where errors become a line.
+"""The commands, put together, and the one function where errors become a line.
 
 What a person can cause ends in one clear line on standard error and exit status 2. Ctrl-C and a closed pipe
 end quietly.

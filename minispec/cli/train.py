@@ -51,7 +51,7 @@ def train(
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
     check_pair_folder(folder)  # now, not after the training
-    given = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
+    given: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
     given["scale"] = scale if scale != 1 else None
     words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
     command = " ".join(("minispec train", *words))

@@ -45,7 +45,7 @@ class Costs:
         if 1 not in self.t_target or min(self.t_target) < 1:
             raise ValueError(f"t(n) is needed for n = 1 and numbers above, not for {sorted(self.t_target)}")
         if not all(isfinite(t) and t > 0 for t in self.t_target.values()):
-            raise ValueError(f"forwards take more than 0 seconds, and are over at some time: {self.t_target}")
+            raise ValueError(f"a forward pass takes more than 0 seconds and is finite: {self.t_target}")
         rest = (self.catch_up, self.round, self.place, self.step, self.prefill, self.draft_prefill)
         if not all(isfinite(seconds) and seconds >= 0 for seconds in (self.t_draft, *rest)):
             raise ValueError(f"all seconds must be numbers of 0 or more: {self}")

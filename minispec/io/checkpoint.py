@@ -4,7 +4,7 @@
 the layout of Hugging Face's `LlamaForCausalLM`. Next to them lie `tokenizer.json` and `pair.json`, which says
 how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
 
-Everything is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
+A pair is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def record_run(
     info: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Recording:
-    """Runs `speculate` to its end and keeps everything.
+    """Runs `speculate` to its end and keeps the rounds and their draws.
 
     Args:
         target: as in `speculate`.

@@ -70,7 +70,7 @@ class Trace:
         return self.rounds[0].seconds.get("prefill", 0.0) if self.rounds else 0.0
 
     def tokens(self, row: int = 0) -> list[int]:
-        """Everything emitted for a row, without the prompt."""
+        """All tokens emitted for a row, without the prompt."""
         return [token for r in self.rounds for token in r.emitted[row]]
 
     def finish(self, row: int = 0) -> Finish | None:
@@ -106,7 +106,7 @@ class Statistics:
 
     Attributes:
         emitted: tokens, all rows together.
-        target_calls: forwards of the target, prefill left out.
+        target_calls: forward passes of the target, prefill left out.
         row_rounds: the same counted per live row.
         accepted: drafted tokens that were kept.
         tested: drafted tokens that were looked at; those after a rejection were not. None for a rule that

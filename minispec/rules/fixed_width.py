@@ -108,7 +108,7 @@ class FixedWidth(GPT):
     """A GPT in exact mode. For decoding only: no gradients.
 
     Attributes:
-        width: how many columns each of its forwards has.
+        width: how many columns each of its forward passes has.
     """
 
     def __init__(self, model: GPT, width: int = 17) -> None:
@@ -117,7 +117,7 @@ class FixedWidth(GPT):
         Args:
             model: a GPT, on its device and in its type already. Its weights are shared, not copied.
             width: how many tokens one forward reads. Verification reads K+1 at once, so 17 serves all K up to
-                16. Longer blocks, as in prefill, are read in several forwards.
+                16. Longer blocks, as in prefill, are read in several forward passes.
 
         Raises:
             ValueError: if the width is below 1, or the self-test fails (see `check`).
@@ -230,7 +230,7 @@ def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> Cost:
     Args:
         model: the plain side.
         exact: the model in exact mode.
-        steps: how many forwards of each to time.
+        steps: how many forward passes of each to time.
     """
     half = exact.max_length // 2
     sides = [(side, side.new_cache(1)) for side in (model, exact)]

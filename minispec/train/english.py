@@ -1,6 +1,6 @@
 """English: the prose that every Python installation carries.
 
-It comes from two places in CPython's standard library: the language reference that `help()` shows
+It comes from two parts of CPython's standard library: the language reference that `help()` shows
 (`pydoc_data.topics`) and the docstrings of the library's modules, classes and functions. So there is
 real English to train on without a download. It differs a little between versions of Python.
 """

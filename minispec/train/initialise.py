@@ -46,7 +46,7 @@ def draw_weights(model: GPT) -> GPT:
             nn.init.normal_(weight, std=0.02)
         elif weight.dim() == 2:
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
-    if config.layers > 1:  # a lone layer has nobody to leave marks for
+    if config.layers > 1:  # a single layer has no later one to leave marks for
         bind(dict(model.named_parameters()), size, config)
     return model
 

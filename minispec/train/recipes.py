@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a training, in one record, and the three that come with minispec.
+"""Recipes: all that decides a training, in one record, and the three that come with minispec.
 
 A recipe counts steps, never seconds, so the same recipe gives the same weights on the same machine.
 """
@@ -117,7 +117,7 @@ class Recipe:
         return Recipe(**fields)
 
     def fingerprint(self) -> str:
-        """Returns a hash of everything in the recipe: a run is resumed by the same recipe only."""
+        """Returns a hash of the whole recipe: a run is resumed by the same recipe only."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 

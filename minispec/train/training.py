@@ -102,9 +102,9 @@ def train_pair(
     """Trains a target, a draft, and the draft again from the target.
 
     Args:
-        recipe: says everything.
+        recipe: says what is trained, and how.
         folder: where the run keeps its state; a run of the same recipe in the same folder is resumed.
-        report: told about progress.
+        report: gets the progress.
         device: where to train; by default the CPU.
         dataset: what `gather` made of the recipe; by default it is called here.
 
@@ -248,7 +248,8 @@ class Run:
 
 def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Optimizer, float]]:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, weight in model.named_parameters():
         (matrices if name.startswith("layers.") and weight.dim() == 2 else others).append(weight)
     muon = torch.optim.Muon(

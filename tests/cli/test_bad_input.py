@@ -139,7 +139,7 @@ def test_bytes_that_are_not_utf8(pair):
         assert b"UTF-8" in done.stderr
 
 
-def test_a_place_that_cannot_be_written(capsys, minispec_home, tmp_path):
+def test_a_folder_that_cannot_be_written(capsys, minispec_home, tmp_path):
     """A file where a folder should be: nothing is trained away, the file stays as it was."""
     text = tmp_path / "text.txt"
     text.write_text("One two three four five.\n\n" * 40 + "Six seven.\n\n" * 400, encoding="utf-8")
@@ -278,7 +278,7 @@ def test_extreme_options_are_refused(arguments, says, refused, pair):
     ],
 )
 def test_train_refuses_before_it_makes_anything(arguments, says, refused, minispec_home):
-    """A wrong option of `train` leaves no file behind."""
+    """A wrong option of `train` leaves no file."""
     assert says in refused("train", *arguments)
     assert list(minispec_home.iterdir()) == []
 
@@ -290,11 +290,11 @@ def test_a_text_of_two_short_passages_is_too_short(refused, tmp_path, minispec_h
     assert list(minispec_home.iterdir()) == []
 
 
-def test_train_refuses_a_place_before_it_trains(refused, tmp_path, minispec_home):
+def test_train_refuses_a_folder_before_it_trains(refused, tmp_path, minispec_home):
     """Where other files are, or no pair can be, is known before the training, and nothing is lost."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work/thesis.txt").write_text("years", encoding="utf-8")
-    for place in (tmp_path / "work", tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
-        assert "cannot write a pair to" in refused("train", "--out", place)
+    for path in (tmp_path / "work", tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
+        assert "cannot write a pair to" in refused("train", "--out", path)
     assert (tmp_path / "work/thesis.txt").read_text(encoding="utf-8") == "years"
     assert list(minispec_home.iterdir()) == []

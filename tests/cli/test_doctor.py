@@ -49,7 +49,7 @@ def test_people_get_lines(capsys):
     assert status == 0 and "✓ torch" in out and out.rstrip().endswith("all that `make demo` needs is there")
 
 
-def test_a_broken_pair_of_ones_own_is_told_and_is_no_failure(capsys, minispec_home):
+def test_a_broken_pair_of_ones_own_is_listed_and_is_no_failure(capsys, minispec_home):
     """The demo does without it; the advice names the folder and the command."""
     build_pair(minispec_home / "quick")
     assert "complete" in findings_of(capsys)["pair quick"]["value"]
@@ -60,7 +60,7 @@ def test_a_broken_pair_of_ones_own_is_told_and_is_no_failure(capsys, minispec_ho
     assert str(minispec_home / "quick") in found["pair quick"]["advice"]
 
 
-def test_what_a_crash_has_left_is_told(capsys, minispec_home):
+def test_what_a_crash_has_left_is_listed(capsys, minispec_home):
     """Half-written folders take room, and nobody else would find them."""
     (minispec_home / ".quick-abc123").mkdir()
     assert ".quick-abc123" in findings_of(capsys)["cache folder"]["advice"]
@@ -89,10 +89,10 @@ def test_requirements_are_the_packages_own():
     assert not {"pytest", "ruff", "jupyterlab"} & set(doctor.requirements())
 
 
-def test_no_room_and_no_place_to_write(capsys, monkeypatch, tmp_path):
+def test_a_full_disk_and_no_folder_to_write_to(capsys, monkeypatch, tmp_path):
     """A full disk fails; so does a cache folder that is a file."""
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: usage._replace(free=1000))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage._replace(free=1000))
     assert findings_of(capsys, status=1)["free disk"]["state"] == "broken"
     monkeypatch.undo()
     monkeypatch.setattr(doctor, "compiles", lambda path: "")

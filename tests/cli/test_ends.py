@@ -110,8 +110,8 @@ def test_log_probabilities_are_the_targets(generate, pair):
     document = generate("--logprobs", "--max-new-tokens", 20, "--temperature", 0.7, "--top-k", 50)
     ids = document["prompt_tokens"] + document["tokens"]
     with torch.no_grad():
-        law = load_pair(pair).target(torch.tensor([ids])).double().log_softmax(-1)[0]
-    expected = [float(law[i - 1, ids[i]]) for i in range(len(document["prompt_tokens"]), len(ids))]
+        scores = load_pair(pair).target(torch.tensor([ids])).double().log_softmax(-1)[0]
+    expected = [float(scores[i - 1, ids[i]]) for i in range(len(document["prompt_tokens"]), len(ids))]
     assert document["logprobs"] == pytest.approx(expected, abs=1e-4)
 
 

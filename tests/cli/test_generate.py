@@ -74,7 +74,7 @@ def test_automatic_k_keeps_the_text_where_k_does_not_matter(generate):
     assert "costs" not in generate("--k", "auto", "--target-only")
 
 
-def test_automatic_k_where_there_is_no_room(generate):
+def test_automatic_k_where_there_is_no_budget(generate):
     """A cap of 0 or 1 gives no token or one, and nothing is drafted."""
     assert generate("--k", "auto", "--max-new-tokens", "0")["tokens"] == []
     report = generate("--k", "auto", "--max-new-tokens", "1")

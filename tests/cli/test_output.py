@@ -1,4 +1,4 @@
-"""What goes where: the text as it is on standard output, everything else beside it."""
+"""What goes where: the text as it is on standard output, all else on standard error."""
 
 import io
 import json

@@ -299,8 +299,8 @@ def test_a_flipped_byte_is_refused_or_read(pair):
     data = path.read_bytes()
     generator = torch.Generator().manual_seed(0)
     refused = 0
-    for place in torch.randint(0, 1200, (150,), generator=generator).tolist():
-        path.write_bytes(data[:place] + bytes([data[place] ^ 0x15]) + data[place + 1 :])
+    for offset in torch.randint(0, 1200, (150,), generator=generator).tolist():
+        path.write_bytes(data[:offset] + bytes([data[offset] ^ 0x15]) + data[offset + 1 :])
         try:
             load_model(pair / "draft")
         except ValueError:
@@ -318,7 +318,7 @@ def test_replacing_swaps_whole_folders(pair):
 
 
 def test_replacing_makes_folders(tmp_path):
-    """The place may not exist yet, nor the folder that it is in."""
+    """The folder may not exist yet, nor the one that it is in."""
     with replacing(tmp_path / "a" / "b") as temporary:
         (temporary / "x").touch()
     assert everything(tmp_path) == {"a/b/x": b""}
@@ -360,8 +360,8 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="it holds other files"), replacing(tmp_path / "work"):
         pass
-    for place in (tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
-        with pytest.raises(ValueError, match="cannot write"), replacing(place):
+    for path in (tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
+        with pytest.raises(ValueError, match="cannot write"), replacing(path):
             pass
     check_pair_folder(tmp_path / "empty")
     check_pair_folder(tmp_path / "new")

@@ -27,7 +27,7 @@ def test_keeps_the_old_file_where_writing_fails(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "is a folder"), ("no/a.txt", "there is no folder")])
-def test_bad_places_are_one_line(name, words, tmp_path):
+def test_bad_paths_are_one_line(name, words, tmp_path):
     """A folder, or a file in a folder that is not there, is refused in one line, before and when writing."""
     for attempt in (lambda: check_writable(tmp_path / name), lambda: write_whole(tmp_path / name, "x")):
         with pytest.raises(ValueError, match="cannot write") as caught:

@@ -15,7 +15,7 @@ SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 20, "warp": 
 
 
 def test_a_trace_counts_the_targets_forwards():
-    """Target calls are the forwards but prefill; seconds are there for each phase; the header is whole."""
+    """Target calls are all forward passes but prefill; seconds are there for each phase; so is the header."""
     target, draft = Spied(PAIRS["table"][0]), PAIRS["table"][1]
     trace = record(target, ModelDrafter(draft), PROMPTS, rng=SeededRng(0), **SETTINGS)
     statistics = trace.statistics()

@@ -92,7 +92,7 @@ def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
 
 
 def damaged(kind):
-    """Returns the bytes of a file that is no tokenizer of ours."""
+    """Returns the bytes of a file that is not one of our tokenizers."""
     whole = TOKENIZERS["bpe"].library.to_str()
     return {
         "empty": b"",

@@ -27,7 +27,7 @@ def test_is_of_this_pair(pair, walkthrough):
     assert walkthrough.info["sha256"] == marks, f"write the walkthroughs again: {COMMAND}"
 
 
-def test_is_told_with_the_walkthrough_prompt(pair, walkthrough):
+def test_has_the_walkthrough_prompt(pair, walkthrough):
     """The prompt is the pair's own, and K is 5."""
     assert walkthrough.info["prompt"] == pair.walkthrough
     assert walkthrough.trace.prompts[0] == tuple(pair.tokenizer.encode(pair.walkthrough))

@@ -257,7 +257,7 @@ class RowByRow(NativeRng):
 
 @needs_compiler
 def test_another_order_of_draws_is_found(small):
-    """The comparison fails as soon as rows take turns otherwise."""
+    """The comparison fails as soon as rows draw in another order."""
     backend = replace(NATIVE, rng=RowByRow)
     wrong = small[0], Side(backend, small[1].target, small[1].draft)
     with pytest.raises(AssertionError):

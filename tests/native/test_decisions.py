@@ -50,9 +50,9 @@ def test_it_takes_the_lowest_id_on_ties_and_refuses_damage(vocab, temperature):
         tied = torch.zeros(1, vocab)
         tied[0, first:] = 2
         assert int(NativeWarp(0.0)(tied).argmax()) == first and NativeWarp(0.0)(tied).sum() == 1
-    for place, bad in product(range(vocab), (float("nan"), float("inf"))):
+    for position, bad in product(range(vocab), (float("nan"), float("inf"))):
         logits = torch.zeros(2, vocab)
-        logits[1, place] = bad
+        logits[1, position] = bad
         with pytest.raises(ValueError, match="not finite"):
             NativeWarp(temperature)(logits)
     with pytest.raises(ValueError, match="not finite"):

@@ -53,7 +53,7 @@ def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch
 
 @needs_compiler
 def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
-    """A source that is none, a folder that cannot be; nothing is left."""
+    """A source that does not compile, a folder that cannot be made; nothing is left."""
     wrong = copied(tmp_path, "#pragma once", "int main( {")
     monkeypatch.setattr(library, "SOURCE", wrong)
     with pytest.raises(ValueError, match="could not be built .*; use --backend torch") as error:

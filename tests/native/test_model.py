@@ -152,7 +152,7 @@ def test_a_native_draft_equals_the_plain_drafters(prompts, budgets, temperature)
 
 
 def test_damaged_logits_are_refused():
-    """A draft step raises as the warp does; it reports no distribution that is none."""
+    """A draft step raises as the warp does; it reports nothing that is not a distribution."""
     _, model = small_pair()
     with torch.no_grad():
         draft = native(model)

@@ -118,7 +118,7 @@ def test_no_floor_where_none_is_known():
     assert entropy_floor(Corpus("stories", [], ["ab."], [story]), CHARACTERS, 4) is not None
 
 
-def test_models_that_do_not_know_the_law_are_above_the_floor(corpus):
+def test_models_that_do_not_know_the_distribution_are_above_the_floor(corpus):
     """A uniform model loses log V; one that knows how often tokens come loses less, but above the floor."""
     tokenizer = train_tokenizer(corpus.train)
     tokens, mask = whole_documents(tokenizer, corpus.validation, 256)

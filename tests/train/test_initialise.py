@@ -42,7 +42,7 @@ def test_first_layer_looks_back(model):
 
 
 def test_later_layers_look_for_their_like(model):
-    """A later layer scores an equal token highest far more often than by chance."""
+    """A later layer scores an equal token highest far more often than one of eleven would be at random."""
     generator = torch.Generator().manual_seed(2)
     higher = []
     for _ in range(20):
@@ -50,7 +50,7 @@ def test_later_layers_look_for_their_like(model):
         tokens[5] = tokens[11]
         row = scores(model, 1, tokens)[:, 11, :11]
         higher.append((row[:, 5] > row[:, torch.arange(11) != 5].max(-1).values).float().mean())
-    assert float(torch.stack(higher).mean()) > 0.4  # by chance 1 in 11
+    assert float(torch.stack(higher).mean()) > 0.4  # at random: 1 in 11
 
 
 def test_model_adds_nothing_at_first(model):

@@ -189,7 +189,7 @@ def test_the_author_adds_up_the_weights_it_picked():
 
 
 def test_the_author_draws_from_the_distribution():
-    """Words come up as often as their weights say: 6 standard errors, so by chance once in 10^8 seeds."""
+    """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
     dist, count = grammar.NAMES, 20_000
     author = Author(random.Random(11))
     drawn = [author.choose(dist) for _ in range(count)]

@@ -53,8 +53,8 @@ def save(source, target):
     rename(source, target)
 
 os.replace = save
-for place in (folder, folder / "undisturbed") if moment == "never" else (folder,):
-    _, done = training.train_pair(RECIPE, place, report)
+for path in (folder, folder / "undisturbed") if moment == "never" else (folder,):
+    _, done = training.train_pair(RECIPE, path, report)
     print(*(weights_hash(done[name].model) for name in done))
 """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError
@@ -68,7 +68,8 @@ def replacing(folder: Path) -> Iterator[Path]:
     check_pair_folder(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        prefix = f".{folder.name}-"
+        with TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as temporary:
             new, old = Path(temporary) / "new", Path(temporary) / "old"
             new.mkdir()
             yield new

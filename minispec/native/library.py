@@ -25,12 +25,20 @@ import torch
 from minispec.io.checkpoint import cache_folder
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
-HERE = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-FLAGS = ("-O3", HERE, "-std=c++17", "-shared", "-fPIC")
 PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
 INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+def flags_for(system: str, machine: str) -> tuple[str, ...]:
+    """Returns what the compiler is told on a system and a processor, as `platform` names them."""
+    here = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
+    independent = () if system == "Windows" else ("-fPIC",)  # there all code is, and the flag is refused
+    return ("-O3", here, "-std=c++17", "-shared", *independent)
+
+
+FLAGS = flags_for(platform.system(), platform.machine())
 # The result and the arguments of each function in `native.cpp`; tensors are handed over as addresses.
 ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "new": (ADDRESS, (ADDRESS, REAL, ADDRESS)),

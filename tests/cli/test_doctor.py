@@ -161,3 +161,17 @@ def test_no_jupyterlab(monkeypatch):
     (one,) = doctor.jupyter()
     assert one.state == "missing" and "minispec[notebooks]" in one.advice
     assert Path(doctor.__file__).exists()
+
+
+@pytest.mark.parametrize(
+    ("system", "advice"),
+    [("Darwin", "xcode-select"), ("Windows", "g++ or clang++"), ("Linux", "apt install")],
+)
+def test_where_a_compiler_comes_from_on_each_system(system, advice, monkeypatch, tmp_path):
+    """Without one the advice is the system's own, and always names a package that needs no administrator."""
+    monkeypatch.setattr(doctor.platform, "system", lambda: system)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    (one,) = doctor.compiler()
+    assert one.state == "missing" and advice in one.advice and "pip install ziglang" in one.advice

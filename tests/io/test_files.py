@@ -35,3 +35,16 @@ def test_bad_paths_are_one_line(name, words, tmp_path):
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match=words):
         check_writable(tmp_path / name)
+
+
+def test_a_system_that_lets_every_folder_be_written_complains_when_writing(tmp_path, monkeypatch):
+    """On Windows `os.access` says yes to all folders: then writing is what refuses, in one line too."""
+    monkeypatch.setattr(os, "access", lambda *_: True)
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", denied)
+    with pytest.raises(ValueError, match="cannot write .*Permission denied"):
+        write_whole(tmp_path / "a.txt", "x")
+    assert os.listdir(tmp_path) == []

@@ -73,6 +73,37 @@ def test_without_a_compiler_there_is_one_clear_line(tmp_path, monkeypatch):
     assert "\n" not in str(error.value) and "--backend torch" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("system", "machine", "tuned", "independent"),
+    [
+        ("Linux", "x86_64", "-march=native", True),
+        ("Linux", "aarch64", "-mcpu=native", True),
+        ("Darwin", "arm64", "-mcpu=native", True),
+        ("Windows", "AMD64", "-march=native", False),
+        ("Windows", "ARM64", "-mcpu=native", False),
+    ],
+)
+def test_flags_of_every_system(system, machine, tuned, independent):
+    """Processors are named differently from system to system, and Windows knows no -fPIC."""
+    flags = library.flags_for(system, machine)
+    assert tuned in flags and ("-fPIC" in flags) is independent and "-shared" in flags
+
+
+def test_a_system_without_proc_has_a_key_too(monkeypatch):
+    """macOS and Windows have no /proc/cpuinfo: there the library's name hangs on what `platform` says."""
+
+    def missing(path, *_, **__):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.Path, "read_text", missing)
+        patch.setattr(library.platform, "processor", lambda: "Apple M4")
+        assert library.processor_flags() == "Apple M4"
+        key = library.key_of(["clang++"])
+        patch.setattr(library.platform, "processor", lambda: "another")
+        assert key != library.key_of(["clang++"])
+
+
 def program(folder, name):
     """Puts an empty program into a folder."""
     path = folder / name

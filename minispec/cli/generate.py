@@ -27,7 +27,7 @@ from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, TORCH, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
-from minispec.rules.fixed_width import Cost, FixedWidth, measure_cost
+from minispec.rules.fixed_width import ExactCost, FixedWidth, measure_cost
 from minispec.show.text import glyphs_for, legend, marked
 
 # Rules that need a random number generator of their own; the others belong to a backend.
@@ -156,7 +156,7 @@ def read_k(k: str) -> int:
         raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
 
 
-def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, Cost]:
+def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, ExactCost]:
     """Returns target and draft in exact mode, and what that costs the target on this machine.
 
     Raises:

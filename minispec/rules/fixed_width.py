@@ -29,7 +29,7 @@ from minispec.core.model import GPT, Tree
 
 
 @dataclass(frozen=True)
-class Cost:
+class ExactCost:
     """What exact mode costs on this machine: median seconds of a forward over one token.
 
     Attributes:
@@ -222,7 +222,7 @@ class FixedWidth(GPT):
 
 
 @torch.inference_mode()
-def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> Cost:
+def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> ExactCost:
     """Measures what exact mode costs: one row, one token, half of the context read before.
 
     The timings of the two sides are interleaved, so that a machine that slows down slows both.
@@ -245,4 +245,4 @@ def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> Cost:
             seconds.append(perf_counter() - started)
             cache.truncate([half])
     plain, fixed = (median(seconds[3:]) for seconds in taken)  # the first three warm up
-    return Cost(plain, fixed, exact.width)
+    return ExactCost(plain, fixed, exact.width)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -97,24 +97,6 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """Returns the recipe as `pair.json` has it."""
         return {CURRICULA.get(name, name): value for name, value in asdict(self).items()}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Recipe:
-        """Reads what `to_json` returns, also after it was written to a file.
-
-        Raises:
-            KeyError: if something is missing.
-            TypeError: if something is unknown or of another kind.
-        """
-        fields = dict(data)
-        for name in ("target", "draft"):
-            fields[name] = GPTConfig(**fields[name])
-        for name, written in CURRICULA.items():
-            fields[name] = tuple(
-                CurriculumStage(**{**stage, "mix": tuple((kind, parts) for kind, parts in stage["mix"])})
-                for stage in fields.pop(written)
-            )
-        return Recipe(**fields)
 
     def fingerprint(self) -> str:
         """Returns a hash of the whole recipe: a run is resumed by the same recipe only."""

@@ -89,13 +89,13 @@ class Trained:
     tokens: int
 
 
-Report = Callable[[Progress], None]
+Tell = Callable[[Progress], None]  # what is told how a training goes
 
 
 def train_pair(
     recipe: Recipe,
     folder: Path,
-    report: Report,
+    report: Tell,
     device: torch.device | None = None,
     dataset: Dataset | None = None,
 ) -> tuple[Dataset, dict[str, Trained]]:
@@ -132,12 +132,12 @@ def train_pair(
         if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             teacher = done["target"].model
-        run = Run(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
+        run = TrainingRun(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
         done[name] = run.finish(dataset, report)
     return dataset, done
 
 
-class Run:
+class TrainingRun:
     """The training of one model: the model, its optimizers, and how far they have come."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Run:
         self.step, self.seconds = 0, 0.0
         self._resume()
 
-    def finish(self, dataset: Dataset, report: Report) -> Trained:
+    def finish(self, dataset: Dataset, report: Tell) -> Trained:
         """Runs all steps that are left."""
         started = perf_counter() - self.seconds
         report(Progress(self.name, self.step, self.steps, math.nan, self.seconds))

@@ -12,9 +12,8 @@ from figure_nodes import nodes_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from minispec.show.plots.speed import latency, speed_up_curves
+from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, speed_up_curves
 from minispec.show.plots.style import Picture
-from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 ALPHAS = (0.6, 0.8, 0.9)
 

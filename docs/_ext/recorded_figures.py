@@ -26,9 +26,8 @@ from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.distributions import rule_distribution
 from minispec.show.plots.memory import memory_bars
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
-from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 
 ALPHAS = (0.3, 0.6, 0.8, 0.9)
 

@@ -32,7 +32,6 @@ from minispec.io.checkpoint import SHIPPED, load_pair
 from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.plots.along import along_the_text, positions_of
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.distributions import distribution_histogram, rule_distribution
@@ -43,11 +42,10 @@ from minispec.show.plots.mask import attention_mask
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
-from minispec.show.plots.speed import latency, predicted_measured, speed_up_curves
+from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
-from minispec.show.plots.sweeps import batch_sweep, draft_sweep
 from minispec.show.plots.timeline import timeline
-from minispec.show.plots.verification import verification_strip
+from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
 from minispec.train.publish import history_of
 
 STORIES = SHIPPED / "stories"

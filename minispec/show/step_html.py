@@ -6,6 +6,7 @@ Colours stand in the elements themselves, glyphs beside them: both survive where
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from itertools import groupby
 
 from minispec.io.draws import Draw
@@ -25,10 +26,11 @@ NAMES = {
 LABELS = {"rollback": "roll back"}
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
 VERDICTS = {
-    "accepted": ("✓", "accepted"),
-    "rejected": ("✗", "rejected"),
-    "untested": ("–", "not tested"),
-    "free": ("★", "bonus"),
+    "": "",
+    "accepted": '<b class="ms-verdict" title="accepted">✓</b>',
+    "rejected": '<b class="ms-verdict" title="rejected">✗</b>',
+    "untested": '<b class="ms-verdict" title="not tested">–</b>',
+    "free": '<b class="ms-verdict" title="bonus">★</b>',
 }
 NOTES = {"guess": " ◂ guess", "picked": " ◂ taken", "": ""}
 
@@ -128,54 +130,45 @@ def _run_token(t: Token) -> str:
 
 def _round(step: Step, sampled: bool) -> str:
     """The round as a table: a column for each position, a row for each thing known about it."""
+    here = None if step.here is None else step.here + 2
+    marks = [' class="ms-here"' if i == here else "" for i in range(len(step.positions) + 2)]
     heads = ["before", "pending", *(str(i + 1) for i in range(len(step.positions)))]
-    titles = "".join(f'<th scope="col"{_here(i, step)}>{head}</th>' for i, head in enumerate(heads))
-    rows = {**_known(step, sampled), **_caches(step)}
+    titles = "".join(f'<th scope="col"{mark}>{head}</th>' for mark, head in zip(marks, heads, strict=True))
+    pending = replace(step.text[step.before], state="pending")
+    known = [_known(p, sampled) for p in step.positions]
+    rows = {name: ["", "", *(cells[name] for cells in known)] for name in known[0]}
+    rows["the draft guesses"][1] = _chip(pending)
+    for name, held in (("target's cache", step.target_cache), ("draft's cache", step.draft_cache)):
+        if held is not None:
+            chips = [str(min(step.before, len(held))), *map(_chip, held[step.before :])]
+            rows[name] = chips + [""] * (len(marks) - len(chips))
     body = "".join(
         f'<tr style="{PAPER}" data-row="{name}"><th scope="row">{name}</th>'
-        + "".join(f"<td{_here(i, step)}>{cell}</td>" for i, cell in enumerate(cells))
+        + "".join(f"<td{mark}>{cell}</td>" for mark, cell in zip(marks, cells, strict=True))
         + "</tr>"
         for name, cells in rows.items()
     )
-    table = f"<thead><tr><td></td>{titles}</tr></thead><tbody>{body}</tbody>"
     return (
         '<div class="ms-scroll" role="region" tabindex="0" aria-label="This round, position by position">'
-        f'<table class="ms-round">{table}</table></div>'
+        f'<table class="ms-round"><thead><tr><td></td>{titles}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _here(column: int, step: Step) -> str:
-    """The attribute of the column that a step is about."""
-    return ' class="ms-here"' if column - 2 == step.here else ""
-
-
-def _known(step: Step, sampled: bool) -> dict[str, list[str]]:
-    """What is known about each position: cells by the names of their rows."""
-    pending = step.text[step.before]
-    first = _chip(Token(pending.id, pending.text, "pending", True))
-    rows = {"the draft guesses": ["", first, *(_chip(p.guess) for p in step.positions)]}
-    known = {"the target says": [_visible(p.says or "").strip() for p in step.positions]}
+def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
+    """What is known about a position: its cells by the names of their rows."""
+    cells = {"the draft guesses": _chip(p.guess)}
     if sampled:
-        known = {
-            "q, the draft's": [_number(p.q) for p in step.positions],
-            "p, the target's": [_number(p.p) for p in step.positions],
-            "accepted with": [_acceptance(p) for p in step.positions],
-            "number drawn": [_drawn(p.test) for p in step.positions],
-        }
-    known["verdict"] = [_verdict(p.verdict) for p in step.positions]
-    known["committed"] = [_chip(p.kept) for p in step.positions]
-    return rows | {name: ["", "", *cells] for name, cells in known.items()}
-
-
-def _caches(step: Step) -> dict[str, list[str]]:
-    """How much each cache held before the round, then the pending token and each position."""
-    caches = {"target's cache": step.target_cache, "draft's cache": step.draft_cache}
-    rows = {}
-    for name, held in caches.items():
-        if held is not None:
-            shown = [*held[step.before :], *[None] * (len(step.positions) + 1)][: len(step.positions) + 1]
-            rows[name] = [str(min(step.before, len(held))), *map(_chip, shown)]
-    return rows
+        tested = p.verdict in ("accepted", "rejected") and p.q and p.p is not None
+        cells["q, the draft's"] = _number(p.q)
+        cells["p, the target's"] = _number(p.p)
+        cells["accepted with"] = _number(min(1.0, p.p / p.q)) if tested else ""
+        # A test that needed no number has a dash.
+        drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
+        cells["number drawn"] = "" if p.test is None else drawn
+    else:
+        cells["the target says"] = _visible(p.says or "").strip()
+    return cells | {"verdict": VERDICTS[p.verdict], "committed": _chip(p.kept)}
 
 
 def _chip(token: Token | None) -> str:
@@ -190,26 +183,6 @@ def _chip(token: Token | None) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else html.escape(number(value))
-
-
-def _acceptance(position: RoundPosition) -> str:
-    """min(1, p/q) of a position that was tested."""
-    if position.verdict not in ("accepted", "rejected") or not position.q or position.p is None:
-        return ""
-    return _number(min(1.0, position.p / position.q))
-
-
-def _drawn(test: Draw | None) -> str:
-    """The number that a test drew; a dash where it needed none."""
-    return "" if test is None else "–" if test.number is None else f"{test.number:.3f}"
-
-
-def _verdict(verdict: str) -> str:
-    """The sign of a verdict, and a word for those who do not see it."""
-    if not verdict:
-        return ""
-    sign, spoken = VERDICTS[verdict]
-    return f'<b class="ms-verdict" title="{spoken}">{sign}</b>'
 
 
 def _chart(chart: Chart) -> str:

@@ -272,14 +272,11 @@ class RoundWalk:
     ) -> Step:
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
-        settled = tuple(replace(t, pending=False) for t in read)
+        held = tuple(replace(t, pending=False) for t in read)
         text = self.committed if self._shown < 0 else (*self.committed, *self._guesses[: self._shown])
-        draft_cache = None if self._draft_holds is None else settled[: self._draft_holds]
-        caches, before = (settled[: self._target_holds], draft_cache), len(self._block) - 1
-        positions = tuple(self._positions)
-        return Step(
-            phase, title, sentence, text, *caches, self._r.index, before, positions, here, shown, draw
-        )
+        caches = held[: self._target_holds], None if self._draft_holds is None else held[: self._draft_holds]
+        where = self._r.index, len(self._block) - 1, tuple(self._positions), here
+        return Step(phase, title, sentence, text, *caches, *where, shown, draw)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

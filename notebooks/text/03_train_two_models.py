@@ -201,7 +201,7 @@ assert shared["common"] > 0.9 and shared["settled"] < min(shared["common"], shar
 # apart.
 
 # %% tags=["claim-B1"]
-from minispec.show.plots.along import along_the_text, positions_of
+from minispec.show.plots.verification import along_the_text, positions_of
 
 recording = load_walkthrough("rejection")
 positions = positions_of(recording.trace, recording.words)

@@ -256,7 +256,7 @@ verification_strip(r, run.words, drawn=[draw.number if draw else None for draw i
 # texts, and compare what was kept with 1 − TV.
 
 # %% tags=["claim-D3"]
-from minispec.show.plots.along import along_the_text, positions_of
+from minispec.show.plots.verification import along_the_text, positions_of
 
 settings = dict(k=5, verifier=minispec.verify_rejection, warp=minispec.Warp(temperature=1.0))
 settings |= dict(max_new_tokens=40, rng=minispec.SeededRng(1))

@@ -164,7 +164,7 @@ coloured_text(trace, words)
 # %% tags=["claim-B1"]
 from statistics import fmean
 
-from minispec.show.plots.along import positions_of
+from minispec.show.plots.verification import positions_of
 
 sampled = settings | dict(warp=minispec.Warp(), verifier=minispec.verify_rejection, k=5)
 sampled["rng"] = minispec.SeededRng(1)

@@ -286,7 +286,7 @@ larger
 # In between are drafts of six sizes that were trained for this.
 
 # %% tags=["claim-E2", "misconception-larger-draft"]
-from minispec.show.plots.sweeps import batch_sweep, draft_sweep
+from minispec.show.plots.speed import batch_sweep, draft_sweep
 
 drafts = saved("drafts")
 points = sorted(drafts.points, key=lambda p: p.parameters)

@@ -11,9 +11,8 @@ from book.gallery import FIGURES, LATENCIES, MADE_UP, SPEEDS, gallery, of_number
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.show.plots.kill_matrix import MARKS
-from minispec.show.plots.speed import latency, speed_up_curves
+from minispec.show.plots.speed import draft_sweep, latency, speed_up_curves
 from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, sheet
-from minispec.show.plots.sweeps import draft_sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
 from eyesight import DEUTERANOPIA, contrast, distance, grey_distance  # noqa: E402

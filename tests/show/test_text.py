@@ -1,9 +1,213 @@
-"""Marked text: every kind of token has its glyph."""
+"""Terminal text: each kind of token has its sign, its colour and its text; tables fit."""
 
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
 from pairs import build_pair
+from rich.console import Console
 
 import minispec
-from minispec.show.text import FANCY, PLAIN, Outcome, cells, glyphs_for, kinds, marked
+from minispec.core.records import Draft, Round, Verdict
+from minispec.io.tokenizer import train_tokenizer
+from minispec.io.trace import Statistics
+from minispec.show.text import (
+    COLOURS,
+    FANCY,
+    PLAIN,
+    Outcome,
+    cells,
+    glyphs_for,
+    kinds,
+    legend,
+    losses_table,
+    marked,
+    outcome_table,
+)
+
+TOKENIZER = train_tokenizer([], "characters")
+SIGNS = {kind: f"{{{kind}}}" for kind in FANCY}
+
+
+def ids(text):
+    return TOKENIZER.encode(text)
+
+
+def a_round(drafted, accepted, emitted):
+    """Returns a round of one row that drafted, kept and emitted these tokens."""
+    draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), torch.zeros(1, len(drafted), 257))
+    return Round(
+        index=0,
+        pending=torch.tensor([0]),
+        draft=draft,
+        target_probs=torch.zeros(1, len(drafted) + 1, 257),
+        target_logits=torch.zeros(1, len(drafted) + 1, 257),
+        verdict=Verdict(torch.tensor([accepted]), torch.tensor([emitted[-1] if emitted else 0])),
+        emitted=(tuple(emitted),),
+        live=(bool(emitted),),
+        finish=(None,),
+        lengths=(0,),
+    )
+
+
+CORRECTED = a_round(ids("abcd"), 2, ids("abX"))
+REFUSED = a_round(ids("abcd"), 0, ids("X"))
+PRAISED = a_round(ids("abc"), 3, ids("abcY"))
+CUT = a_round(ids("abcd"), 3, ids("ab"))
+ALONE = a_round([], 0, ids("Z"))
+DONE = a_round(ids("ab"), 1, [])
+DRAFT, CORRECTION, BONUS = "draft", "correction", "bonus"
+
+
+@pytest.mark.parametrize(
+    ("played", "expected"),
+    [
+        (CORRECTED, [DRAFT, DRAFT, CORRECTION]),
+        (REFUSED, [CORRECTION]),
+        (PRAISED, [DRAFT, DRAFT, DRAFT, BONUS]),
+        (CUT, [DRAFT, DRAFT]),
+        (ALONE, [BONUS]),
+        (DONE, []),
+    ],
+)
+def test_each_token_has_a_kind(played, expected):
+    """All emitted tokens but the last were drafted; the last is what the verdict made it."""
+    assert kinds(played, 0) == expected
+
+
+def test_stretches_begin_with_their_sign():
+    """A sign stands where the kind changes and where a round begins, and nowhere else."""
+    shown = "".join(
+        piece.plain for piece in marked([CORRECTED, PRAISED, CUT, DONE, REFUSED], TOKENIZER, SIGNS)
+    )
+    assert shown == "{draft}ab{correction}X{draft}abc{bonus}Y{draft}ab{correction}X"
+
+
+def test_each_kind_has_its_colour():
+    """A token is in the colour of its kind, its sign as well and bold; no two kinds share a colour."""
+    styles = [(piece.plain, piece.style) for piece in marked([CORRECTED, PRAISED], TOKENIZER, FANCY)]
+    assert styles[:5] == [
+        ("✓", f"bold {COLOURS[DRAFT]}"),
+        ("a", COLOURS[DRAFT]),
+        ("b", COLOURS[DRAFT]),
+        ("✗", f"bold {COLOURS[CORRECTION]}"),
+        ("X", COLOURS[CORRECTION]),
+    ]
+    assert styles[-2:] == [("★", f"bold {COLOURS[BONUS]}"), ("Y", COLOURS[BONUS])]
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_a_character_of_several_tokens_comes_whole():
+    """Bytes of one character are held back until it is complete; what never is comes at the end."""
+    cat = ids("🐱")
+    assert len(cat) == 4
+    whole = [a_round(cat[:2], 2, cat[:3]), a_round([], 0, cat[3:])]
+    pieces = [piece.plain for piece in marked(whole, TOKENIZER, SIGNS)]
+    assert pieces == ["{draft}", "", "", "{bonus}", "", "{bonus}", "🐱"]
+    cut = [piece.plain for piece in marked([a_round([], 0, cat[:1])], TOKENIZER, SIGNS)]
+    assert cut[-1] == "\ufffd"
+
+
+def test_the_end_is_shown():
+    """End-of-text has no text; it is shown as a word."""
+    end = TOKENIZER.end_of_text
+    shown = "".join(p.plain for p in marked([a_round([], 0, [end])], TOKENIZER, PLAIN))
+    assert shown == "* <end>"
+
+
+@pytest.mark.parametrize("glyphs", [FANCY, PLAIN])
+def test_the_legend_explains_every_sign(glyphs):
+    """Each sign stands in the legend, in order, with its meaning."""
+    line = legend(glyphs).plain
+    draft, correction, bonus = (line.index(glyphs[kind]) for kind in ("draft", "correction", "bonus"))
+    assert line[draft:].startswith(f"{glyphs['draft']} drafted and accepted")
+    assert draft < correction < bonus and f"{glyphs['bonus']} the target's bonus" in line
+
+
+def test_plain_signs_can_be_printed_anywhere():
+    """The plain signs are ASCII, different from each other, one character each."""
+    signs = list(PLAIN.values())
+    assert "".join(signs).isascii() and len(set(signs)) == 3 and {len(sign) for sign in signs} == {1}
+
+
+def printed(table):
+    """Returns a table as a wide terminal without colours shows it."""
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_the_table_sets_each_run_beside_target_only():
+    """A row for the target alone and one for the run, with the speed-up per token and whether texts agree."""
+    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False)
+    lines = printed(outcome_table([(alone, fast)], "A run")).splitlines()
+    assert lines[0].strip() == "A run"
+    cells = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
+    assert cells[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
+    assert cells[1] == ["greedy", "torch", "25", "4.00", "100", "2.00x", "no"]
+
+
+def both_backends():
+    """Returns what the demo's table shows: two rules on two backends, numbers as large as they get."""
+    alone = Outcome("target-only", 1000, 1000, 1.0)
+    counts = Statistics(1000, 250, 250, 900, 900, 1000, {})
+    fast = Outcome("rejection", 1000, 1000, 0.123, counts, None)
+    greedy = replace(fast, label="greedy", same=True)
+    return [
+        (replace(alone, backend=backend), replace(run, backend=backend))
+        for run in (greedy, fast)
+        for backend in ("torch", "native")
+    ]
+
+
+def lines_at(width, table):
+    """Returns the lines of a table as a terminal of a width shows it."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().splitlines()
+
+
+def test_the_table_fits_a_terminal_of_80_columns():
+    """Every row on one line, both backends in it, and nothing is cut."""
+    lines = lines_at(80, outcome_table(both_backends(), "stories, K = 5"))
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+    rows = [
+        line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy ", "rejection "))
+    ]
+    assert [row[:2] for row in rows] == [
+        [label, backend]
+        for rule in ("greedy", "rejection")
+        for backend in ("torch", "native")
+        for label in ("target-only", rule)
+    ]
+    assert rows[1] == ["greedy", "torch", "1000", "1.00", "100%", "8,130", "8.13x", "yes"]
+    assert rows[-1][-1] == "sampled"
+
+
+@pytest.mark.parametrize("width", range(40, 80, 4))
+def test_a_narrower_terminal_takes_more_lines_and_loses_nothing(width):
+    """Down to 40 columns every column still has all of its text, in as many lines as it needs."""
+    outcomes = both_backends()
+    lines = lines_at(width, outcome_table(outcomes, "stories"))
+    assert max(map(len, lines)) <= width and "…" not in "".join(lines)
+    shown = Counter("".join(lines).replace(" ", ""))
+    wide = Counter("".join(lines_at(200, outcome_table(outcomes, "stories"))).replace(" ", ""))
+    for sign in set(shown) | set(wide):
+        if sign.isalnum() or sign in ".,%/-":
+            assert shown[sign] == wide[sign], sign
+
+
+def test_the_table_of_losses_ends_in_the_floor():
+    """Every model with its size, steps, seconds and loss; the floor last, where there is one."""
+    figures = {"parameters": 1234567, "steps": 70, "seconds": 8.4, "validation_loss": 0.51239}
+    shown = printed(losses_table({"target": figures}, 0.4))
+    assert all(
+        word in shown for word in ("1,234,567", "70", "8", "0.5124", "entropy of the grammar", "0.4000")
+    )
+    assert "entropy" not in printed(losses_table({"target": figures}, None))
 
 
 def test_glyphs_follow_the_encoding():

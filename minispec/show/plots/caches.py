@@ -50,16 +50,13 @@ class Slot:
 
 
 def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[Slot]:
-    """Returns the text and the slots of both caches at a moment of a round, from the first position on.
+    """Returns the text, the target's slots and, if it has a cache, the draft's at a moment of a round.
 
     Args:
         trace: any.
         index: which round.
         moment: one of `MOMENTS`; each sees what the moments before it have done.
         row: which row.
-
-    Returns:
-        The tokens of the text, then the target's slots, then the draft's unless it has no cache.
 
     Raises:
         ValueError: if there is no such round or moment, or the row was done before it.
@@ -165,16 +162,12 @@ class _Grid:
         self.panel = 0.5 + sum(self.high.values()) + 0.12 * len(self.layers) + MARGIN
         self.column = 0.16 + widest((self.token(s) for s in slots if s.position >= self.first), 0.4)
         self.before = f"0–{self.first - 1}" if self.first else ""
-        self.start = MARGIN + widest(map(self.label, self.layers)) + 0.15
+        self.names = {o: o if n == 1 else f"{o}, {n} layers" for o, n in self.layers.items()}
+        self.start = MARGIN + widest(self.names.values()) + 0.15
         self.rest = text_width(self.before) + 0.2 if self.first else 0.0
         last = max(slot.position for slot in slots)
         self.end = self.start + self.rest + self.column * (last - self.first + 1)
         self.width = self.end + 0.15 + text_width("00 tokens") + MARGIN
-
-    def label(self, owner: str) -> str:
-        """What stands left of a line."""
-        count = self.layers[owner]
-        return owner if count == 1 else f"{owner}, {count} layers"
 
     def token(self, slot: Slot) -> str:
         """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
@@ -190,7 +183,7 @@ class _Grid:
             y -= high
             mine = [slot for slot in slots if slot.owner == owner]
             held = sum(slot.held for slot in mine)
-            page.write(self.start - 0.15, y + high / 2, self.label(owner), ha="right")
+            page.write(self.start - 0.15, y + high / 2, self.names[owner], ha="right")
             if self.first:
                 page.tile((self.start, y), (self.rest, high), STATES["prompt"], self.before)
             for slot in mine[self.first :]:
@@ -219,14 +212,13 @@ def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -
     lines = [title]
     for owner in dict.fromkeys(slot.owner for slot in slots):
         mine = [slot for slot in slots if slot.owner == owner]
-        signs = ["_" if s.token is None else _sign(s) + shown(words[s.token]) for s in mine[first:]]
+        signs = [
+            "_" if s.token is None else STATES[s.state].glyph * (s.state != "prompt") + shown(words[s.token])
+            for s in mine[first:]
+        ]
         dots = "… " if first else ""
         lines.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({sum(s.held for s in mine)} held)")
     return "\n".join(lines)
-
-
-def _sign(slot: Slot) -> str:
-    return "" if slot.state == "prompt" else STATES[slot.state].glyph
 
 
 def _caption(r: ObservedRound, last: Moment) -> str:

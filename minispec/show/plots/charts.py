@@ -10,11 +10,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from minispec.show.plots.style import GUESS, TEXT, State
 
-MEASURED = State("black", "●", marker="o", word="measured")
 # Curves are told apart by colour and line style, and each is named at its end.
 CURVES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#56B4E9", ":"), ("#000000", "-"))
 LOSS = State("#EEEEEE", "", hatch="xx", word="slower than the target alone")
-EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0}  # of bars
 
 
 def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
@@ -84,17 +82,14 @@ def whiskers(lows: Sequence[float], medians: Sequence[float], highs: Sequence[fl
     ]
 
 
-def seconds(value: float) -> str:
-    """Writes a time with three digits: 1.26 ms."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
 def size(count: float, unit: str = "B") -> str:
     """Writes a number of bytes, or of anything, with three digits: 38.7 MB."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {prefix}{unit}"
-    return f"{count:.3g} {unit}"
+    for prefix, power in zip("TGMk mµ", (12, 9, 6, 3, 0, -3, -6), strict=True):
+        if count >= 10.0**power:
+            return f"{count / 10.0**power:.3g} {prefix.strip()}{unit}"
+    return f"{count / 1e-9:.3g} n{unit}"
+
+
+def seconds(value: float) -> str:
+    """Writes a time with three digits: 1.26 ms."""
+    return size(value, "s")

@@ -47,12 +47,7 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
         rows: a mutant each.
         checks: the columns, in the order of the marks.
         theirs: those of them that reimplement how other projects test.
-
-    Raises:
-        ValueError: if a row has not one mark per check.
     """
-    if any(len(row.marks) != len(checks) for row in rows):
-        raise ValueError(f"give each row a mark for each of the {len(checks)} checks")
     found = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     columns = panels(entries(rows))
     names = (
@@ -66,15 +61,19 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
     top = page.height - MARGIN - head
     for number, column in enumerate(columns):
         left = MARGIN + panel * number + names
-        for i, check in enumerate(checks):
+        xs = [left + COLUMN * (i + 0.5) for i in range(len(checks))]
+        for x, check in zip(xs, checks, strict=True):
             weight = {"style": "italic", "color": GREY} if check in theirs else {}
-            page.write(_middle(left, i), top + 0.1, check, rotation=90, va="bottom", ha="center", **weight)
-        for line, entry in enumerate(column):
-            _draw_entry(page, left, top - ROW * (line + 0.5), entry)
+            page.write(x, top + 0.1, check, rotation=90, va="bottom", ha="center", **weight)
+        for line, (name, marks) in enumerate(column):
+            y = top - ROW * (line + 0.5)
+            page.write(left - 0.15, y, name, ha="right", weight="normal" if marks else "bold")
+            for x, mark in zip(xs, marks, strict=False):
+                _draw_mark(page, x, y, MARKS[mark])
     bottom = top - ROW * (len(columns[-1]) + 0.9)
     page.write(left - 0.15, bottom, "found", ha="right", weight="bold")
-    for i, check in enumerate(checks):
-        page.write(_middle(left, i), bottom, str(found[check]), ha="center")
+    for x, check in zip(xs, checks, strict=True):
+        page.write(x, bottom, str(found[check]), ha="center")
     x, y = MARGIN, MARGIN + ROW / 2
     for state, step in zip(MARKS.values(), steps, strict=True):
         _draw_mark(page, x + COLUMN * 0.5, y, state)
@@ -82,17 +81,6 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
         x += step
     page.write(x, y, PEERS, style="italic", color=GREY)
     return Picture("kill-matrix", page.figure, *_words(rows, checks, theirs, found))
-
-
-def _middle(left: float, column: int) -> float:
-    return left + COLUMN * (column + 0.5)
-
-
-def _draw_entry(page: Board, left: float, y: float, entry: Entry) -> None:
-    name, marks = entry
-    page.write(left - 0.15, y, name, ha="right", weight="normal" if marks else "bold")
-    for column, mark in enumerate(marks):
-        _draw_mark(page, _middle(left, column), y, MARKS[mark])
 
 
 def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
@@ -113,11 +101,10 @@ def _words(
         f"{', '.join(survivors) or 'none'}."
     )
     best = max(checks, key=lambda check: found[check])
-    caption = f"Together the checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs"
+    end = f"no check finds all: the best one, {best}, finds {found[best]}."
     if found[best] == len(rows):
-        caption += f", and {best} alone finds them all."
-    else:
-        caption += f", and no check finds all: the best one, {best}, finds {found[best]}."
+        end = f"{best} alone finds them all."
+    caption = f"Together the checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs, and {end}"
     wide = max(len(row.name) for row in rows)
     numbers = " ".join(f"{number}={check}" for number, check in enumerate(checks, 1))
     twin = [f"{numbers}; x found, ! found by a crash, . missed"]

@@ -53,12 +53,14 @@ def learning(
     Raises:
         ValueError: if no held-out loss was measured, live or recorded.
     """
-    lines = {"live": loss_lines(live), "recorded": loss_lines(recorded)}
-    lines = {kind: of for kind, of in lines.items() if of}
-    if not lines:
+    curves = [
+        (kind, name, line)
+        for kind, history in (("live", live), ("recorded", recorded))
+        for name, line in loss_lines(history).items()
+    ]
+    if not curves:
         raise ValueError("the training has no held-out loss to draw")
-    bold = next(iter(lines))
-    curves = [(kind, name, line) for kind, of in lines.items() for name, line in of.items()]
+    bold = curves[0][0]
     top = max(TOP, *(1.5 * line[-1][1] for *_, line in curves))
     figure = sheet(12, 7.2)
     axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
@@ -80,7 +82,7 @@ def learning(
         charts.guess_at(axes, max(steps), min(guess, top))
     key: dict[str, Any] = {"loc": "outside upper left", "ncols": 3, "fontsize": TEXT, "frameon": False}
     figure.legend(*axes.get_legend_handles_labels(), **key)
-    loss, best = min((line[-1][1], LOOKS[name].word) for name, line in lines[bold].items())
+    loss, best = min((line[-1][1], LOOKS[name].word) for kind, name, line in curves if kind == bold)
     above = "" if floor is None else f", {loss - floor:.2f} above the entropy of {floor:.3f}"
     text = (
         f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token{above}; losses above "

@@ -41,12 +41,7 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
         cached: how many keys the cache holds; of more than 5 the middle ones are left out.
         k: how many tokens were drafted, K.
         words: the texts of the pending token and the K drafted ones; by default their names.
-
-    Raises:
-        ValueError: on another number of words than K + 1.
     """
-    if words is not None and len(words) != k + 1:
-        raise ValueError(f"words must be {k + 1}, the pending one and the draft, not {len(words)}")
     rows = mask_rows(cached, k)
     names = list(map(shown, words)) if words else ["pending", *(f"draft {i}" for i in range(1, k + 1))]
     old: list[int | None] = list(range(cached)) if cached <= 5 else [0, 1, None, cached - 2, cached - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal
 
 from matplotlib.ticker import MaxNLocator
@@ -106,7 +106,8 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         tokens: whole rounds are drawn that yield no more than so many tokens, one round at the least.
     """
     times = times or WorkTimes()
-    fast = speculative_spans(trace, times, _rounds(trace, tokens))
+    known = accumulate(len(r.emitted[0]) for r in trace.rounds)
+    fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
     slow = serial_spans([token for span in fast for token, _ in span.yields], times)
     passes = [span for span in fast if span.work == "verify"]
     page = _Timeline(slow, fast, words).draw()
@@ -125,17 +126,6 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     twin.append("speculative, when its tokens are known:")
     twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
     return Picture("timeline", page.figure, alt, caption, "\n".join(twin))
-
-
-def _rounds(trace: Trace, tokens: int) -> int:
-    """How many of the first rounds yield no more than so many tokens; one at the least."""
-    total = count = 0
-    for r in trace.rounds:
-        total += len(r.emitted[0])
-        if not r.live[0] or (count and total > tokens):
-            break
-        count += 1
-    return count
 
 
 def _passes(count: int) -> str:

@@ -11,16 +11,16 @@ TRACE = by_hand([0, 1], ([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([9, 10, 7], 3, 8, 2)
 
 def test_marks_by_hand():
     """Prompt, accepted, correction, bonus; a cut block ends in an accepted token."""
-    assert [(mark.token, mark.state, mark.round) for mark in marked_tokens(TRACE, WORDS)] == [
-        (0, "prompt", -1),
-        (1, "prompt", -1),
-        (5, "draft", 0),
-        (8, "correction", 0),
-        (2, "draft", 1),
-        (3, "draft", 1),
-        (4, "bonus", 1),
-        (9, "draft", 2),
-        (10, "draft", 2),
+    assert marked_tokens(TRACE, WORDS) == [
+        (" a", "prompt"),
+        (" bb", "prompt"),
+        (" six", "draft"),
+        (" j", "correction"),
+        (".", "draft"),
+        (" the", "draft"),
+        ("\n", "bonus"),
+        (" k", "draft"),
+        ("⏹", "draft"),
     ]
 
 

@@ -44,9 +44,3 @@ def test_the_figure_says_what_each_row_judges(cached, k, words):
     assert texts.count("●") == (k + 1) * (k + 2) // 2 + 1  # and one in the key
     assert (cached > 5) == ("…" in texts)
     assert ("1 distribution" if k == 0 else f"{k + 1} distributions") in picture.caption
-
-
-def test_words_must_be_those_of_the_pending_token_and_the_draft():
-    """Another number of words than K + 1 ends in one clear line."""
-    with pytest.raises(ValueError, match="must be 3"):
-        attention_mask(2, 2, ["a"])

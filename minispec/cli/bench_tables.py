@@ -30,7 +30,7 @@ class Grid:
         """Returns it for a terminal."""
         made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
         for number, column in enumerate(self.columns):
-            made.add_column(column, justify="left" if number < self.left else "right")
+            made.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
         for row in self.rows:
             made.add_row(*row)
         return made

@@ -24,6 +24,8 @@ from minispec.core.rng import BlockRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
+from minispec.evidence.bench.interleaved import Setting
+from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.native.backend import TORCH, Backend
 
@@ -66,10 +68,7 @@ def measure_costs(
     if 1 not in tokens or repeats < 1 or new_tokens < 1:
         raise ValueError("t(n) needs n = 1 among its numbers, 1 or more repeats, and 1 or more new tokens")
     if target.vocab_size != draft.vocab_size:
-        raise ValueError(
-            f"draft and target must share one vocabulary: the draft has {draft.vocab_size} tokens, "
-            f"the target {target.vocab_size}"
-        )
+        raise ValueError(f"one vocabulary is needed, not {target.vocab_size} and {draft.vocab_size} tokens")
     context = min(target.max_length, draft.max_length)
     check_prompts([prompt], target.vocab_size, context)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
@@ -105,6 +104,14 @@ def measure_costs(
     step = median(steps) - forwards.t_target[1] if steps else 0.0
     # Nothing takes less than no time; where it seems to, that is noise.
     return replace(forwards, round=max(narrow - place, 0.0), place=place, step=max(step, 0.0))
+
+
+def costs_of(setting: Setting, prompt: Sequence[int], **how: Any) -> Costs:
+    """Measures the costs of a setting, with its number of threads; `how` is as in `measure_costs`."""
+    models, backend = setting.models, setting.models.backend
+    how |= {"warp": backend.warp(setting.temperature), "verifier": backend.rules[setting.verifier]}
+    with using_threads(setting.threads):
+        return measure_costs(models.target, models.draft, prompt, backend=backend, **how)
 
 
 def median_costs(found: Sequence[Costs]) -> Costs:

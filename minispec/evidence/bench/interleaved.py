@@ -22,13 +22,9 @@ from minispec.native.backend import Models
 
 PHASES = ("prefill", "draft", "verify", "rollback", "other")
 
-Prompts = Sequence[Sequence[int]]
-Tell = Callable[[float, str], None]
+Batch = Sequence[Sequence[int]]
+Tell = Callable[[str], None]
 Key = TypeVar("Key")
-
-
-def silent(share: float, text: str) -> None:
-    """Tells nobody how much is done."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Run:
 class Decodes(Protocol):
     """Anything that decodes and is timed."""
 
-    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side (see `Setting`)."""
 
 
@@ -88,7 +84,7 @@ class Setting:
         more = f", {self.label}" if self.label else ""
         return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
 
-    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, and times it.
 
         Args:
@@ -122,10 +118,10 @@ class Setting:
 
 def interleave(
     groups: Mapping[Key, Sequence[Decodes]],
-    batches: Iterable[Prompts],
+    batches: Iterable[Batch],
     seed: int,
     new_tokens: int,
-    tell: Tell = silent,
+    tell: Tell = lambda text: None,
 ) -> dict[Key, list[list[Run]]]:
     """Lets the members of each group decode each batch, one right after the other, after a warm-up.
 
@@ -134,7 +130,7 @@ def interleave(
         batches: prompts that are decoded side by side.
         seed: of the sampling; every batch has one of its own.
         new_tokens: per prompt.
-        tell: told how much is done, from 0 to 1, and what comes next.
+        tell: told which batch comes next.
 
     Returns:
         Per group and member a run per batch, in the order of the batches.
@@ -142,8 +138,8 @@ def interleave(
     batches = list(batches)
     runs: dict[Key, list[list[Run]]] = {name: [[] for _ in group] for name, group in groups.items()}
     for number, batch in enumerate(batches):
+        tell(f"{number + 1} of {len(batches)}")
         for position, (name, group) in enumerate(groups.items()):
-            tell((number + position / len(groups)) / len(batches), str(name))
             if number == 0:
                 for member in group:
                     member.decode(batch, seed, min(new_tokens, 32))
@@ -152,18 +148,6 @@ def interleave(
                 run = group[member_number].decode(batch, seed + number, new_tokens)
                 runs[name][member_number].append(run)
     return runs
-
-
-def interleave_all(
-    settings: Mapping[Key, Decodes],
-    batches: Iterable[Prompts],
-    seed: int,
-    new_tokens: int,
-    tell: Tell = silent,
-) -> dict[Key, list[Run]]:
-    """Compares all settings with each other: as `interleave`, with one group."""
-    runs = interleave({"": [*settings.values()]}, batches, seed, new_tokens, tell)[""]
-    return dict(zip(settings, runs, strict=True))
 
 
 def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float, float]:
@@ -207,7 +191,6 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),
         "seconds": {p: sum(c.seconds.get(p, 0.0) for c in counts) / len(counts) for p in PHASES},
-        "turns": len(counts),
     }
 
 

@@ -33,11 +33,7 @@ def processor() -> str:
 
 
 def thread_counts(backend: str | None = None) -> tuple[int, ...]:
-    """Returns the numbers of threads worth comparing: one, and as many as torch was told to use.
-
-    Args:
-        backend: on which backend; `native` computes in one thread.
-    """
+    """Returns the numbers of threads to compare: one, and as many as torch uses; `native` has only one."""
     return (1,) if backend == "native" else tuple(sorted({1, torch.get_num_threads()}))
 
 

@@ -128,8 +128,8 @@ def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
     Raises:
         ValueError: if either was not measured for one token.
     """
-    ones = [next((p.seconds for p in points if p.width == 1), None) for points in (target, draft)]
-    if ones[0] is None or ones[1] is None:
+    ones = [point.seconds for points in (target, draft) for point in points if point.width == 1]
+    if len(ones) != 2:
         raise ValueError("both models must be measured for one token")
     return ones[1] / ones[0]
 

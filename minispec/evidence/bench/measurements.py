@@ -210,6 +210,10 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     Args:
         document: as `Zoo.to_json` returns it.
     """
+
+    def mark(cell: Mapping[str, Any]) -> str:
+        return "!" if cell["crashed"] else "x" if cell["killed"] else "."
+
     checks = [check["name"] for check in document["checks"]]
     rows = tuple(
         KillRow(
@@ -217,14 +221,10 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
             mutant["function"].partition(":")[0].rpartition(".")[2],
             mutant["effect"],
             mutant["harm"],
-            "".join(_mark(mutant["cells"][check]) for check in checks),
+            "".join(mark(mutant["cells"][check]) for check in checks),
         )
         for mutant in document["mutants"]
     )
     theirs = [check["name"] for check in document["checks"] if not check["ours"]]
     conditions = {"checks": checks, "theirs": theirs}
     return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
-
-
-def _mark(cell: Mapping[str, Any]) -> str:
-    return "!" if cell["crashed"] else "x" if cell["killed"] else "."

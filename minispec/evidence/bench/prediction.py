@@ -14,9 +14,8 @@ from typing import Any
 
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
-from minispec.evidence.bench.costs import measure_costs, median_costs
+from minispec.evidence.bench.costs import costs_of, median_costs
 from minispec.evidence.bench.interleaved import Setting
-from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
 from minispec.evidence.bench.sections import drafts_settings, temperature_settings, widths_settings
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
@@ -34,9 +33,9 @@ SETTINGS: dict[str, Callable[[BenchRun], list[Setting]]] = {
 
 def measure(bench: BenchRun) -> Found:
     """Predicts the settings of all selected sections that vary K."""
-    bench.tell(0.0, "texts of the target alone")
+    bench.tell("texts of the target alone")
     settings = [(name, one) for name in SETTINGS if name in bench.selected for one in SETTINGS[name](bench)]
-    costs = costs_of(bench, [one for _, one in settings])
+    costs = all_costs(bench, [one for _, one in settings])
     predicted = []
     for section, setting in settings:
         texts, own = texts_of(bench, setting), costs[cost_request(setting)]
@@ -82,26 +81,18 @@ def cost_request(setting: Setting) -> Setting:
     return replace(setting, k=1, temperature=float(setting.temperature > 0))
 
 
-def costs_of(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
+def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
     """Measures the costs of settings, several times over, by their cost requests."""
+    how = {
+        "tokens": range(1, 18),
+        "new_tokens": min(SHORT, bench.plan.new_tokens),
+        "repeats": max(bench.plan.latencies // PASSES, 2),
+    }
     passes: dict[Setting, list[Costs]] = {cost_request(setting): [] for setting in settings}
     for number in range(PASSES):
-        for done, (one, found) in enumerate(passes.items()):
-            bench.tell((number + done / len(passes)) / PASSES, "costs of the parts")
-            with using_threads(one.threads):
-                found.append(
-                    measure_costs(
-                        one.models.target,
-                        one.models.draft,
-                        bench.prompts.learning[0],
-                        warp=one.models.backend.warp(one.temperature),
-                        verifier=one.models.backend.rules[one.verifier],
-                        backend=one.models.backend,
-                        tokens=range(1, 18),
-                        new_tokens=min(SHORT, bench.plan.new_tokens),
-                        repeats=max(bench.plan.latencies // PASSES, 2),
-                    )
-                )
+        bench.tell(f"costs of the parts, {number + 1} of {PASSES}")
+        for one, found in passes.items():
+            found.append(costs_of(one, bench.prompts.learning[0], **how))
     return {one: median_costs(found) for one, found in passes.items()}
 
 

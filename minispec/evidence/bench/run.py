@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from minispec.evidence.bench import prediction, sections, transformers
-from minispec.evidence.bench.interleaved import Tell, silent
+from minispec.evidence.bench.interleaved import Tell
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
@@ -66,7 +66,7 @@ def run_bench(
     plan: Plan = CORE,
     seed: int = 0,
     output: Path | None = None,
-    tell: Tell = silent,
+    tell: Callable[[float, str], None] = lambda share, text: None,
 ) -> dict[str, Any]:
     """Measures a pair.
 
@@ -95,8 +95,8 @@ def run_bench(
     todo = [section for section in SECTIONS if section.name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
-            bench.tell = _within(tell, section, number, len(todo))
-            bench.tell(0.0, section.title)
+            bench.tell = _within(tell, number / len(todo), section.name)
+            bench.tell(section.title)
             _one(section, bench, report)
             finish(report)
             if part is not None:
@@ -173,9 +173,9 @@ def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 
-def _within(tell: Tell, section: Section, number: int, of: int) -> Tell:
-    """Returns what reports a section's progress as the whole bench's."""
-    return lambda share, text: tell((number + share) / of, f"{section.name}: {text}")
+def _within(tell: Callable[[float, str], None], share: float, section: str) -> Tell:
+    """Returns what adds to a section's words its name, and how much of the bench is done."""
+    return lambda text: tell(share, f"{section}: {text}")
 
 
 def _plain(value: Any) -> Any:

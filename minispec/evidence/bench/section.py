@@ -6,16 +6,17 @@ through what they have found and in no other way, so a bench that was cut can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import Setting, Tell, silent
+from minispec.evidence.bench.interleaved import Batch, Decodes, Run, Setting, Tell, interleave
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
 from minispec.io.checkpoint import Pair
 from minispec.native.backend import BACKENDS, Models, on_backend
 
+Key = TypeVar("Key")
 Found = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
 
@@ -113,7 +114,7 @@ class BenchRun:
         seed: of the sampling.
         selected: the names of all sections of this run.
         found: what earlier sections have found, by name.
-        tell: told how much of the section is done, from 0 to 1, and what comes next.
+        tell: told what comes next, for people.
     """
 
     pair: Pair
@@ -122,7 +123,7 @@ class BenchRun:
     seed: int = 0
     selected: tuple[str, ...] = ()
     found: dict[str, Found] = field(default_factory=dict)
-    tell: Tell = silent
+    tell: Tell = lambda text: None
     _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
 
     def models(self, backend: str, draft: GPT | None = None) -> Models:
@@ -140,7 +141,7 @@ class BenchRun:
         """Returns the backends that can be had here, and why the others cannot."""
         have, lack = {}, {}
         for name in self.plan.backends:
-            self.tell(0.0, f"the {name} backend; the first time it may have to be built")
+            self.tell(f"the {name} backend; the first time it may have to be built")
             try:
                 have[name] = self.models(name)
             except ValueError as error:
@@ -172,6 +173,39 @@ class BenchRun:
         """Returns the K that the section `widths` chose."""
         return next(s["k"] for s in self.found["widths"]["settings"] if s["verifier"] == verifier)
 
+    @property
+    def choosing(self) -> Sequence[Batch]:
+        """The prompts that choose, each as a batch of its own."""
+        return [[prompt] for prompt in self.prompts.choosing]
+
+    @property
+    def reporting(self) -> Sequence[Batch]:
+        """The prompts that report, each as a batch of its own, as often as the plan says."""
+        return [[prompt] for prompt in self.prompts.reporting * self.plan.repeats]
+
+    def interleave(
+        self,
+        groups: Mapping[Key, Sequence[Decodes]],
+        batches: Sequence[Batch],
+        what: str = "",
+    ) -> dict[Key, list[list[Run]]]:
+        """Lets the members of each group decode each batch (see `interleaved.interleave`).
+
+        Args:
+            groups: settings that are compared, by any name.
+            batches: prompts that are decoded side by side.
+            what: this is, for people.
+        """
+        new_tokens = self.plan.new_tokens
+        return interleave(groups, batches, self.seed, new_tokens, lambda text: self.tell(f"{what}, {text}"))
+
+    def compare(
+        self, settings: Mapping[Key, Decodes], batches: Sequence[Batch], what: str = ""
+    ) -> dict[Key, list[Run]]:
+        """Compares all settings with each other: as `interleave`, with one group."""
+        runs = self.interleave({"": [*settings.values()]}, batches, what)[""]
+        return dict(zip(settings, runs, strict=True))
+
 
 def group(pair: Pair, plan: Plan) -> Prompts:
     """Deals a pair's prompts out: some to choose K, as many or more to report, the rest to predict from.
@@ -186,8 +220,3 @@ def group(pair: Pair, plan: Plan) -> Prompts:
     choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
     measured = choosing + reporting
     return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])
-
-
-def one_by_one(prompts: Sequence[Sequence[int]]) -> list[list[Sequence[int]]]:
-    """Returns each prompt as a batch of its own."""
-    return [[prompt] for prompt in prompts]

@@ -12,19 +12,16 @@ import torch
 
 from minispec.core.model import GPT
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
-from minispec.evidence.bench.costs import measure_costs
+from minispec.evidence.bench.costs import costs_of
 from minispec.evidence.bench.interleaved import (
-    Run,
     Setting,
     figures,
-    interleave,
-    interleave_all,
     speed_up_of,
     tokens_per_second,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
-from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, one_by_one
+from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.train.initialise import draw_weights
 
@@ -38,9 +35,9 @@ def latency(bench: BenchRun) -> Found:
     """Times forwards of target and draft for n = 1 … 17, on every backend and number of threads."""
     backends, lack = bench.backends()
     points: list[Found] = []
-    for done, (name, models) in enumerate(backends.items()):
+    for name, models in backends.items():
         for threads in thread_counts(name):
-            bench.tell(done / len(backends), f"{name}, {threads} threads")
+            bench.tell(f"{name}, {threads} threads")
             with using_threads(threads):
                 for which, model in (("target", models.target), ("draft", models.draft)):
                     widths = range(1, min(17, model.max_length - CACHED) + 1)
@@ -63,8 +60,7 @@ def target_only(bench: BenchRun) -> Found:
         for threads in thread_counts(name)
         for k in (0, TRIED_K)
     }
-    batches = one_by_one(bench.prompts.choosing)
-    runs = interleave_all(settings, batches, bench.seed, bench.plan.new_tokens, bench.tell)
+    runs = bench.compare(settings, bench.choosing, "every backend")
     rows: list[Found] = [
         {
             "path": name,
@@ -94,14 +90,7 @@ def fastest_of(rows: Sequence[Found], side: str) -> Found:
 def widths(bench: BenchRun) -> Found:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
     sweep, settings = choose_and_report(bench, widths_settings(bench), bench.plan.widths)
-    best = bench.found["target-only"]
-    return {
-        "baseline": best["baseline"],
-        "path": best["speculative"],
-        "sweep": sweep,
-        "settings": settings,
-        "backends": _backends(bench, settings),
-    }
+    return {"sweep": sweep, "settings": settings, "backends": _backends(bench, settings)}
 
 
 def widths_settings(bench: BenchRun) -> list[Setting]:
@@ -133,22 +122,13 @@ def choose_and_report(
         Figures of the choosing half, of every setting with every K; those of the reporting half, one a
         setting.
     """
-    pair, plan = bench.pair.name, bench.plan
+    pair = bench.pair.name
     tried = [[replace(setting, k=k) for k in widths] for setting in settings]
     sides = {one: (bench.alone(one.verifier, one.temperature), one) for of in tried for one in of}
-    batches = one_by_one(bench.prompts.choosing)
-    runs = interleave(
-        sides, batches, bench.seed, plan.new_tokens, lambda s, _: bench.tell(0.6 * s, "every K")
-    )
+    runs = bench.interleave(sides, bench.choosing, "every K")
     sweep = [figures(pair, one, *runs[one]) for one in sides]
     best = [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
-    runs = interleave(
-        {one: sides[one] for one in best},
-        one_by_one(bench.prompts.reporting) * plan.repeats,
-        bench.seed + 1000,
-        plan.new_tokens,
-        lambda s, _: bench.tell(0.6 + 0.4 * s, "the best K"),
-    )
+    runs = bench.interleave({one: sides[one] for one in best}, bench.reporting, "the best K")
     return sweep, [figures(pair, one, *runs[one]) for one in best]
 
 
@@ -157,13 +137,11 @@ def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
     have, lack = bench.backends()
     tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row["speculative"])
     threads = {row["path"]: row["threads"] for row in tried}  # the fastest comes last
-    batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats
     rows: list[Found] = []
     for chosen in settings:
         about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
         own = {name: Setting(models, threads=threads[name], **about) for name, models in have.items()}
-        runs = interleave_all(own, batches, bench.seed, bench.plan.new_tokens)
-        for name, of in runs.items():
+        for name, of in (runs := bench.compare(own, bench.reporting, "every backend")).items():
             low, middle, high = speed_up_of(runs.get("torch", of), of)
             where = {"path": name, "threads": threads[name]}
             speed = {"tokens_per_second": tokens_per_second(of), "over_readable": middle}
@@ -175,9 +153,8 @@ def drafts(bench: BenchRun) -> Found:
     """Measures every draft of the target, each at the K that suits it."""
     settings = drafts_settings(bench)
     points = []
-    for setting, row in zip(
-        settings, choose_and_report(bench, settings, bench.plan.few_widths)[1], strict=True
-    ):
+    rows = choose_and_report(bench, settings, bench.plan.few_widths)[1]
+    for setting, row in zip(settings, rows, strict=True):
         with using_threads(setting.threads):
             target, draft = (
                 measure_latency(model, [1], repeats=bench.plan.latencies)
@@ -217,11 +194,8 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         untrained = draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype)
-    ours = {
-        "untrained": untrained.requires_grad_(False).eval(),
-        **find_drafts(pair),
-        "the pair's": pair.draft,
-    }
+    untrained.requires_grad_(False).eval()
+    ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     return dict(sorted(ours.items(), key=lambda one: one[1].parameters_count)) | {"the target": pair.target}
 
 
@@ -242,21 +216,15 @@ def batch(bench: BenchRun) -> Found:
     """Measures batches of 1 to 64 texts; prompts are used again where a batch has more rows."""
     prompts = [*bench.prompts.reporting, *bench.prompts.choosing]
     points = []
-    for done, rows in enumerate(bench.plan.rows):
-        bench.tell(done / len(bench.plan.rows), f"{rows} rows")
+    for rows in bench.plan.rows:
         setting = bench.drafted("rejection", 1.0, BATCH_K, label=f"{rows} rows")
         batches = [list(islice(cycle(prompts), rows))] * BATCH_REPEATS
         sides = {"": (bench.alone("rejection", 1.0), setting)}
-        alone, drafted = interleave(sides, batches, bench.seed, bench.plan.new_tokens)[""]
+        alone, drafted = bench.interleave(sides, batches, setting.label)[""]
         rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
-        points.append({"setting": setting.name, "rows": rows} | rates | gain_of(alone, drafted))
+        gain = dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
+        points.append({"setting": setting.name, "rows": rows} | rates | gain)
     return {"k": BATCH_K, "points": points}
-
-
-def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
-    """Returns the speed-up with its quartiles, by name."""
-    low, middle, high = speed_up_of(alone, drafted)
-    return {"gain": middle, "low": low, "high": high}
 
 
 def auto(bench: BenchRun) -> Found:
@@ -265,25 +233,14 @@ def auto(bench: BenchRun) -> Found:
     What the drafter learns it keeps from prompt to prompt.
     """
     rows: list[Found] = []
-    for part, (verifier, degree) in enumerate(DECODINGS):
+    for verifier, degree in DECODINGS:
         fixed = bench.drafted(verifier, degree, bench.best_k(verifier))
-        models, backend = fixed.models, fixed.models.backend
-        with using_threads(fixed.threads):
-            costs = measure_costs(
-                models.target,
-                models.draft,
-                bench.prompts.learning[0],
-                warp=backend.warp(degree),
-                verifier=backend.rules[verifier],
-                backend=backend,
-            )
-        drafter = AdaptiveDrafter(backend.drafter(models.draft), costs)
+        costs = costs_of(fixed, bench.prompts.learning[0])
+        drafter = AdaptiveDrafter(fixed.models.backend.drafter(fixed.models.draft), costs)
         automatic = replace(fixed, k=min(MOST, costs.most), drafter=drafter)
-        bench.tell(part / 2, verifier)
-        batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats * AUTO_REPEATS
         sides = {"": (fixed, automatic)}
-        ours, theirs = interleave(sides, batches, bench.seed, bench.plan.new_tokens)[""]
-        low, middle, high = speed_up_of(ours, theirs)
+        plain, chosen = bench.interleave(sides, [*bench.reporting] * AUTO_REPEATS, verifier)[""]
+        low, middle, high = speed_up_of(plain, chosen)
         rows.append(
             {
                 "verifier": verifier,
@@ -291,8 +248,8 @@ def auto(bench: BenchRun) -> Found:
                 "k": fixed.k,
                 "over_best_fixed": middle,
                 "quartiles": [low, high],
-                "mean_width": fmean(width for run in theirs for width in run.widths),
-                "tokens_per_second": tokens_per_second(theirs),
+                "mean_width": fmean(width for run in chosen for width in run.widths),
+                "tokens_per_second": tokens_per_second(chosen),
             }
         )
-    return {"rows": rows, "worst": min(row["over_best_fixed"] for row in rows)}
+    return {"rows": rows}

@@ -18,19 +18,17 @@ from typing import Any
 import torch
 
 from minispec.evidence.bench.interleaved import (
+    Batch,
     Decodes,
-    Prompts,
     Run,
-    interleave_all,
     speed_up_of,
     tokens_per_second,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.section import BenchRun, Found, Skipped, one_by_one
+from minispec.evidence.bench.section import BenchRun, Found, Skipped
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair
 
-NEEDS = "transformers is not installed: pip install 'minispec[peers]'"
 TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens
 THRESHOLDS = (0.0, 0.4)  # assistant_confidence_threshold: never stop early, and the library's default
 SAME = 1e-3  # logits of the same weights may differ by this
@@ -55,7 +53,7 @@ class Theirs:
     threshold: float = 0.0
     threads: int | None = None
 
-    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Continues one prompt greedily, and times it.
 
         Args:
@@ -116,10 +114,7 @@ def measure(bench: BenchRun) -> Found:
         "ours speculative": bench.drafted("greedy", 0.0, k),
         "theirs assisted": assisted,
     }
-    batches = one_by_one(bench.prompts.reporting) * bench.plan.repeats
-    runs = interleave_all(
-        four, batches, bench.seed, bench.plan.new_tokens, lambda s, _: bench.tell(0.5 + s / 2, "all four")
-    )
+    runs = bench.compare(four, bench.reporting, "all four")
     from transformers import __version__
 
     return {
@@ -138,13 +133,7 @@ def measure(bench: BenchRun) -> Found:
 
 def _fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
     """Returns the fastest of some settings on the choosing half, and how fast all of them are."""
-    runs = interleave_all(
-        dict(enumerate(tried)),
-        one_by_one(bench.prompts.choosing)[:CHOOSING],
-        bench.seed,
-        bench.plan.new_tokens,
-        lambda share, _: bench.tell(share / 2, "settings of transformers"),
-    )
+    runs = bench.compare(dict(enumerate(tried)), bench.choosing[:CHOOSING], "its settings")
     rows: list[Found] = [
         {"tokens": one.tokens, "threshold": one.threshold, "threads": one.threads}
         | {"tokens_per_second": tokens_per_second(runs[number])}
@@ -187,7 +176,7 @@ def load(pair: Pair) -> tuple[Any, Any]:
         from transformers import LlamaForCausalLM
         from transformers.utils import logging
     except ImportError as error:
-        raise ValueError(NEEDS) from error
+        raise ValueError("transformers is not installed: pip install 'minispec[peers]'") from error
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     models = []
@@ -202,7 +191,7 @@ def load(pair: Pair) -> tuple[Any, Any]:
 
 
 @torch.inference_mode()
-def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Prompts) -> float:
+def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Batch) -> float:
     """Returns the largest difference between their logits and ours, over both models and all prompts."""
     worst = 0.0
     for prompt in prompts:

@@ -105,8 +105,8 @@ steps = {point.width: point.seconds / times[0].seconds for point in times}
 for k in (2, 4, 8, 16):
     print(f"K = {k:2}: guessing {k * c:.2f}, checking {steps[k + 1]:.2f} target steps")
 more = next((k for k in (2, 4, 8, 16) if k * c > 0.25 * steps[k + 1]), None)
-print(f"From K = {more} on" if more else "Nowhere here", end=" ")
-print("guessing takes more than a quarter of the time that checking takes.")
+print("Guessing takes more than a quarter of the time of checking", end=" ")
+print(f"from K = {more} on." if more else "for none of these K.")
 free, paid = speed_up(alpha=0.8, k=8, c=0), speed_up(alpha=0.8, k=8, c=0.1)
 print(f"α = 0.8, K = 8: {free:.1f} times as fast if guesses were free, {paid:.1f} if c = 0.1")
 assert abs(free / paid - (8 * 0.1 + 1)) < 1e-9  # a round takes Kc + 1 target steps

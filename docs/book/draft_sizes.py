@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 
@@ -23,8 +24,8 @@ from minispec.io.checkpoint import Pair, load_pair, save_model
 from minispec.train.attention import for_training
 from minispec.train.dataset import Dataset, gather
 from minispec.train.initialise import draw_weights
-from minispec.train.recipes import CurriculumStage, Recipe, gpt
-from minispec.train.training import Progress, Run
+from minispec.train.recipes import CURRICULA, CurriculumStage, Recipe, gpt
+from minispec.train.training import Progress, TrainingRun
 
 PLAIN_STEPS, DISTILL_STEPS = 900, 300
 # Layers × width. The vocabulary is the target's.
@@ -83,7 +84,7 @@ def train_one(pair: Pair, recipe: Recipe, dataset: Dataset, size: str, report: R
     paths = {name: folder / f"{name}.safetensors" for name in ("draft-plain", "draft")}
     runs = ((recipe.draft_stages, None), (recipe.distill_stages, pair.target))
     for (name, path), (stages, teacher) in zip(paths.items(), runs, strict=True):
-        run = Run(recipe, name, model, teacher, tuple(stages), path, f"{mark}-{name}")
+        run = TrainingRun(recipe, name, model, teacher, tuple(stages), path, f"{mark}-{name}")
         model = run.finish(dataset, report).model.requires_grad_(True)
     save_model(model, folder, torch.float32)
     for path in paths.values():
@@ -97,13 +98,25 @@ def recipe_of(pair: Pair) -> Recipe:
         ValueError: if `pair.json` does not say.
     """
     try:
-        recipe = Recipe.from_json(pair.info["recipe"])
+        recipe = _read(pair.info["recipe"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{pair.folder}/pair.json does not say how the pair was trained") from error
     plain = _stretch(recipe.draft_stages, PLAIN_STEPS)
     distill = _stretch(recipe.distill_stages, DISTILL_STEPS)
     # Sequences are made for every curriculum stage that is named, so the target's are left out.
     return replace(recipe, target_stages=plain, draft_stages=plain, distill_stages=distill)
+
+
+def _read(written: Mapping[str, Any]) -> Recipe:
+    """Reads what `Recipe.to_json` returned; a KeyError or a TypeError if something is missing or unknown."""
+    fields = dict(written)
+    for name in ("target", "draft"):
+        fields[name] = GPTConfig(**fields[name])
+    for name, key in CURRICULA.items():
+        fields[name] = tuple(
+            CurriculumStage(**stage | {"mix": tuple(map(tuple, stage["mix"]))}) for stage in fields.pop(key)
+        )
+    return Recipe(**fields)
 
 
 def _stretch(stages: Sequence[CurriculumStage], steps: int) -> tuple[CurriculumStage, ...]:

@@ -39,7 +39,7 @@ def report(path="native"):
 
 
 def test_a_report_becomes_a_file_for_each_kind(tmp_path):
-    """Latencies of the fastest path, the sampled sweep with what was predicted, machine, date."""
+    """Latencies of the fastest backend, the sampled sweep with what was predicted, machine, date."""
     (tmp_path / "report.json").write_text(json.dumps(report()))
     assert main([str(tmp_path / "report.json"), str(tmp_path)]) == 0
     found = {kind: saved(kind, tmp_path) for kind in MAKERS}

@@ -1,7 +1,6 @@
 """The bench: its report is complete, its arithmetic is right, and a run that was cut goes on."""
 
 import json
-import math
 from dataclasses import replace
 
 import pytest
@@ -37,29 +36,16 @@ def report(pair):
     return run_bench(pair, sections=choose(full=True, skip=("transformers",)), plan=TINY)
 
 
-def numbers(value):
-    """Yields every number in a document."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from numbers(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from numbers(inner)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield value
-
-
 def test_report_is_complete(report):
     """Every section has been found, what outside checks read is there, and every number is finite."""
     assert set(report["sections"]) == set(NAMES) - {"transformers"}
     assert report["skipped"] == {} and report["machine"]["cores"] >= 1 and report["pair"] == "tiny"
-    assert all(map(math.isfinite, numbers(report)))
     assert [s["verifier"] for s in report["settings"]] == ["greedy", "rejection"]
     for setting in report["settings"]:
         assert setting["pair"] == "tiny" and setting["k"] in (1, 2) and setting["speedup"] > 0
         assert 0 <= setting["acceptance"] <= 1 and setting["tokens_per_target_call"] >= 1
         assert {"draft", "verify", "rollback", "other"} <= setting["seconds"].keys()
-    assert json.loads(json.dumps(report)) == report
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
 def test_speed_ups_are_over_the_fastest_target_only(report):
@@ -190,18 +176,12 @@ def test_sections_are_chosen_with_what_they_need():
     assert [QUICK.name, CORE.name, FULL.name] == ["quick", "core", "full"]
 
 
-@pytest.mark.parametrize("changes", [{"repeats": 0}, {"widths": ()}, {"rows": (0,)}])
-def test_plans_of_nothing(changes):
-    """A plan that measures nothing is refused."""
-    with pytest.raises(ValueError, match="at least 1"):
-        replace(CORE, **changes)
-
-
-def test_a_pair_without_prompts(tmp_path):
-    """A pair that records no prompts, or two, cannot be measured, and that is said."""
-    bare = load_pair(build_pair(tmp_path / "bare", prompts=[]))
-    with pytest.raises(ValueError, match="no prompts"):
-        run_bench(bare, plan=TINY)
-    few = load_pair(build_pair(tmp_path / "few", prompts=[[1] * 32] * 2))
-    with pytest.raises(ValueError, match="3 or more"):
-        run_bench(few, plan=TINY)
+def test_what_measures_nothing_is_refused(tmp_path):
+    """A plan, and a pair that records no prompts or two: each is said in one line."""
+    for changes in ({"repeats": 0}, {"widths": ()}, {"rows": (0,)}):
+        with pytest.raises(ValueError, match="at least 1"):
+            replace(CORE, **changes)
+    for prompts, words in (([], "no prompts"), ([[1] * 32] * 2, "3 or more")):
+        pair = load_pair(build_pair(tmp_path / words, prompts=prompts))
+        with pytest.raises(ValueError, match=words):
+            run_bench(pair, plan=TINY)

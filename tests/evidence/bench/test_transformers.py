@@ -1,7 +1,6 @@
 """The section that compares with transformers: the same weights, the same texts, and settings that work."""
 
 import importlib.util
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -19,21 +18,6 @@ needs_transformers = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny"))
-
-
-@contextmanager
-def counting(model):
-    """Counts a model's forwards for a while: the list that it gives has an entry per forward, its width."""
-    widths = []
-
-    def note(module, args, kwargs):
-        widths.append(int((args[0] if args else kwargs["input_ids"]).shape[1]))
-
-    handle = model.register_forward_pre_hook(note, with_kwargs=True)
-    try:
-        yield widths
-    finally:
-        handle.remove()
 
 
 def test_without_transformers_the_section_says_so(pair, monkeypatch):
@@ -56,9 +40,13 @@ def test_transformers_reads_the_same_models_and_writes_the_same_text(pair):
     assert plain.texts == (ours,) and plain.seconds > 0
     calls = {}
     for tokens in (3, 6):
-        with counting(target) as widths:
-            assert Theirs(target, draft, tokens, 0.0).decode([prompt], 0, 24).texts == (ours,)
-        calls[tokens] = widths
+        widths = calls[tokens] = []
+        hook = target.register_forward_pre_hook(
+            lambda module, args, kwargs, widths=widths: widths.append(kwargs["input_ids"].shape[1]),
+            with_kwargs=True,
+        )
+        assert Theirs(target, draft, tokens, 0.0).decode([prompt], 0, 24).texts == (ours,)
+        hook.remove()
     assert max(calls[3][1:]) == 4 and max(calls[6][1:]) == 7  # the drafted tokens, and one more
     with pytest.raises(ValueError, match="one prompt"):
         Theirs(target, draft, 3).decode([prompt] * 2, 0, 4)

@@ -54,6 +54,9 @@ class RowRound:
         return self.round.draft.probs[self.row, : len(self.drafted)].tolist()
 
 
+Steps = tuple[RowRound, ...]
+
+
 @dataclass(frozen=True)
 class Branch:
     """One branch of one row, from its prompt to its end.
@@ -67,7 +70,7 @@ class Branch:
 
     prompt: int
     weight: float
-    steps: tuple[RowRound, ...]
+    steps: Steps
     decisions: int | None
 
     @property
@@ -91,25 +94,20 @@ def branches(case: Case, together: bool = False) -> Iterator[Branch]:
             branches run as rows of batches.
     """
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[tuple[RowRound, ...], int]]:
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[list[Steps], int | None]]:
+        if together:
+            return [(by_row(case.rounds(case.prompts, rng), case.prompts), None)]
         prompts = [case.prompts[key] for key in keys]
-        steps = by_row(case.rounds(prompts, rng), prompts)
-        return [(own, len(way)) for own, way in zip(steps, rng.ways, strict=True)]
+        rows = by_row(case.rounds(prompts, rng), prompts)
+        return [([row], len(way)) for row, way in zip(rows, rng.ways, strict=True)]
 
-    def run_together(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[tuple[RowRound, ...]]]:
-        return [by_row(case.rounds(case.prompts, rng), case.prompts)]
-
-    if together:
-        for _, batch, weight in enumerate_branches(run_together, [0], most_rows=1):
-            for prompt, own in enumerate(batch):
-                yield Branch(prompt, weight, own, None)
-    else:
-        starts = range(len(case.prompts))
-        for prompt, (own, decisions), weight in enumerate_branches(run, starts, case.rows):
-            yield Branch(prompt, weight, own, decisions)
+    starts, most_rows = (range(1), 1) if together else (range(len(case.prompts)), case.rows)
+    for start, (rows, decisions), weight in enumerate_branches(run, starts, most_rows):
+        for prompt, steps in enumerate(rows, start):
+            yield Branch(prompt, weight, steps, decisions)
 
 
-def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[tuple[RowRound, ...]]:
+def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[Steps]:
     """Sorts rounds by row; rounds in which a row took no part are left out."""
     texts = [tuple(prompt) for prompt in prompts]
     steps: list[list[RowRound]] = [[] for _ in prompts]

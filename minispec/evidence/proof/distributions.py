@@ -90,8 +90,8 @@ def target_only_distributions(case: Case) -> list[Distribution]:
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Text]:
         prompts = [case.prompts[key] for key in keys]
-        limits = {"max_new_tokens": case.max_new_tokens, "eos": case.eos}
-        steps = list(generate(case.target, prompts, warp=case.warp, rng=rng, **limits))
+        cap, warp = case.max_new_tokens, case.warp
+        steps = list(generate(case.target, prompts, max_new_tokens=cap, warp=warp, rng=rng, eos=case.eos))
         return [tuple(t for step in steps if (t := step[row]) is not None) for row in range(len(keys))]
 
     found: list[Distribution] = [{} for _ in case.prompts]

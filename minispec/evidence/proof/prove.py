@@ -87,7 +87,8 @@ class Proof:
     @property
     def passed(self) -> bool:
         """Whether every distribution is right, everything came up, and every sampled test passed."""
-        return all(self.coverage.values()) and all(shown.passed for shown in (*self.cases, *self.sampled))
+        shown = [one.passed for one in self.cases] + [one.passed for one in self.sampled]
+        return all(shown) and all(self.coverage.values())
 
 
 def prove(

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from math import inf, nan
 
 import torch
 
@@ -60,11 +62,8 @@ def limit_of(dtype: torch.dtype, difference: float) -> float:
 
     0 for float64, 1e-4 for float32; twice the difference, but never more than 0.5, for narrower types.
     """
-    if dtype == torch.float64:
-        return 0.0
-    if dtype == torch.float32:
-        return FLOAT32_LIMIT
-    return min(2 * difference, NARROW_CAP)
+    fixed = {torch.float64: 0.0, torch.float32: FLOAT32_LIMIT}
+    return fixed.get(dtype, min(2 * difference, NARROW_CAP))
 
 
 @torch.inference_mode()
@@ -82,20 +81,17 @@ def first_flip(
     Returns:
         The flip, or None if the texts are equal. A text that merely ends earlier has an infinite gap.
     """
-    if list(one) == list(other):
+    apart = (i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b)
+    if (position := next(apart, None)) is None:
         return None
-    shared = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    if shared is None:
-        short = min(len(one), len(other))
-        ends = (one[short] if len(one) > short else None, other[short] if len(other) > short else None)
-        nan = float("nan")
-        return Flip(short, ends, (nan, nan), float("inf"), nan, 0.0)
-    many, steps = logits_both_ways(target, prompt, one[:shared])
-    a, b = float(many[one[shared]]), float(many[other[shared]])
+    a, b = ((*text, None)[position] for text in (one, other))
+    if a is None or b is None:
+        return Flip(position, (a, b), (nan, nan), inf, nan, 0.0)
+    many, steps = logits_both_ways(target, prompt, one[:position])
+    logits = float(many[a]), float(many[b])
     difference = float((many.double() - steps.double()).abs().max())
-    return Flip(
-        shared, (one[shared], other[shared]), (a, b), abs(a - b), difference, limit_of(many.dtype, difference)
-    )
+    gap, limit = abs(logits[0] - logits[1]), limit_of(many.dtype, difference)
+    return Flip(position, (a, b), logits, gap, difference, limit)
 
 
 def logits_both_ways(

@@ -1,6 +1,6 @@
 """A directive that shows the handouts page by page, and the PDF of all of them beside it.
 
-Both are drawn at build from the recorded runs. What a page says is said again in words, behind a line that
+Both are drawn at build from the recorded runs. What a page says is said again in words, under a line that
 opens.
 """
 

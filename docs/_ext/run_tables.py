@@ -51,8 +51,8 @@ def moments(lengths: CacheLengths | None, row: int = 0) -> str:
     """Returns how long a cache was before, verified and after, never broken over two lines."""
     if lengths is None:
         return "–"
-    told = (lengths.before[row], lengths.verified[row], lengths.after[row])
-    return "\u00a0→\u00a0".join(map(str, told))
+    held = (lengths.before[row], lengths.verified[row], lengths.after[row])
+    return "\u00a0→\u00a0".join(map(str, held))
 
 
 @cache
@@ -82,10 +82,10 @@ def ragged_table(most: int) -> list[list[str]]:
     for r in trace.rounds[:most]:
         for row in range(2):
             caches = [moments(r.target_cache, row), moments(r.draft_cache, row)]
-            told = [words[t] for t in r.draft.tokens[row, : r.drafted(row)].tolist()]
+            drafted = [words[t] for t in r.draft.tokens[row, : r.drafted(row)].tolist()]
             said = [words[t] for t in r.emitted[row]]
             kept = f"{r.accepted(row)} of {r.drafted(row)}"
-            table.append([str(r.index), str(row), plain(told) or "–", kept, plain(said) or "–", *caches])
+            table.append([str(r.index), str(row), plain(drafted) or "–", kept, plain(said) or "–", *caches])
     return table
 
 

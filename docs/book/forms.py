@@ -212,13 +212,13 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         "p": [f"{test.p:.3f}" for test in tests],
         "number drawn": ["–" if test.drawn is None else f"{test.drawn:.2f}" for test in tests],
     }
-    asked = {
+    answers = {
         "min(1, p/q)": [f"{test.acceptance:.2f}" for test in tests],
         "✓ or ✗": [{"draft": "✓", "rejected": "✗"}.get(test.state, "–") for test in tests],
         "comes out": gained + ["–"] * (len(tests) + 1 - len(gained)),
     }
     lines = [FormLine(label, (*entries, None), given=True) for label, entries in given.items()]
-    for label, entries in asked.items():
+    for label, entries in answers.items():
         boxes = entries if filled else [""] * len(entries)
         lines.append(FormLine(label, (*boxes, None)[: len(tests) + 1]))
     task = (

@@ -159,10 +159,11 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
     """What is known about a position: its cells by the names of their rows."""
     cells = {"the draft guesses": _chip(p.guess)}
     if sampled:
-        tested = p.verdict in ("accepted", "rejected") and p.q and p.p is not None
         cells["q, the draft's"] = _number(p.q)
         cells["p, the target's"] = _number(p.p)
-        cells["accepted with"] = _number(min(1.0, p.p / p.q)) if tested else ""
+        cells["accepted with"] = ""
+        if p.verdict in ("accepted", "rejected") and p.q and p.p is not None:
+            cells["accepted with"] = _number(min(1.0, p.p / p.q))
         # A test that needed no number has a dash.
         drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
         cells["number drawn"] = "" if p.test is None else drawn

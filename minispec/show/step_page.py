@@ -97,16 +97,16 @@ SCRIPT = """
     var last = steps.length - 1, at = 0;
     var bar = make('div', 'ms-controls'), status = make('p', 'ms-status');
     bar.setAttribute('role', 'toolbar');
-    bar.setAttribute('aria-label', 'Walk through the steps');
+    bar.setAttribute('aria-label', 'Go through the steps');
     var first = make('button', 'ms-first', 'Start', 'Start: first step');
     var back = make('button', 'ms-back', '\\u2190 Back', 'Back: previous step');
     var next = make('button', 'ms-next', 'Next \\u2192', 'Next step');
     var round = make('button', 'ms-round-next', 'Next round', 'First step of the next round');
     var slider = make('input', 'ms-slider', '', 'Step');
     slider.type = 'range'; slider.min = 1; slider.max = steps.length; slider.step = 1;
-    var place = make('span', 'ms-at');
+    var where = make('span', 'ms-at');
     status.setAttribute('aria-live', 'polite');
-    [first, back, next, slider, place, round].forEach(function (e) { bar.appendChild(e); });
+    [first, back, next, slider, where, round].forEach(function (e) { bar.appendChild(e); });
     root.insertBefore(bar, steps[0]);
     root.insertBefore(status, steps[0]);
     function title(i) { return steps[i].querySelector('.ms-title').textContent; }
@@ -116,7 +116,7 @@ SCRIPT = """
       steps.forEach(function (s, j) { s.hidden = j !== at; s.open = true; });
       slider.value = at + 1;
       slider.setAttribute('aria-valuetext', 'step ' + (at + 1) + ' of ' + steps.length + ': ' + title(at));
-      place.textContent = (at + 1) + ' / ' + steps.length;
+      where.textContent = (at + 1) + ' / ' + steps.length;
       first.disabled = back.disabled = at === 0;
       next.disabled = round.disabled = at === last;
       if (root.contains(held) && held.disabled) slider.focus();  // else keys would go nowhere
@@ -139,7 +139,7 @@ SCRIPT = """
     next.addEventListener('click', function () { show(at + 1); });
     round.addEventListener('click', function () { jump(1); });
     slider.addEventListener('input', function () { show(Number(slider.value) - 1); });
-    // JupyterLab's one-letter commands must not act on a cell while somebody walks through its output.
+    // JupyterLab's one-letter commands must not act on a cell while somebody steps through its output.
     root.querySelectorAll('button, input, .ms-scroll').forEach(quiet);
     quiet(root);
     root.querySelectorAll('summary').forEach(function (s) { s.tabIndex = -1; });

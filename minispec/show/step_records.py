@@ -40,7 +40,7 @@ class RoundPosition:
     Attributes:
         guess: what the draft says there; None where it says nothing.
         q: the guess's probability for the draft.
-        says: the target's most probable token there, once it has been asked.
+        says: the target's most probable token there, once it has read so far.
         p: the guess's probability for the target.
         test: the number drawn and the probability it was compared with, where there was one.
         verdict: `accepted` or `rejected` once tested, `untested` after a rejection, or `free`: the bonus.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ from minispec.show.step_records import (
 
 ENDS = {
     "eos": "The text is at its end",
-    "cap": "The text has as many tokens as were asked for",
+    "cap": "The text has as many tokens as requested",
     "context": "The context is full",
 }
 
@@ -44,7 +45,7 @@ def settled(text: Sequence[Token]) -> tuple[Token, ...]:
     return tuple(replace(t, state="prompt" if t.state == "pending" else t.state) for t in text)
 
 
-class RoundWalk:
+class RoundSteps:
     """Goes through one round and keeps count of what stands where.
 
     Attributes:
@@ -126,7 +127,7 @@ class RoundWalk:
     def _test(self, i: int) -> Step:
         r, row, token = self._r, self._row, self._guesses[i].id
         p, q = r.target_probs[row, i], r.draft.probs[row, i]
-        verdict: TokenState = "accepted" if i < r.accepted(row) else "rejected"
+        verdict: Literal["accepted", "rejected"] = "accepted" if i < r.accepted(row) else "rejected"
         draw = self._recording.accept_draw(r.index, i, row)
         self._guesses[i] = replace(self._guesses[i], state=verdict)
         self._positions[i] = replace(self._positions[i], guess=self._guesses[i], test=draw, verdict=verdict)
@@ -274,9 +275,10 @@ class RoundWalk:
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
         held = tuple(replace(t, pending=False) for t in read)
         text = self.committed if self._shown < 0 else (*self.committed, *self._guesses[: self._shown])
-        caches = held[: self._target_holds], None if self._draft_holds is None else held[: self._draft_holds]
-        where = self._r.index, len(self._block) - 1, tuple(self._positions), here
-        return Step(phase, title, sentence, text, *caches, *where, shown, draw)
+        target = held[: self._target_holds]
+        draft = None if self._draft_holds is None else held[: self._draft_holds]
+        index, before, positions = self._r.index, len(self._block) - 1, tuple(self._positions)
+        return Step(phase, title, sentence, text, target, draft, index, before, positions, here, shown, draw)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

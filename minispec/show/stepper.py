@@ -17,7 +17,7 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_html import legend_html, step_html
 from minispec.show.step_page import SCRIPT, STYLE, page
 from minispec.show.step_records import Step, Token, count, quoted
-from minispec.show.step_rounds import ENDS, RoundWalk, settled
+from minispec.show.step_rounds import ENDS, RoundSteps, settled
 
 
 class Stepper:
@@ -90,15 +90,12 @@ def default_title(recording: Recording) -> str:
 
 
 def steps(recording: Recording, row: int = 0, rounds: int | None = None) -> list[Step]:
-    """Takes a recording apart.
+    """Takes a recording apart: one step for prefill, those of each round, and one for the end.
 
     Args:
         recording: a run.
         row: which row of the batch.
         rounds: only this many from the start; None: all.
-
-    Returns:
-        The steps in order: one for prefill, those of each round, and one for the end.
 
     Raises:
         ValueError: if there is no such row, or `rounds` is below 1.
@@ -113,9 +110,9 @@ def steps(recording: Recording, row: int = 0, rounds: int | None = None) -> list
     committed = (*prompt[:-1], replace(prompt[-1], state="pending", pending=True))
     found = [_prefill(prompt, committed, shown)]
     for r in shown:
-        walk = RoundWalk(recording, r, row, committed)
-        found.extend(walk.steps())
-        committed = walk.committed
+        one = RoundSteps(recording, r, row, committed)
+        found.extend(one.steps())
+        committed = one.committed
     text = settled(committed)
     finish = trace.finish(row)
     if finish is not None and len(shown) == sum(r.live[row] for r in trace.rounds):

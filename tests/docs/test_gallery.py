@@ -1,21 +1,17 @@
 """Every figure is readable, says in words what it shows, and tells its states apart without colour."""
 
 import re
-import sys
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from book.gallery import FIGURES, LATENCIES, MADE_UP, SPEEDS, gallery, of_numbers
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
+from eyesight import DEUTERANOPIA, contrast, distance, grey_distance
 
 from minispec.show.plots.kill_matrix import MARKS
 from minispec.show.plots.speed import draft_sweep, latency, speed_up_curves
 from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, sheet
-
-sys.path.insert(0, str(Path(__file__).parent))
-from eyesight import DEUTERANOPIA, contrast, distance, grey_distance  # noqa: E402
 
 GREY_NEAR = 12  # steps of lightness, of 100
 COLOUR_NEAR = 15  # distance in L*a*b*
@@ -71,7 +67,7 @@ def test_guesses_stand_inside_their_axes(images):
 
 
 def guesses_outside(figure):
-    """Returns the places of all guesses in a figure, in pixels, and those that are outside their axes."""
+    """Returns where all guesses stand in a figure, in pixels, and those that are outside their axes."""
     points, outside = [], []
     for axes in figure.axes:
         for line in axes.lines:

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from eyesight import contrast
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
@@ -150,17 +151,6 @@ def test_mime_bundle(shown):
     lines = bundle["text/plain"].splitlines()
     assert len(lines) == len(stepper.steps) + 1
     assert all(s.sentence in line for s, line in zip(stepper.steps, lines[1:], strict=True))
-
-
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("state", NAMES)

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pairs import build_pair
 from rich.console import Console
 
-import minispec
 from minispec.core.records import Draft, Round, Verdict
 from minispec.io.tokenizer import train_tokenizer
 from minispec.io.trace import Statistics
@@ -131,22 +129,22 @@ def test_plain_signs_can_be_printed_anywhere():
     assert "".join(signs).isascii() and len(set(signs)) == 3 and {len(sign) for sign in signs} == {1}
 
 
-def printed(table):
-    """Returns a table as a wide terminal without colours shows it."""
-    console = Console(width=160, color_system=None)
+def lines_at(width, table):
+    """Returns the lines of a table as a terminal of a width without colours shows it."""
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return capture.get()
+    return capture.get().splitlines()
 
 
 def test_the_table_sets_each_run_beside_target_only():
     """A row for the target alone and one for the run, with the speed-up per token and whether texts agree."""
     alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False)
-    lines = printed(outcome_table([(alone, fast)], "A run")).splitlines()
+    lines = lines_at(160, outcome_table([(alone, fast)], "A run"))
     assert lines[0].strip() == "A run"
-    cells = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
-    assert cells[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
-    assert cells[1] == ["greedy", "torch", "25", "4.00", "100", "2.00x", "no"]
+    rows = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
+    assert rows[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
+    assert rows[1] == ["greedy", "torch", "25", "4.00", "100", "2.00x", "no"]
 
 
 def both_backends():
@@ -160,14 +158,6 @@ def both_backends():
         for run in (greedy, fast)
         for backend in ("torch", "native")
     ]
-
-
-def lines_at(width, table):
-    """Returns the lines of a table as a terminal of a width shows it."""
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get().splitlines()
 
 
 def test_the_table_fits_a_terminal_of_80_columns():
@@ -203,40 +193,17 @@ def test_a_narrower_terminal_takes_more_lines_and_loses_nothing(width):
 def test_the_table_of_losses_ends_in_the_floor():
     """Every model with its size, steps, seconds and loss; the floor last, where there is one."""
     figures = {"parameters": 1234567, "steps": 70, "seconds": 8.4, "validation_loss": 0.51239}
-    shown = printed(losses_table({"target": figures}, 0.4))
+    shown = "".join(lines_at(160, losses_table({"target": figures}, 0.4)))
     assert all(
         word in shown for word in ("1,234,567", "70", "8", "0.5124", "entropy of the grammar", "0.4000")
     )
-    assert "entropy" not in printed(losses_table({"target": figures}, None))
+    assert "entropy" not in "".join(lines_at(160, losses_table({"target": figures}, None)))
 
 
 def test_glyphs_follow_the_encoding():
     """Glyphs where they can be printed, letters elsewhere."""
     assert glyphs_for("utf-8") == FANCY
     assert glyphs_for("cp1252") == glyphs_for(None) == glyphs_for("no such encoding") == PLAIN
-
-
-def test_marks_spell_the_text(tmp_path):
-    """Without its glyphs the marked text is the text, and each stretch begins with the sign of its kind."""
-    pair = minispec.load_pair(build_pair(tmp_path / "tiny"))
-    trace = minispec.record(
-        pair.target,
-        minispec.ModelDrafter(pair.draft),
-        [pair.tokenizer.encode("The cat")],
-        k=4,
-        verifier=minispec.verify_rejection,
-        max_new_tokens=60,
-        warp=minispec.Warp(1.0),
-        rng=minispec.SeededRng(0),
-    )
-    pieces = [piece.plain for piece in marked(trace.rounds, pair.tokenizer, FANCY)]
-    signs = []
-    for r in trace.rounds:
-        for kind in dict.fromkeys(kinds(r, 0)):
-            signs.append(FANCY[kind])
-    assert [p for p in pieces if p in ("✓", "✗", "★")] == signs
-    assert "★" in signs and "✗" in signs
-    assert sum(len(kinds(r, 0)) for r in trace.rounds) == 60
 
 
 def test_table_cells():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -61,10 +62,12 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
     order = sorted(range(len(positions)), key=lambda i: positions[i])
     moved = [float(x) for x in positions]
     for _ in range(200):
-        for a, b in zip(order, order[1:], strict=False):
+        for a, b in pairwise(order):
             short = max(0.0, gap - (moved[b] - moved[a]))
             moved[a] -= short / 2
             moved[b] += short / 2
+        if all(moved[b] - moved[a] > gap - 1e-9 for a, b in pairwise(order)):
+            break
     return moved
 
 

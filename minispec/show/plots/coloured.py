@@ -25,10 +25,10 @@ def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark
         words: the text of every token id.
         row: which row.
     """
-    told = [(words[token], "prompt") for token in trace.prompts[row]]
+    tokens = [(words[token], "prompt") for token in trace.prompts[row]]
     for r in trace.rounds:
-        told += [(words[token], kind) for token, kind in zip(r.emitted[row], kinds(r, row), strict=True)]
-    return told
+        tokens += [(words[token], kind) for token, kind in zip(r.emitted[row], kinds(r, row), strict=True)]
+    return tokens
 
 
 def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
@@ -38,9 +38,9 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
         trace: any.
         words: the text of every token id.
     """
-    told = marked_tokens(trace, words)
-    lines = _broken(told)
-    states = in_order(state for _, state in told)
+    tokens = marked_tokens(trace, words)
+    lines = _broken(tokens)
+    states = in_order(state for _, state in tokens)
     below = legend_height(states, WIDTH - 2 * MARGIN) + 0.4
     page = Board(WIDTH, below + LINE * len(lines) + MARGIN)
     for number, line in enumerate(lines):
@@ -54,7 +54,7 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
                 page.tile((x, y), size, STATES[state], _label(text, state), linewidth=0.6)
             x += size[0]
     page.legend([s for s in states if s is not STATES["prompt"]], MARGIN, below - 0.2)
-    count = Counter(state for _, state in told if state != "prompt")
+    count = Counter(state for _, state in tokens if state != "prompt")
     alt = (
         f"A text in which each of {count.total()} new tokens has the colour and the sign of its state: "
         f"{count['draft']} drafted and accepted, {count['correction']} corrections, {count['bonus']} bonus."
@@ -64,7 +64,7 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
         f"{count.total()} tokens took {calls} target calls: {count['draft']} of them the draft had guessed."
     )
     twin = "".join(
-        " " * text.startswith(" ") + _sign(state) + _said(text.lstrip(" ")) for text, state in told
+        " " * text.startswith(" ") + _sign(state) + _said(text.lstrip(" ")) for text, state in tokens
     )
     return Picture("coloured", page.figure, alt, caption, twin)
 
@@ -85,10 +85,10 @@ def _width(text: str, state: str) -> float:
     return text_width(_label(text, state)) + (0.0 if state == "prompt" else 0.14)
 
 
-def _broken(told: Sequence[Marked]) -> list[list[Marked]]:
+def _broken(tokens: Sequence[Marked]) -> list[list[Marked]]:
     """Breaks the text into lines that fit the page, before a blank where there is one."""
     words: list[list[Marked]] = []
-    for text, state in told:
+    for text, state in tokens:
         if not words or text[:1].isspace():
             words.append([])
         words[-1].append((text, state))

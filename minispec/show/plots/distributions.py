@@ -52,8 +52,9 @@ def rule_distribution(
         f"{parts(found.said, WHOLE)}; together {parts(found.distribution, WHOLE)}, where the target's "
         f"distribution is {parts(target, WHOLE)}."
     )
-    lines = {"drafted and kept": found.kept, "said instead": found.said, "comes out": found.distribution}
-    lines |= {"target, p": target} | ({GUESS.word: guess} if guess is not None else {})
+    lines: dict[str, Sequence[float]] = {"drafted and kept": found.kept, "said instead": found.said}
+    lines |= {"comes out": found.distribution, "target, p": target}
+    lines |= {GUESS.word: guess} if guess is not None else {}
     rows = [["", *labels], *([word, *map(_part, line)] for word, line in lines.items())]
     return Picture("rule-distribution", figure, alt, _caption(found, target), aligned(rows))
 

@@ -19,7 +19,6 @@ MARGIN = 0.25  # inches, around the page
 WIDTH = 15.0  # of the page; more where tokens would overlap
 LANE = 0.55  # height of a lane
 WORD = 0.4  # height of a token under it
-UNIT = "target passes"
 WORKS = {
     "step": State(TARGET.colour, "", ink="white", word="a pass of the target"),
     "verify": State(TARGET.colour, "", ink="white", word="a pass of the target"),
@@ -114,8 +113,8 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     count, calls, gain = len(slow), len(passes), slow[-1].end / fast[-1].end
     alt = (
         f"Two timelines of the same {count} tokens. Target alone: {count} passes one after another, "
-        f"{slow[-1].end:.1f} {UNIT}. Speculative: draft steps and {_passes(calls)} of the target in "
-        f"turn, {fast[-1].end:.1f} {UNIT}."
+        f"{slow[-1].end:.1f} target passes. Speculative: draft steps and {_passes(calls)} of the target in "
+        f"turn, {fast[-1].end:.1f} target passes."
     )
     caption = (
         f"The same {count} tokens take {count} target passes alone and {calls} with a draft: "
@@ -169,7 +168,7 @@ class _Timeline:
             if 0 <= time <= self.total * (1 + 1e-9):
                 page.axes.plot([self.at(time)] * 2, [y, y - 0.08], color="black", linewidth=1.2)
                 page.write(self.at(time), y - 0.28, f"{time:g}", ha="center")
-        page.write(self.left, y - 0.62, f"time, in {UNIT}")
+        page.write(self.left, y - 0.62, "time, in target passes")
         page.legend(states, MARGIN, below - 0.15)
         return page
 

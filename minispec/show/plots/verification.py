@@ -77,7 +77,7 @@ def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -
 def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | None] = ()) -> Picture:
     """Draws the verdict on a draft of one row: a column per drafted token, and the target's own token.
 
-    Where the target is certain everywhere, as at temperature 0, its own token stands in place of
+    Where the target is certain everywhere, as at temperature 0, its own token stands there instead of
     probabilities.
 
     Args:
@@ -213,8 +213,8 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
     figure = sheet(max(2.2 + 0.42 * len(chosen), 9.0), 5.6 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
     bar: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.8, "width": 0.8}
-    for x, (position, look) in enumerate(zip(chosen, looks, strict=True)):
-        upper.bar(x, position.acceptance, color=look.colour, hatch=look.hatch, **bar)
+    for i, (position, look) in enumerate(zip(chosen, looks, strict=True)):
+        upper.bar(i, position.acceptance, color=look.colour, hatch=look.hatch, **bar)
     lower.bar(range(len(chosen)), [position.tv for position in chosen], color="#BBBBBB", **bar)
     new = [i + 0.5 for i, (a, b) in enumerate(pairwise(chosen)) if a.round != b.round]
     for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
@@ -222,8 +222,8 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
         axes.tick_params(axis="x", length=0)
         axes.set_ylim(0, 1.05)
         axes.set_yticks([0, 0.5, 1])
-        for x in new:
-            axes.axvline(x, color="black", linewidth=1.0, linestyle=":")
+        for edge in new:
+            axes.axvline(edge, color="black", linewidth=1.0, linestyle=":")
     lower.set_xticks(range(len(chosen)), labels, rotation=90, fontsize=TEXT)
     lower.set_xlim(-0.6, len(chosen) - 0.4)
     lower.set_xlabel("✓ accepted   – rejected   dotted: a new round", fontsize=TEXT)

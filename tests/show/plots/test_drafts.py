@@ -28,11 +28,11 @@ def test_one_chart_per_guess():
     readable(picture)
     lines = picture.twin.splitlines()
     assert len(lines) == r.drafted(0) == 5
-    for place, line in enumerate(lines):
-        token = int(r.draft.tokens[0, place])
-        q = float(r.draft.probs[0, place, token])
+    for i, line in enumerate(lines):
+        token = int(r.draft.tokens[0, i])
+        q = float(r.draft.probs[0, i, token])
         word, number = line.split(" ◀ ")[0].split("  ")[-1], line.split(" ◀ ")[1].split()[0]
-        assert word.removeprefix(f"guess {place + 1}: ") == words[token].replace(" ", "·")
+        assert word.removeprefix(f"guess {i + 1}: ") == words[token].replace(" ", "·")
         assert float(number.strip("<>")) == pytest.approx(q, abs=0.0101)
     widths = [bar.get_width() for bar in picture.figure.axes[0].patches if bar.get_hatch()]
     full = picture.figure.axes[0].patches[0].get_width()

@@ -46,8 +46,8 @@ def test_bars_are_stacked_to_the_larger_probability():
     readable(picture)
     tops = [0.0] * 3
     for bars in picture.figure.axes[0].containers:
-        for place, bar in enumerate(bars):
-            tops[place] = max(tops[place], bar.get_y() + bar.get_height())
+        for i, bar in enumerate(bars):
+            tops[i] = max(tops[i], bar.get_y() + bar.get_height())
     assert tops == pytest.approx([3 / 6, 2 / 6, 4 / 6])
     (diamond,) = (line for line in picture.figure.axes[0].lines if line.get_marker() == "D")
     assert diamond.get_xydata().tolist() == [pytest.approx([2, 0.6 * 4 / 6])]
@@ -69,9 +69,9 @@ def test_real_distributions_can_be_read():
     """p and q of every drafted token in a round of the shipped pair."""
     trace, words = shipped_run(1.0)
     r = trace.rounds[0]
-    for place in range(r.drafted(0)):
-        token = int(r.draft.tokens[0, place])
-        readable(overlap(r.target_probs[0, place], r.draft.probs[0, place], words, token))
+    for i in range(r.drafted(0)):
+        token = int(r.draft.tokens[0, i])
+        readable(overlap(r.target_probs[0, i], r.draft.probs[0, i], words, token))
 
 
 def test_what_is_no_distribution_is_refused():

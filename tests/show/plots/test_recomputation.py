@@ -8,12 +8,7 @@ from tiny import gpt_pair
 from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.show.plots.recomputation import (
-    positions,
-    recomputation,
-    steps_with_cache,
-    steps_without_cache,
-)
+from minispec.show.plots.recomputation import positions, recomputation, steps_with_cache, steps_without_cache
 
 
 class Counting:

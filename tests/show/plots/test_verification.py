@@ -76,7 +76,7 @@ def test_the_verdict_follows_from_what_was_drawn():
     )
     seen = set()
     for r in recording.trace.rounds:
-        draws = [recording.accept_draw(r.index, place) for place in range(r.drafted(0))]
+        draws = [recording.accept_draw(r.index, i) for i in range(r.drafted(0))]
         for test in drafted_tokens(r, 0, [draw.number if draw else None for draw in draws]):
             if test.drawn is not None and test.state != "cut":
                 assert (test.drawn < test.acceptance) == (test.state == "draft")

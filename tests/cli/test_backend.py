@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from native_models import has_compiler, needs_compiler
-from pairs import build_pair, call
+from pairs import call
 
 import minispec.cli.generate as generate_module
 from minispec.cli.main import run
@@ -15,11 +15,6 @@ from minispec.native import library
 
 BUILDING = "building the native backend, once: some seconds\n"
 LACKING = "needs a C++ compiler and found none"
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
 
 
 @pytest.fixture

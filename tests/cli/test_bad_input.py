@@ -17,11 +17,6 @@ from minispec.native.library import native_functions
 PROMPT = ("--prompt", "The cat")
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
-
-
 def complaint(capsys, *arguments):
     """Runs a command that must fail, and returns its one line."""
     status = run([str(a) for a in arguments])
@@ -69,14 +64,6 @@ def test_generate_says_what_is_wrong(capsys, pair, arguments, words):
 def test_no_gpu(capsys, pair):
     """Asking for a GPU where there is none is a clear line."""
     assert "no GPU" in complaint(capsys, "generate", "--pair", pair, "--prompt", "a", "--device", "cuda")
-
-
-def test_different_vocabularies(capsys, tmp_path):
-    """A draft with another vocabulary is refused."""
-    _, small = random_models(vocab_size=290)
-    folder = build_pair(tmp_path / "mixed", draft=small)
-    for k in ("4", "auto"):
-        assert "one vocabulary" in complaint(capsys, "generate", "--pair", folder, "--prompt", "a", "--k", k)
 
 
 def test_weights_with_nan(capsys, tmp_path):

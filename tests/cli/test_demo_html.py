@@ -3,16 +3,10 @@
 import re
 
 import pytest
-from pairs import build_pair
 
 from minispec.cli.main import run
 
 SHORT = ["--no-train", "--prompt", "The cat", "--k", "2", "--max-new-tokens", "4"]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
 
 
 def test_writes_both_runs_and_the_same_each_time(pair, tmp_path, capsys):

@@ -12,11 +12,6 @@ PROMPT = "The cat sat"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
-
-
-@pytest.fixture(scope="module")
 def silent_pair(tmp_path_factory):
     """A pair whose target has equal logits everywhere, so that greedily it ends the text at once."""
     target, draft = random_models()

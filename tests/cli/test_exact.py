@@ -3,14 +3,9 @@
 import json
 
 import pytest
-from pairs import build_pair, call
+from pairs import call
 
 from minispec.rules.fixed_width import FixedWidth
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
 
 
 @pytest.fixture

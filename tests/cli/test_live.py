@@ -9,6 +9,7 @@ from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
 from minispec.train import corpus
+from minispec.train.publish import history_of
 from minispec.train.recipes import PRESETS, CurriculumStage
 
 GOOD = tiny_recipe(
@@ -94,6 +95,9 @@ def test_a_text_of_ones_own_gives_a_pair_of_its_name(capsys, monkeypatch, minisp
     assert report["entropy_floor"] is None and report["forced_accuracy"] is None
     assert pair.info["corpus"]["train_documents"] == 11 and pair.info["seed"] == 3
     assert pair.info["command"] == "minispec train --preset quick --text stories --seed 3"
+    history = history_of(pair.info)
+    assert len(history) > 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
+    assert all(p.validation is not None for p in history)
 
 
 def test_the_demo_trains_a_pair_once(capsys, monkeypatch, minispec_home, tmp_path):

@@ -8,14 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from pairs import build_pair, call, tiny_tokenizer
+from pairs import call, tiny_tokenizer
 
 PROMPT = "The cat sat"
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return build_pair(tmp_path_factory.mktemp("pairs") / "tiny")
 
 
 def test_people_get_the_text_to_the_letter(capsys, pair):

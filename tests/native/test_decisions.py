@@ -20,7 +20,7 @@ CLOSE = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 0}
 WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.8)]
 
 
-class Told(NativeRng):
+class GivenNumbers(NativeRng):
     """A generator whose numbers are written down."""
 
     def __init__(self, *numbers):
@@ -118,7 +118,7 @@ def test_the_native_rejection_rule_has_the_exact_distribution():
     first, second, third = (torch.zeros((3,) * n, dtype=torch.float64) for n in (1, 2, 3))
     for one, two, *numbers in product(range(3), range(3), grid, grid, grid):
         draft = Draft(torch.tensor([[one, two]]), q)
-        verdict = native_rejection(draft, p, BlockRng(Told(*numbers), [1], [3], CPU))
+        verdict = native_rejection(draft, p, BlockRng(GivenNumbers(*numbers), [1], [3], CPU))
         text = (one, two)[: int(verdict.accepted)] + (int(verdict.token),)
         weight = q[0, 0, one] * q[0, 1, two] / len(grid) ** 3
         for dist, n in ((first, 1), (second, 2), (third, 3)):
@@ -157,7 +157,7 @@ def test_what_the_library_cannot_read_is_decided_all_the_same():
 
 
 @pytest.mark.parametrize("rule", [native_greedy, native_rejection])
-def test_a_draft_that_is_none_is_refused(rule):
+def test_a_draft_that_cannot_be_is_refused(rule):
     """A token of another vocabulary, a length beyond K: one line instead of memory that is not ours."""
     draft, p = random_draft(1, 2, 5, seed=0)
     beyond, row = draft.tokens.clone(), torch.zeros(1, 8, dtype=torch.long)

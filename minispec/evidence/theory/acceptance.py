@@ -131,23 +131,21 @@ def compare_acceptance(
     draft: LanguageModel,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int = 60,
-    warp: Warp | None = None,
     seed: int = 0,
 ) -> Coupling:
-    """Lets both rules judge the same target-only text.
+    """Lets both rules judge the same target-only text, at temperature 1.
 
     Args:
         target: decodes the text.
         draft: its distribution q is compared with the target's at every position.
         prompts: token ids, one sequence per text.
         max_new_tokens: per text.
-        warp: of both models; by default temperature 1.
         seed: of the text.
 
     Returns:
         Means over all positions of all texts.
     """
-    warp = warp or Warp()
+    warp = Warp()
     found: list[Tensor] = []  # each [3, n]
     for prompt in prompts:
         (new,) = target_only_texts(target, [prompt], max_new_tokens, warp, KeyedRng(seed))

@@ -80,9 +80,9 @@ def test_samples_of_the_loop_agree():
     calls = [0] * count
     for r in case.rounds(case.prompts * count, SeededRng(0)):
         calls = [n + live for n, live in zip(calls, r.live, strict=True)]
-    (law,) = exact_distributions(case)
+    (exact,) = exact_distributions(case)
     want = sum(
-        p * rounds(text_probabilities(case, list(tokens)), 1).target_calls for (tokens, _), p in law.items()
+        p * rounds(text_probabilities(case, list(tokens)), 1).target_calls for (tokens, _), p in exact.items()
     )
     bound = (4 - 2) * sqrt(log(2 / 1e-9) / (2 * count))
     assert abs(sum(calls) / count - want) < bound < 0.105
@@ -98,13 +98,13 @@ def test_two_tokens_by_hand():
 @settings(max_examples=40)
 @given(TEXT, st.integers(0, 6))
 def test_coins_by_enumeration(text, k):
-    """Every way the tests of a text can come out, walked by hand, gives the same mean number of rounds."""
+    """Every outcome of the tests of a text, enumerated by hand, gives the same mean number of rounds."""
     text = text[:6]
     mean = 0.0
     for coins in product((True, False), repeat=len(text)):
         weight, t, count = 1.0, 0, 0
-        for kept, chance in zip(coins, text, strict=True):
-            weight *= chance if kept else 1 - chance
+        for kept, probability in zip(coins, text, strict=True):
+            weight *= probability if kept else 1 - probability
         while t < len(text):
             width = min(k, len(text) - 1 - t)
             t += next((j for j in range(width) if not coins[t + j]), width) + 1
@@ -136,8 +136,8 @@ def test_acceptance_probabilities_of_models():
 def test_mean_chance_estimates_alpha():
     """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
     p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
-    (law,) = exact_distributions(replace(BASE, max_new_tokens=1))
-    mean = sum(chance * text_probabilities(BASE, list(tokens))[0] for (tokens, _), chance in law.items())
+    (exact,) = exact_distributions(replace(BASE, max_new_tokens=1))
+    mean = sum(weight * text_probabilities(BASE, list(tokens))[0] for (tokens, _), weight in exact.items())
     assert mean == pytest.approx(float(torch.minimum(p, q).sum()))
 
 

@@ -124,7 +124,7 @@ def same(left: Leaves, right: Leaves) -> bool:
 
 
 def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: PossibleDrafts) -> Tensor:
-    """Returns the distribution of the texts that come out, in the order of `Instance.distribution`.
+    """Returns the distribution of the texts that come out, [texts] in the order of `Instance.distribution`.
 
     A rule emits between one and n+1 tokens. The target then goes on to n+1 tokens, by its own distributions.
     So all rules can be compared. The leaves are those of a complete enumeration.

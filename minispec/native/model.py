@@ -222,7 +222,7 @@ class NativeGPT:
 
 
 def hand_over(native: SimpleNamespace, config: GPTConfig, weights: Sequence[Tensor]) -> int:
-    """Hands a model's `packed_weights` over, [in, out] each; returns the address of the library's own copy."""
+    """Hands a model's `packed_weights` over, [in, out] each; returns the address of the library's copy."""
     c = config
     addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)

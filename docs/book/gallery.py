@@ -59,8 +59,8 @@ def gallery() -> Iterator[Picture]:
     """Yields every figure once: first those that read a trace, then those of numbers, then the bench."""
     yield from of_traces()
     yield from of_numbers()
-    yield tokens_per_second(RATES)
-    yield every_prediction(PREDICTIONS)
+    for picture in (tokens_per_second(RATES), every_prediction(PREDICTIONS)):
+        yield replace(picture, name=f"{picture.name} ({MADE_UP})")
 
 
 def of_traces() -> Iterator[Picture]:

@@ -193,9 +193,10 @@ def zoo(
     started = perf_counter()
     cases = size_ordered_cases(seed) if cases is None else cases
     unmutated = {}
+    theirs = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {check.name: answer(check, case) for check in checks}
+        unmutated[case.name] = {check.name: theirs.get(check) or answer(check, case) for check in checks}
 
     @cache
     def sound(case: Case, together: bool) -> Unmutated | None:

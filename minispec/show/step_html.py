@@ -23,7 +23,6 @@ NAMES = {
     "correction": "correction",
     "bonus": "bonus",
 }
-LABELS = {"rollback": "roll back"}
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
 VERDICTS = {
     "": "",
@@ -67,7 +66,7 @@ def _phases(step: Step) -> str:
     if step.phase == end:
         return ""
     current = 'aria-current="step" style="background:#1b1b1b;color:#ffffff"'
-    names = [(LABELS.get(p, p), p == step.phase) for p in phases]
+    names = [(p.replace("rollback", "roll back"), p == step.phase) for p in phases]
     parts = [f"<b {current}>{name}</b>" if here else f"<span>{name}</span>" for name, here in names]
     return f'<p class="ms-rail">{" → ".join(parts)}</p>'
 

@@ -18,8 +18,7 @@ MARKS = {
     "!": State(STATES["correction"].colour, "!", STATES["correction"].ink, word="found, by a crash"),
     ".": State("#FFFFFF", "·", word="missed"),
 }
-# A line of a panel: the name and the marks of a mutant, or the name of a module, without marks.
-Entry = tuple[str, str]
+Entry = tuple[str, str]  # a mutant and its marks, or a module without marks
 
 
 def entries(rows: Sequence[KillRow]) -> list[Entry]:

@@ -58,10 +58,7 @@ GUESS = State("#CC79A7", "◆", marker="D", word="your guess")
 
 
 def sheet(width: float = 10, height: float = 5) -> Figure:
-    """Returns an empty figure, in inches, whose text stands at readable sizes.
-
-    A page shows figures at about half of this size, so text is set twice as large as it should be read.
-    """
+    """Returns an empty figure, in inches; pages show it at about half of this size."""
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -83,11 +83,11 @@ def test_stream_and_demo_survive_any_terminal(pair, encoding):
         ["demo", "--no-train", "--prompt", "The cat", "--backend", "torch", "--pair", str(pair)],
     )
     program = (
-        f"from minispec.cli.main import run\nfor command in {both!r}:\n    print(run(command), 'is its end')"
+        f"from minispec.cli.main import run\nfor command in {both!r}:\n    print(run(command), 'ends it')"
     )
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
-    for text in done.stdout.decode(encoding).split("0 is its end")[:2]:
+    for text in done.stdout.decode(encoding).split("0 ends it")[:2]:
         assert ("✓" in text) == (encoding == "utf-8")
         assert "accepted" in text
 

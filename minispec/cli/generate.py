@@ -94,7 +94,8 @@ def generate(
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
     Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
-    most = 0 if target_only else read_k(k)
+    widest = read_k(k)
+    most = 0 if target_only else widest
     if max_new_tokens < 0:
         raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     options.set_threads(threads)

@@ -36,7 +36,7 @@ class SpeedPoint:
     """The speed-up at one K: `gain` is the measured median, `low` and `high` are its quartiles.
 
     α is accepted over tested tokens, c the seconds of a draft forward over those of a target forward, one
-    token each. `simple` and `refined` are what `theory.speed_up` and `theory.refined_speed_up` predict.
+    token each. `simple` and `refined` are what `formulas.speed_up` and `formulas.refined_speed_up` predict.
     """
 
     k: int

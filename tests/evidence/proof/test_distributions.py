@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispec import Warp, verify_coupled, verify_rejection
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 from minispec.core.verify import next_distribution
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.proof.first_token import first_token, parts
 from minispec.rules.coupled import verify_coupled

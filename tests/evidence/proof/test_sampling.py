@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from minispec import SeededRng, Warp, verify_rejection
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import continuations, speculative_distributions
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair

@@ -1,6 +1,6 @@
 """Cards: what a notebook answers a student with.
 
-A card has a glyph and a word for its kind, so that colour never speaks alone, and brings its own background
+A card has a glyph and a word for its kind, so that colour never speaks alone. It brings its own background
 and ink, so that it reads the same in light and dark themes. Its text twin says the same in characters.
 """
 
@@ -11,29 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from minispec.classroom.drawing import Drawing
-
 Kind = Literal["right", "wrong", "blank", "ask", "hint", "goal"]
 
-
-@dataclass(frozen=True)
-class Face:
-    """How one kind of card looks: its glyph, its word, the colour of its edge and of its heading."""
-
-    glyph: str
-    word: str
-    edge: str
-    ink: str
-
-
-# Edges are Okabe and Ito's colours; headings are darker ones of the same hue, readable on white.
-FACES: Mapping[Kind, Face] = {
-    "right": Face("✓", "Right", "#009E73", "#00563F"),
-    "wrong": Face("✗", "Not yet", "#D55E00", "#8A3D00"),
-    "blank": Face("…", "Still blank", "#767676", "#3B3B3B"),
-    "ask": Face("?", "Predict", "#0072B2", "#004F7C"),
-    "hint": Face("☞", "Hint", "#E69F00", "#6B4A00"),
-    "goal": Face("◎", "Goal", "#56B4E9", "#004F7C"),
+# Glyph, word, the colours of edge and heading. Edges are Okabe and Ito's colours; headings are darker ones of
+# the same hue, readable on white.
+FACES: Mapping[Kind, tuple[str, str, str, str]] = {
+    "right": ("✓", "Right", "#009E73", "#00563F"),
+    "wrong": ("✗", "Not yet", "#D55E00", "#8A3D00"),
+    "blank": ("…", "Still blank", "#767676", "#3B3B3B"),
+    "ask": ("?", "Predict", "#0072B2", "#004F7C"),
+    "hint": ("☞", "Hint", "#E69F00", "#6B4A00"),
+    "goal": ("◎", "Goal", "#56B4E9", "#004F7C"),
 }
 
 
@@ -46,8 +34,7 @@ class Card:
         title: of the question or the exercise.
         paragraphs: in plain words.
         choices: what may be chosen, by letter.
-        detail: lines in a fixed-width font, such as a counterexample.
-        drawing: a picture made of cells, or None.
+        detail: lines in a fixed-width font, such as a counterexample or a picture made of characters.
     """
 
     kind: Kind
@@ -55,7 +42,6 @@ class Card:
     paragraphs: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
     detail: str = ""
-    drawing: Drawing | None = None
 
     @property
     def passed(self) -> bool:
@@ -65,36 +51,25 @@ class Card:
     @property
     def heading(self) -> str:
         """The first line: glyph, word and title."""
-        face = FACES[self.kind]
-        return f"{face.glyph} {face.word}: {self.title}"
+        glyph, word, _, _ = FACES[self.kind]
+        return f"{glyph} {word}: {self.title}"
 
     def text(self) -> str:
         """Returns the card in characters."""
-        blocks = [self.heading, *self.paragraphs]
-        if self.choices:
-            blocks.append("\n".join(f"  {letter}  {choice}" for letter, choice in self.choices))
-        if self.drawing is not None:
-            blocks.append(self.drawing.text())
-        if self.detail:
-            blocks.append("\n".join(f"    {line}" for line in self.detail.splitlines()))
-        return "\n".join(blocks)
+        choices = (f"  {letter}  {choice}" for letter, choice in self.choices)
+        detail = (f"    {line}" for line in self.detail.splitlines())
+        return "\n".join([self.heading, *self.paragraphs, *choices, *detail])
 
     def html(self) -> str:
         """Returns the card as HTML with inline styles only."""
-        face = FACES[self.kind]
-        parts = [
-            f'<div style="font-weight:bold;color:{face.ink};margin-bottom:0.3em">{escape(self.heading)}</div>'
-        ]
-        parts += [f'<div style="margin:0.3em 0">{escape(text)}</div>' for text in self.paragraphs]
-        parts += [
-            f'<div style="margin:0.15em 0 0.15em 1em"><b>{escape(letter)}</b>&ensp;{escape(choice)}</div>'
-            for letter, choice in self.choices
-        ]
-        if self.drawing is not None:
-            parts.append(self.drawing.html())
-        if self.detail:
-            parts.append(f'<pre style="{DETAIL}">{escape(self.detail)}</pre>')
-        return f'<div role="note" style="{FRAME};border-left:6px solid {face.edge}">{"".join(parts)}</div>'
+        _, _, edge, ink = FACES[self.kind]
+        block = '<div style="{}">{}</div>'.format
+        parts = [block(f"font-weight:bold;color:{ink};margin-bottom:0.3em", escape(self.heading))]
+        parts += [block("margin:0.3em 0", escape(text)) for text in self.paragraphs]
+        for letter, choice in self.choices:
+            parts.append(block("margin:0.15em 0 0.15em 1em", f"<b>{letter}</b>&ensp;{escape(choice)}"))
+        parts += [f'<pre style="{DETAIL}">{escape(self.detail)}</pre>'] if self.detail else []
+        return f'<div role="note" style="{FRAME};border-left:6px solid {edge}">{"".join(parts)}</div>'
 
     def __str__(self) -> str:
         return self.text()

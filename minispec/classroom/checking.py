@@ -6,7 +6,6 @@ from typing import Any
 
 from minispec.classroom.cards import Card
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.running import OutOfTime, one_line
 
 
@@ -33,13 +32,14 @@ def card_for(key: str, answer: Any) -> Card:
     if exercise is None:
         return unknown(key)
     try:
-        finding = exercise.judge(answer)
+        judgement = exercise.judge(answer)
     except (Exception, OutOfTime, SystemExit) as error:  # somebody's code may do anything
-        return Card(
-            "wrong", exercise.title, (f"Your code could not be judged. It ended in {one_line(error)}",)
-        )
-    more = (f'There are hints: hint("{key}", 1) and hint("{key}", 2).',) if finding.verdict != "right" else ()
-    return Card(finding.verdict, exercise.title, (finding.message, *more), detail=finding.detail)
+        fault = f"Your code could not be judged. It ended in {one_line(error)}"
+        return Card("wrong", exercise.title, (fault,))
+    said = [judgement.message]
+    if judgement.verdict != "right":
+        said.append(f'There are hints: hint("{key}", 1) and hint("{key}", 2).')
+    return Card(judgement.verdict, exercise.title, tuple(said), detail=judgement.detail)
 
 
 def hint(key: str, number: int = 1) -> Card:
@@ -58,18 +58,23 @@ def goal(key: str) -> Card:
     if exercise is None:
         return unknown(key)
     dots = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
-    effort = f"Difficulty {dots} ({exercise.difficulty} of 3)"
-    return Card(
-        "goal", exercise.title, (f"{effort}, about {exercise.minutes} minutes.",), drawing=exercise.goal
-    )
+    effort = f"Difficulty {dots} ({exercise.difficulty} of 3), about {exercise.minutes} minutes."
+    return Card("goal", exercise.title, (effort, exercise.goal), detail=exercise.picture.strip("\n"))
+
+
+def exercises() -> tuple[Exercise, ...]:
+    """Returns all exercises. The grader's worker imports this package: it must not load the right answers."""
+    from minispec.classroom.exercises import EXERCISES
+
+    return EXERCISES
 
 
 def exercise_named(key: str) -> Exercise | None:
     """Returns the exercise of a name, or None."""
-    return next((exercise for exercise in EXERCISES if exercise.key == key), None)
+    return next((exercise for exercise in exercises() if exercise.key == key), None)
 
 
 def unknown(key: str) -> Card:
     """Returns a card that lists the exercises."""
-    names = ", ".join(exercise.key for exercise in EXERCISES)
+    names = ", ".join(exercise.key for exercise in exercises())
     return Card("wrong", "which exercise?", (f"There is no exercise {str(key)[:40]!r}. There is {names}.",))

@@ -1,31 +1,30 @@
-"""The records behind exercises: what is asked, what is often answered, and what was found."""
+"""What an exercise is, and how an answer is judged: by what it does.
+
+The student's function, the right one and typical wrong ones run on small trials. Trials go from the smallest
+up, so the first that differs is the smallest counterexample. A wrong answer is recognised if it gives the
+student's results wherever these differ from the right ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Number
 from typing import Any, Literal
 
-from minispec.classroom.drawing import Drawing
+from minispec.classroom.running import LATE, Outcome, OutOfTime, attempt, read_by, time_limit, unwritten
+from minispec.classroom.trials import RUNS, Trial
+
+CLOSE = 1e-6  # students may compute in float32
+OTHER = "It does not always give what it should. This is the smallest case found:"
+Run = Callable[[Trial], Outcome]
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """A typical wrong answer.
-
-    Attributes:
-        name: short, with hyphens.
-        message: what is said to whoever gives it.
-        answer: an answer of this kind. It is run beside the student's, and recognised by what it does.
-    """
-
-    name: str
-    message: str
-    answer: Any
-
-
-@dataclass(frozen=True)
-class Finding:
+class Judgement:
     """What came of looking at an answer.
 
     Attributes:
@@ -53,10 +52,16 @@ class Exercise:
         minutes: how long it takes, about.
         stub: the source that a notebook starts the student from.
         hints: two, the second one says more.
-        goal: a drawing of what is wanted.
-        judge: looks at an answer. It may raise nothing but what the student's own code cannot cause.
-        wrong: typical wrong answers, each with its message.
+        goal: what is wanted, in a sentence.
         praise: what is said when it is right.
+        wrong: typical wrong answers by name, each with what is said to whoever gives one. They are run
+            besides the student's, and recognised by what they do; where several fit, the first one counts.
+        right: the right answer.
+        trials: from the smallest up.
+        read: turns what came back into nested tuples of numbers and texts, or raises `Malformed`.
+        show: writes such a value for people.
+        judged_by: looks at a written answer where trials would not do.
+        picture: shows the goal in characters.
     """
 
     key: str
@@ -66,7 +71,92 @@ class Exercise:
     minutes: int
     stub: str
     hints: tuple[str, str]
-    goal: Drawing
-    judge: Callable[[Any], Finding]
-    wrong: tuple[Wrong, ...]
+    goal: str
     praise: str
+    wrong: Mapping[str, tuple[str, Any]]
+    right: Any = None
+    trials: tuple[Trial, ...] = ()
+    read: Callable[[Any], Any] = lambda value: value
+    show: Callable[[Any], str] = field(default=str)
+    judged_by: Callable[[Any], Judgement] | None = None
+    picture: str = ""
+
+    def judge(self, answer: Any) -> Judgement:
+        """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
+        if (lack := unwritten(answer)) is not None:
+            return failed(lack)
+        if self.judged_by is not None:
+            return self.judged_by(answer)
+        return self.compare(partial(run_trial, answer))
+
+    def compare(self, run: Run) -> Judgement:
+        """Says what came of an answer's trials.
+
+        Args:
+            run: runs the student's answer on a trial.
+        """
+        should = [self._outcome(partial(run_trial, self.right), trial) for trial in self.trials]
+        came: list[Outcome] = []
+        try:
+            with time_limit():
+                for trial in self.trials:
+                    came.append(self._outcome(run, trial))
+                    if came[-1].blank or came[-1].kind == LATE.kind:
+                        break
+        except OutOfTime:  # between two runs
+            came = [*came, LATE][: len(self.trials)]
+        failing = [i for i, outcome in enumerate(came) if not same(outcome, should[i])]
+        if not failing:
+            return Judgement("right", self.praise)
+        first = failing[0]
+        if came[first].blank:
+            return failed(came[first])
+        given = came[first].kind if came[first].kind.isidentifier() else came[first].fault
+        detail = f"{self.trials[first].text}\n  should be: {self.show(should[first].value)}\n"
+        detail += f"  came out:  {given or self.show(came[first].value)}"
+        if name := self._resembled(came, failing):
+            return Judgement("wrong", self.wrong[name][0], detail, name)
+        return Judgement("wrong", sentence(came[first].fault or OTHER), detail)
+
+    def _resembled(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
+        """Returns the wrong answer that does the same on failing trials, best if also on the others."""
+        alike = [name for name in self.wrong if self._agrees(name, came, failing)]
+        best = (name for name in alike if self._agrees(name, came, range(len(came))))
+        return next(best, "".join(alike[:1]))
+
+    def _agrees(self, name: str, came: Sequence[Outcome], trials: Sequence[int]) -> bool:
+        run = partial(run_trial, self.wrong[name][1])
+        return all(same(self._outcome(run, self.trials[i]), came[i]) for i in trials)
+
+    def _outcome(self, run: Run, trial: Trial) -> Outcome:
+        return read_by(self.read, run(trial))
+
+
+def run_trial(answer: Any, trial: Trial) -> Outcome:
+    """Runs an answer on a trial, with a fresh copy of its arguments."""
+    return attempt(RUNS[trial.run], answer, *copy.deepcopy(trial.arguments))
+
+
+def failed(outcome: Outcome) -> Judgement:
+    """Returns what is said to an answer that is blank, or at fault."""
+    return Judgement("blank" if outcome.blank else "wrong", sentence(outcome.fault))
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes are alike: equal values, or faults of one kind."""
+    return one.kind == other.kind and (bool(one.kind) or equal(one.value, other.value))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two nested tuples are equal, numbers up to 1e-6, NaN like NaN."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, Number) and isinstance(other, Number):
+        a, b = float(one), float(other)  # type: ignore[arg-type]
+        return a == b or abs(a - b) <= CLOSE or (math.isnan(a) and math.isnan(b))
+    return bool(one == other)
+
+
+def sentence(text: str) -> str:
+    """Returns text with a capital and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!", ":", "…")) else ".")

@@ -1,7 +1,6 @@
-"""The parts of the loop for one row, ready to be put together: draft, score, verify, roll back.
+"""What exercises hand to an answer: a model with a budget of forwards, and the parts of the loop for one row.
 
-Each method is a thin cover over the shipped part of the same name, with its two caches in one place. What is
-left to write is the loop itself.
+The grader's worker imports this file too: there is no right answer in it.
 """
 
 from __future__ import annotations
@@ -14,49 +13,66 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import prefill
+from minispec.core.prefill import device_of, prefill
 from minispec.core.records import Draft
-from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier, verify_greedy
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 
 
-class Parts:
-    """Two models with a cache each, for one row of text.
+class Limited:
+    """A language model that counts its forwards and refuses too many, so that a loop ends. A `LanguageModel`.
 
     Attributes:
+        calls: how many forwards there were.
+        positions: how many positions went through it.
+    """
+
+    def __init__(self, model: LanguageModel, most: int) -> None:
+        """Wraps a model; more than `most` forwards raise RuntimeError."""
+        self._model, self._most = model, most
+        self.vocab_size, self.max_length, self.device = model.vocab_size, model.max_length, device_of(model)
+        self.new_cache, self.head = model.new_cache, model.head
+        self.calls = self.positions = 0
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens, and counts: [B, n] -> [B, n, D].
+
+        Raises:
+            RuntimeError: if the budget is spent.
+        """
+        self.calls += 1
+        self.positions += tokens.shape[1]
+        if self.calls > self._most:
+            raise RuntimeError(f"the model was called more than {self._most} times: does the loop end?")
+        return self._model.hidden(tokens, cache)
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): [B, n] -> [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+
+class Parts:
+    """Draft, score, verify, roll back at temperature 0, for one row: what is left to write is the loop.
+
+    Each method is the shipped phase of the same name, with its two caches in one place.
+
+    Attributes:
+        cache: of the target.
         target_calls: how many forwards of the target there were, prefill left out.
     """
 
-    def __init__(
-        self,
-        target: LanguageModel,
-        draft: LanguageModel,
-        *,
-        warp: Warp | None = None,
-        verifier: Verifier = verify_greedy,
-        rng: Rng | None = None,
-    ) -> None:
-        """Takes two models; by default at temperature 0 with the greedy verifier."""
-        self._target, self._draft = target, draft
-        self._drafter = ModelDrafter(draft)
-        self._warp = warp or Warp(temperature=0)
-        self._verifier = verifier
-        self._rng = rng or SeededRng(0)
-        self._cache: KVCache | None = None
+    def __init__(self, target: LanguageModel, draft: LanguageModel) -> None:
+        """Takes two models."""
+        self._target, self._draft, self._drafter = target, draft, ModelDrafter(draft)
+        self._warp, self._rng = Warp(temperature=0), SeededRng(0)
+        self.cache = target.new_cache(1)
         self._block = torch.zeros(1, 0, dtype=torch.long)
         self.target_calls = 0
 
-    @property
-    def cache(self) -> KVCache:
-        """The target's cache."""
-        if self._cache is None:
-            raise RuntimeError("prefill(prompt) comes first")
-        return self._cache
-
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""
-        self._cache = prefill(self._target, [list(prompt)])
+        self.cache = prefill(self._target, [list(prompt)])
         self._drafter.start([list(prompt)])
 
     @torch.inference_mode()
@@ -66,7 +82,7 @@ class Parts:
 
     @torch.inference_mode()
     def score(self, pending: int, draft: Draft) -> Tensor:
-        """The target reads the pending token and the draft, in one pass: its laws [1, K + 1, V]."""
+        """The target reads the pending token and the draft in one pass: its distributions [1, K + 1, V]."""
         self._block = torch.cat([torch.tensor([[pending]]), draft.tokens], dim=1)
         self.target_calls += 1
         return self._warp(self._target(self._block, self.cache))
@@ -76,7 +92,7 @@ class Parts:
 
         target_probs: [1, K+1, V]; one row.
         """
-        verdict = self._verifier(draft, target_probs, self._rng)
+        verdict = verify_greedy(draft, target_probs, self._rng)
         return int(verdict.accepted), int(verdict.token)
 
     @torch.inference_mode()

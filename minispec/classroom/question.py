@@ -1,11 +1,21 @@
-"""The records behind predictions: a question, and what is said about each answer."""
+"""Predict, then run: a notebook asks for a guess before it shows what is so.
+
+A prediction never stops a notebook. Unanswered it invites; answered it replies to what was chosen; a guess
+that is no choice is told what would be one. A figure may draw `guess.value` besides the truth.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-Number = float | tuple[float, ...]  # several: a law, by the parts of a whole
+from minispec.classroom.cards import Card
+
+Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
 
 
 @dataclass(frozen=True)
@@ -41,9 +51,7 @@ class Slip:
 
 @dataclass(frozen=True)
 class Question:
-    """Something to predict before it is shown.
-
-    It has either choices, or a number for its answer, or the numbers of a law.
+    """Something to predict before it is shown: one of several choices, a number, or a distribution.
 
     Attributes:
         key: its name in notebooks.
@@ -52,7 +60,7 @@ class Question:
         choices: by letter; empty if a number is asked for.
         unit: what the number counts, such as `target calls`.
         answer: the number, if it follows from the question alone; None if the notebook computes it. Several
-            numbers are a law, such as (6, 4, 2) twelfths; a guess must then sum to the same whole.
+            numbers are a distribution, such as (6, 4, 2) twelfths; a guess must then have the same sum.
         tolerance: how far a guess may be off, relative to the answer.
         reply: what is said with a right number.
         slips: numbers that people often give.
@@ -73,8 +81,179 @@ class Question:
         """Whether a number is asked for."""
         return not self.choices
 
-    def __post_init__(self) -> None:
-        if self.choices and sum(choice.right for choice in self.choices.values()) != 1:
-            raise ValueError(f"question {self.key!r} needs exactly one right choice")
-        if self.numeric and not self.unit:
-            raise ValueError(f"question {self.key!r} asks for a number and needs its unit")
+
+@dataclass(frozen=True)
+class Guess:
+    """A question, and what was guessed.
+
+    Attributes:
+        question: what was asked.
+        choices: the choices as the notebook shows them; empty if a number is asked for.
+        said: the guess as it was typed, or None.
+        truth: the number, or distribution, that is so, once it is known; None for a question with choices.
+        slips: numbers that people often give, with replies.
+    """
+
+    question: Question
+    choices: Mapping[str, str]
+    said: Any = None
+    truth: Number | None = None
+    slips: tuple[Slip, ...] = ()
+
+    @property
+    def guess(self) -> str | Number | None:
+        """The guess: a letter, a number or several; None if there is none, or none that could be meant."""
+        if self.question.numeric:
+            return as_number(self.said, self.question.answer)
+        letter = self.said.strip().strip(".)").lower() if isinstance(self.said, str) else ""
+        return letter if letter in self.choices else None
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the guess is right; None while that cannot be said."""
+        if isinstance(self.guess, str):
+            return self.question.choices[self.guess].right
+        if self.guess is None or self.truth is None:
+            return None
+        return near(self.guess, self.truth, self.question.tolerance)
+
+    @property
+    def value(self) -> float | None:
+        """The number that a figure can draw for the guess, or None."""
+        if isinstance(self.guess, str):
+            return self.question.choices[self.guess].value
+        return None if isinstance(self.guess, tuple) else self.guess
+
+    @property
+    def distribution(self) -> tuple[float, ...] | None:
+        """The distribution that a figure can draw for the guess, or None."""
+        return tuple(x / sum(self.guess) for x in self.guess) if isinstance(self.guess, tuple) else None
+
+    def against(self, truth: float, slips: Mapping[float, str] | None = None) -> Guess:
+        """Compares the guess with a number that has just been computed; show what it returns.
+
+        Args:
+            truth: what is so.
+            slips: replies to numbers that people often give, where these depend on the run.
+        """
+        more = tuple(Slip(number, reply, reply) for number, reply in (slips or {}).items())
+        return replace(self, truth=truth, slips=(*more, *self.question.slips))
+
+    @property
+    def card(self) -> Card:
+        """What the notebook shows."""
+        if self.said is None and self.truth is not None and self.question.answer is None:
+            return Card("ask", self.question.text, (f"It is {self.number(self.truth)}.",))
+        if self.guess is None:
+            return Card("ask", self.question.text, (self._invitation(),), tuple(self.choices.items()))
+        if isinstance(self.guess, str):
+            said = f"You said {self.guess}: {self.choices[self.guess]}"
+            reply = self.question.choices[self.guess].reply
+        else:
+            said, reply = f"You said {self.number(self.guess)}.", self._reply_to(self.guess)
+        kind = "ask" if self.right is None else "right" if self.right else "wrong"
+        return Card(kind, self.question.text, (said, reply))  # type: ignore[arg-type]
+
+    def _invitation(self) -> str:
+        letters = [f'"{letter}"' for letter in self.choices]
+        wanted, example = f"one of {', '.join(letters)}", "".join(letters[:1])
+        if self.question.numeric:
+            wanted, example = f"a number ({self.question.unit})", "a number"
+        if isinstance(self.question.answer, tuple):
+            many, whole = len(self.question.answer), sum(self.question.answer)
+            wanted = f"{many} numbers that sum to {whole:g} ({self.question.unit})"
+            example = f"({', '.join(['…'] * many)})"
+        if self.said is None:
+            return f"Put your guess into the cell as guess={example} and run it again, before you read on."
+        return f"{str(self.said)[:60]!r} is no possible guess here; give {wanted}."
+
+    def _reply_to(self, guess: Number) -> str:
+        if self.truth is None:
+            return "Noted. Run on, and compare."
+        truth = f"It is {self.number(self.truth)}"
+        if self.right:
+            return self.question.reply or f"{truth}."
+        for slip in self.slips:
+            if near(guess, slip.number, 1e-6):
+                return slip.reply
+        if not isinstance(guess, tuple) and not isinstance(self.truth, tuple):
+            truth += f": you said {'more' if guess > self.truth else 'less'}"
+        return f"{truth}. {self.question.reply}".strip()
+
+    def number(self, value: Number) -> str:
+        """Returns a number, or several, with the unit."""
+        parts = [f"{x:.4g}" for x in (value if isinstance(value, tuple) else (value,))]
+        return f"{'(' * (len(parts) > 1)}{', '.join(parts)}{')' * (len(parts) > 1)} {self.question.unit}"
+
+    def _repr_mimebundle_(
+        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+    ) -> Mapping[str, Any]:
+        return self.card._repr_mimebundle_()
+
+    def __str__(self) -> str:
+        return self.card.text()
+
+
+def as_number(said: Any, like: Number | None = None) -> Number | None:
+    """Returns the number that somebody means, or None; several, of the same sum, if another has several."""
+    if isinstance(like, tuple):
+        if not isinstance(said, (tuple, list)) or len(said) != len(like):
+            return None
+        parts = tuple(x for part in said if isinstance(x := as_number(part), float) and x >= 0)
+        return parts if len(parts) == len(like) and near(sum(parts), sum(like), 1e-3) else None
+    try:
+        number = math.nan if isinstance(said, bool) else float(said)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def near(one: Number, other: Number, tolerance: float) -> bool:
+    """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return all(near(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    if isinstance(one, tuple) or isinstance(other, tuple):
+        return False
+    return abs(one - other) <= tolerance * max(abs(other), 1e-12)
+
+
+def questions_in(text: str) -> tuple[Question, ...]:
+    """Reads questions from plain text, a paragraph each.
+
+    Its first line is `key (notebook N)`; then comes the question. Each answer is a line with its reply
+    indented below it: `a) a choice`, `= 3 tokens` (the right number), `= ? tokens, within 0.1` (the
+    notebook computes it). With a wrong one stands what people believe who give it: `b) a choice <- belief`,
+    `4 <- belief`. A choice `a=0.5) …` has a number for figures.
+    """
+    return tuple(map(question_in, text.strip().split("\n\n")))
+
+
+def question_in(paragraph: str) -> Question:
+    """Reads one question."""
+    first, *lines = re.sub(r"\n {3}", "\t", paragraph).split("\n")
+    key, notebook = first.removesuffix(")").split(" (notebook ")
+    text: list[str] = []
+    choices: dict[str, Choice] = {}
+    slips: list[Slip] = []
+    right: dict[str, Any] = {}
+    for line in lines:
+        answer, *replies = line.split("\t")
+        (answer, _, belief), reply = answer.partition(" <- "), " ".join(replies)
+        if found := re.fullmatch(r"([abc])(?:=(\S+))?\) (.+)", answer):
+            choices[found[1]] = Choice(found[3], reply, belief, float(found[2]) if found[2] else None)
+        elif found := re.fullmatch(r"= (\?|[\d.]+|\(.+?\)) (.+?)(?:, within (\S+))?", answer):
+            right = {"unit": found[2], "tolerance": float(found[3] or 1e-3), "reply": reply}
+            right["answer"] = None if found[1] == "?" else number_in(found[1])
+        elif belief:
+            slips.append(Slip(number_in(answer), belief, reply))
+        elif choices or right:
+            raise ValueError(f"question {key!r} has a line that is no answer: {line!r}")
+        else:
+            text.append(line)
+    return Question(key, int(notebook), " ".join(text), choices, slips=tuple(slips), **right)
+
+
+def number_in(text: str) -> Number:
+    """Reads a number, or several in brackets."""
+    value = ast.literal_eval(text)
+    return tuple(map(float, value)) if isinstance(value, tuple) else float(value)

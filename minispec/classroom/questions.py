@@ -1,26 +1,14 @@
-"""All questions, in the order of the notebooks, and the misconceptions that they must bring up."""
+"""All questions, in the order of the notebooks, and `predict`, which asks them."""
 
 from __future__ import annotations
 
-from minispec.classroom.question import Question
-from minispec.classroom.questions_models import MODELS
-from minispec.classroom.questions_proof import PROOF
-from minispec.classroom.questions_rounds import DRAFTING, ROUNDS
-from minispec.classroom.questions_verify import VERIFY
+from collections.abc import Mapping
+from typing import Any
 
-QUESTIONS: tuple[Question, ...] = (*MODELS, *DRAFTING, *VERIFY, *ROUNDS, *PROOF)
+from minispec.classroom import questions_1_to_5, questions_6_to_11
+from minispec.classroom.question import Guess, Question, questions_in
 
-# What many people believe of speculative decoding, and is not so. Each is the belief behind some choice.
-MISCONCEPTIONS = (
-    "a bad draft spoils the text",
-    "the same seed gives the same text",
-    "tokens after a rejection can be kept",
-    "the correction can equal the rejected token",
-    "higher acceptance means more correct",
-    "on a rejection one may simply sample again from the target",
-    "a larger draft is better",
-    "speculation always pays",
-)
+QUESTIONS = (*questions_in(questions_1_to_5.TEXT), *questions_in(questions_6_to_11.TEXT))
 
 
 def question_named(key: str) -> Question:
@@ -35,6 +23,18 @@ def question_named(key: str) -> Question:
     raise ValueError(f"there is no question {key!r}; there is {', '.join(q.key for q in QUESTIONS)}")
 
 
-def questions_of(notebook: int) -> list[Question]:
-    """Returns the questions of a notebook."""
-    return [question for question in QUESTIONS if question.notebook == notebook]
+def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = None) -> Guess:
+    """Asks a question; make it the last line of a cell.
+
+    Args:
+        key: the question's name.
+        choices: its choices by letter, as the reader sees them in the cell; by default the question's own.
+        guess: a letter, or a number; None: not answered yet. Anything else is told what would be a guess.
+
+    Raises:
+        ValueError: if there is no question of this name.
+    """
+    question = question_named(key)
+    own = {letter: choice.text for letter, choice in question.choices.items()}
+    shown = {letter: (choices or own).get(letter, text) for letter, text in own.items()}
+    return Guess(question, shown, guess, question.answer, question.slips)

@@ -1,6 +1,7 @@
-"""Running somebody's code: whatever it does, there is an answer in plain words.
+"""Running somebody's code: whatever it does, there is an outcome in plain words.
 
-It may raise, return nothing or something else, change what it was handed, or run for ever.
+It may raise, return nothing or something else, change what it was handed, or never end. The grader's worker
+imports this file too: there is no right answer in it.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercise import Finding
+from minispec.classroom.wire import described, encode
 
 SECONDS = 30  # for all runs of one check together
 NOTHING = "There is nothing in it yet."
+NO_RETURN = "it returned None: is the `return` missing?"
 EMPTY = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}  # of a function without a body
 
 
@@ -38,68 +40,76 @@ class Outcome:
     """What came of one run.
 
     Attributes:
-        value: what came back, in a form that can be compared.
+        value: what came back.
         fault: what went wrong, in plain words, or an empty string.
-        kind: the name of the exception, where one went wrong; equal faults have equal kinds.
-        blank: whether nothing has been written yet.
+        kind: the name of the exception, or what else went wrong; equal faults have equal kinds.
     """
 
     value: Any = None
     fault: str = ""
     kind: str = ""
-    blank: bool = False
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing has been written yet."""
+        return self.kind == "blank"
 
 
-def attempt(answer: Any, arguments: tuple[Any, ...], read: Callable[[Any], Any]) -> Outcome:
-    """Runs a student's function once.
+BLANK = Outcome(fault=NOTHING, kind="blank")
+LATE = Outcome(fault="it had not come to an end in time", kind="OutOfTime")
+
+
+def attempt(run: Callable[..., Any], answer: Any, *arguments: Any) -> Outcome:
+    """Runs a student's answer once.
 
     Args:
+        run: calls the answer: `called`, or another of `minispec.classroom.trials`.
         answer: what the student handed in.
-        arguments: fresh ones; they may be changed.
-        read: turns what came back into something that can be compared; raises `Malformed` if it cannot.
+        arguments: of `run`, after the answer.
     """
-    before = [kept(value) for value in arguments]
     try:
-        value = answer(*arguments)
+        value = run(answer, *arguments)
     except NotImplementedError:
-        return Outcome(fault=NOTHING, kind="blank", blank=True)
+        return BLANK
     except OutOfTime:
-        return Outcome(fault=f"it had not come to an end after {SECONDS} seconds", kind="OutOfTime")
+        return LATE
     except Malformed as malformed:
         return Outcome(fault=str(malformed), kind=str(malformed))
     except (Exception, SystemExit) as error:
         return Outcome(fault=raised(error, answer), kind=type(error).__name__)
     if value is ...:
-        return Outcome(fault=NOTHING, kind="blank", blank=True)
-    if value is None:
-        return Outcome(fault="it returned None: is the `return` missing?", kind="None")
-    if any(changed(value, old) for value, old in zip(arguments, before, strict=True)):
-        return Outcome(fault="it changed the input that it was handed; work on a copy", kind="changed input")
+        return BLANK
+    return Outcome(fault=NO_RETURN, kind="None") if value is None else Outcome(value)
+
+
+def read_by(read: Callable[[Any], Any], outcome: Outcome) -> Outcome:
+    """Returns an outcome with its value read into a form that can be compared, or what is wrong with it."""
+    if outcome.kind:
+        return outcome
     try:
-        return Outcome(read(value))
+        return replace(outcome, value=read(outcome.value))
     except Malformed as malformed:
         return Outcome(fault=str(malformed), kind=str(malformed))
     except (Exception, SystemExit) as error:  # what came back may be any object
         return Outcome(fault=f"what it returned cannot be read: {one_line(error)}", kind="unreadable")
 
 
-def kept(value: Any) -> Any:
-    """Returns a copy of a list or a tensor; of anything else, nothing."""
-    if isinstance(value, list):
-        return list(value)
-    return value.clone() if isinstance(value, Tensor) else None
+def called(answer: Any, *arguments: Any) -> Any:
+    """Calls an answer.
 
-
-def changed(value: Any, old: Any) -> bool:
-    """Whether a list or a tensor is no longer what it was."""
-    if isinstance(value, list):
-        return bool(value != old)
-    return isinstance(value, Tensor) and not (value.shape == old.shape and torch.equal(value, old))
+    Raises:
+        Malformed: if it changed what it was handed.
+    """
+    before = encode(arguments)
+    value = answer(*arguments)
+    if encode(arguments) != before:
+        raise Malformed("it changed the input that it was handed; work on a copy")
+    return value
 
 
 def raised(error: BaseException, answer: Any) -> str:
     """Says what was raised, and in which line of the student's code."""
-    code = getattr(getattr(answer, "__wrapped__", answer), "__code__", None)
+    code = getattr(answer, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
     where = ""
@@ -109,36 +119,25 @@ def raised(error: BaseException, answer: Any) -> str:
     return f"it raised {one_line(error)}{where}"
 
 
-def described(value: Any) -> str:
-    """Says what kind of thing something is."""
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)}"
-    return f"{type(value).__name__} {value!s:.60}"
-
-
 def one_line(error: BaseException) -> str:
     """Returns an exception in one line of at most 200 characters."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def unwritten(answer: Any) -> Finding | None:
+def unwritten(answer: Any) -> Outcome | None:
     """Says what is missing where there is no function to run; None if there is one."""
     if answer is None or answer is ...:
-        return Finding("blank", "Nothing was handed in yet.")
+        return Outcome(fault="Nothing was handed in yet.", kind="blank")
     if not callable(answer):
         kind = type(answer).__name__
-        return Finding("wrong", f"A function is wanted, not a {kind}: hand in its name, without brackets.")
-    return Finding("blank", NOTHING) if is_empty(answer) else None
-
-
-def is_empty(answer: Any) -> bool:
-    """Whether a function has nothing in it but a docstring, `...` or `pass`."""
+        return Outcome(
+            fault=f"A function is wanted, not a {kind}: hand in its name, without brackets.",
+            kind="no function",
+        )
     code = getattr(answer, "__code__", None)
-    return (
-        code is not None
-        and all(step.opname in EMPTY for step in dis.get_instructions(code))
-        and (set(code.co_consts) <= {None, answer.__doc__})
-    )
+    if code is None or any(step.opname not in EMPTY for step in dis.get_instructions(code)):
+        return None
+    return BLANK if set(code.co_consts) <= {None, answer.__doc__} else None
 
 
 @contextmanager
@@ -159,3 +158,55 @@ def time_limit(seconds: float = SECONDS) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+
+
+# What may come back, and in which words it is asked for.
+
+
+def real(value: Any, name: str = "a number") -> float:
+    """Reads a number, out of whatever holds one; NaN and infinity are numbers too."""
+    if isinstance(value, bool | str) or (isinstance(value, Tensor) and value.numel() != 1):
+        raise Malformed(f"{name} is wanted, and it returned {described(value)}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise Malformed(f"{name} is wanted, and it returned {described(value)}") from None
+
+
+def whole(value: Any, name: str = "a whole number") -> int:
+    """Reads an integer, out of whatever holds one."""
+    number = real(value, name)
+    if not number.is_integer():
+        raise Malformed(f"{name} is wanted, and it returned {number:g}")
+    return int(number)
+
+
+def ids(value: Any, name: str = "a list of token ids", count: int | None = None) -> tuple[int, ...]:
+    """Reads a list of whole numbers, `count` of them if that is given."""
+    if isinstance(value, Tensor) and value.dim() == 1:
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        raise Malformed(f"{name} is wanted, and it returned {described(value)}")
+    try:
+        found = tuple(whole(item) for item in value)
+    except Malformed:
+        raise Malformed(f"{name} is wanted, and something in it is no whole number: {value!s:.80}") from None
+    if count not in (None, len(found)):
+        raise Malformed(f"{name} is wanted, and it returned {len(found)} numbers")
+    return found
+
+
+def numbers(value: Any, shape: tuple[int, ...] | None = None, name: str = "a tensor") -> Tensor:
+    """Reads a tensor of numbers, [shape] if one is given, as float64."""
+    try:
+        tensor = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise Malformed(f"{name} is wanted, and it returned {described(value)}") from None
+    if shape is not None and tuple(tensor.shape) != shape:
+        raise Malformed(f"{name} of shape {list(shape)} is wanted, and it has shape {list(tensor.shape)}")
+    return tensor
+
+
+def nested(value: Any) -> Any:
+    """Returns nested lists as nested tuples."""
+    return tuple(nested(item) for item in value) if isinstance(value, list) else value

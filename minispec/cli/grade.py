@@ -30,14 +30,14 @@ def grade_command(
     jobs: Annotated[int, typer.Option("--jobs", help="Students at the same time.", min=1, max=MOST_JOBS)] = 1,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Grade a folder of submissions, on a machine that you trust them with."""
+    """Grade a folder of submissions, in a container or on a machine that you trust them with."""
     if file is not None and not as_csv:
         raise ValueError(f"what is {file} for? A second name is where --csv goes")
     if as_csv and as_json and file is None:
         raise ValueError("--csv and --json both want standard output; give --csv a file: --csv FILE")
-    for place in (file, predictions):
-        if place is not None:
-            check_writable(place)
+    for path in (file, predictions):
+        if path is not None:
+            check_writable(path)
     from minispec.cli.graded import grade_class  # it brings figures along: no other command waits for them
 
     keys = [key.strip() for key in exercises.split(",") if key.strip()]

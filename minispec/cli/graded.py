@@ -11,18 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.grading import Row, chosen, grade, histogram_text, read_submissions, tally
-from minispec.classroom.grading.guesses import Tally
-from minispec.classroom.grading.marking import full_marks
-from minispec.classroom.grading.report import alarms, csv_text, document
+from minispec.classroom.grading import WARNING
+from minispec.classroom.grading.guesses import Tally, histogram_text, tally
+from minispec.classroom.grading.marking import Row, chosen, full_marks, grade
+from minispec.classroom.grading.report import csv_text, document
+from minispec.classroom.grading.submission import read_submissions
 from minispec.cli import options
 from minispec.io.files import write_whole
-from minispec.show.plots.guesses import Given, guess_bars
-
-WARNING = (
-    "This runs what people have handed in. A fence stops accidents and simple tricks, not an expert who "
-    "means harm: use a machine, or an account, that holds nothing you would miss."
-)
+from minispec.show.plots.guesses import guess_bars
 
 
 def grade_class(
@@ -43,27 +39,22 @@ def grade_class(
     wanted = chosen(keys)
     console = options.console(as_json or (as_csv and file is None))
     submissions = read_submissions(folder)
-    console.print(WARNING, soft_wrap=True)
+    typer.echo(WARNING, err=True)
     with console.status("grading") as status:
         rows = grade(submissions, wanted, seconds, jobs, lambda name: status.update(f"grading {name}"))
     tallies = tally([row.guesses for row in rows])
     show(rows, wanted, tallies, console)
-    if as_csv:
-        write_csv(csv_text(rows, wanted), file, console)
+    if as_csv and file is None:
+        typer.echo(csv_text(rows, wanted), nl=False)
+    elif file is not None:
+        # By its first sign spreadsheets know that it is UTF-8.
+        write_whole(file, "\ufeff" + csv_text(rows, wanted))
+        console.print(f"table: {file}", soft_wrap=True)
     if predictions is not None:
         write_whole(predictions, page(tallies, len(rows)))
         console.print(f"predictions: {predictions}", soft_wrap=True)
     if as_json:
         options.print_json(document(rows, wanted, tallies))
-
-
-def write_csv(text: str, file: Path | None, console: Console) -> None:
-    """Writes the table where it is wanted."""
-    if file is None:
-        typer.echo(text, nl=False)
-        return
-    write_whole(file, "\ufeff" + text)  # by this mark spreadsheets know that it is UTF-8
-    console.print(f"table: {file}", soft_wrap=True)
 
 
 def show(
@@ -83,7 +74,6 @@ def show(
         console.print(f"{number:2}  {exercise.key}: {exercise.title} ({exercise.difficulty})")
     for row in rows:
         told = [f"✗ {mark.key}: {mark.message}" for mark in row.marks if mark.verdict == "wrong"]
-        told += [f"! refused: {alarm}" for alarm in alarms(row.marks)]
         told += [f"! {mark.key} takes {', '.join(mark.uses)}" for mark in row.marks if mark.uses]
         told += [f"! cannot be read: {fault}" for fault in row.faults]
         if told:
@@ -94,18 +84,13 @@ def show(
 
 def page(tallies: Sequence[Tally], students: int) -> str:
     """Returns the class's predictions as an HTML page that needs no other file."""
-    figures = [
-        guess_bars(
-            one.question.text, [Given(bar.label, bar.count, bar.right) for bar in one.bars], one.unanswered
+    body = "" if tallies else "<p>Nobody has answered a prediction.</p>"
+    for one in tallies:
+        figure = guess_bars(one.question.text, one.bars, one.unanswered)
+        body += f"<h2>Notebook {one.question.notebook}: {html.escape(one.question.key)}</h2>{figure.html()}"
+        body += (
+            f"<details><summary>In words</summary><pre>{html.escape(histogram_text([one]))}</pre></details>"
         )
-        for one in tallies
-    ]
-    blocks = [
-        f"<h2>Notebook {one.question.notebook}: {html.escape(one.question.key)}</h2>{figure.html()}"
-        f"<details><summary>In words</summary><pre>{html.escape(histogram_text([one]))}</pre></details>"
-        for one, figure in zip(tallies, figures, strict=True)
-    ]
-    body = "".join(blocks) or "<p>Nobody has answered a prediction.</p>"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>What the class predicted</title>'
         "<style>body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#1a1a1a;"

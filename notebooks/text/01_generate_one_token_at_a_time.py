@@ -85,7 +85,7 @@ check("continue-greedily", continue_greedily)
 # called a *forward*.
 
 # %%
-from minispec.classroom.limited import Limited
+from minispec.classroom.parts import Limited
 
 counted = Limited(target, most=100)  # the target, and a counter
 greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)

@@ -223,7 +223,7 @@ goal("total-variation")
 
 # %% tags=["exercise"]
 def total_variation(p, q):
-    """Returns the total variation between two laws, tensors [V], as a number from 0 to 1."""
+    """Returns the total variation between two distributions, tensors [V]: a number from 0 to 1."""
     ...
 
 

@@ -16,7 +16,7 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict
-from minispec.classroom.limited import Limited
+from minispec.classroom.parts import Limited
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
@@ -214,12 +214,12 @@ goal("remember-q")
 
 # %% tags=["exercise"]
 def draft_tokens(model, cache, pending, k, warp, rng):
-    """Returns a Draft of k tokens a row, and the law that each was drawn from.
+    """Returns a Draft of k tokens a row, and the distribution that each was drawn from.
 
     The cache holds all of the text but the pending tokens [B].
     model(ids [B, 1], cache) reads one token a row and gives logits [B, 1, V];
-    warp(logits) is a law; rng.categorical(law [B, V]) draws one id a row.
-    The result is Draft(tokens [B, k], laws [B, k, V]).
+    warp(logits) is a distribution; rng.categorical(probs [B, V]) draws one id a row.
+    The result is Draft(tokens [B, k], probs [B, k, V]).
     """
     ...
 
@@ -235,7 +235,7 @@ predict(
     {
         "a": "it gets worse: bad guesses slip in",
         "b": "it gets shorter",
-        "c": "nothing: the law is the same, only slower",
+        "c": "nothing: the distribution is the same, only slower",
     },
     guess=None,
 )

@@ -220,8 +220,8 @@ goal("verify-greedily")
 def verify_greedily(drafted, best):
     """Returns (accepted, token): how many drafted ids to keep, and the id that follows them.
 
-    drafted has K ids. best has K + 1: best[i] is the target's own choice in the place of
-    drafted[i], and best[K] is its choice behind them all.
+    drafted has K ids. best has K + 1: best[i] is the target's own choice at the position of
+    drafted[i], and best[K] is its choice after them all.
     """
     ...
 

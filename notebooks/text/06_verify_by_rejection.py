@@ -52,7 +52,7 @@ from minispec.show.plots.distributions import rule_distribution
 
 found = first_token(minispec.verify_greedy, p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([12.0, 0, 0]))
-rule_distribution(found, p, "abc", guess=top_match.law)
+rule_distribution(found, p, "abc", guess=top_match.distribution)
 
 # %% [markdown]
 # Always a. The draft was sampled, the text is not. Requiring agreement with the most probable token
@@ -69,7 +69,7 @@ fresh_draw
 found = first_token(minispec.verify_coupled, p, q)  # its name is explained in notebook 9
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert abs(found.acceptance - sum(a * b for a, b in zip(p, q, strict=True))) < 1e-12
-rule_distribution(found, p, "abc", guess=fresh_draw.law)
+rule_distribution(found, p, "abc", guess=fresh_draw.distribution)
 
 # %% [markdown]
 # The distribution is right: what comes out is the target's own draw, whatever the draft says. But
@@ -91,7 +91,7 @@ predict("acceptance-by-hand", guess=None)
 predict(
     "resample-from-p",
     {
-        "a": "(6, 4, 2): p is the target's law, after all",
+        "a": "(6, 4, 2): it is drawn from p, after all",
         "b": "(4, 3, 5): half way between q and p",
         "c": "(5, 4, 3): too little a, too much c",
     },
@@ -99,7 +99,7 @@ predict(
 )
 
 # %%
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 
 found = first_token(rule_with("correction-from-p"), p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([5.0, 4, 3]))
@@ -122,9 +122,9 @@ goal("residual")
 
 # %% tags=["exercise"]
 def residual(p, q):
-    """Returns the law [V] to draw a correction from: what q was short of, scaled to sum 1.
+    """Returns the distribution [V] to draw a correction from: the mass q lacks, scaled to sum 1.
 
-    p and q are laws, tensors [V]. Where they are equal nothing is short: then return p.
+    p and q are distributions, tensors [V]. Where they are equal nothing is lacking: then return p.
     """
     ...
 
@@ -142,7 +142,7 @@ rejection
 found = first_token(minispec.verify_rejection, p, q)
 assert torch.allclose(12 * torch.tensor(found.distribution), torch.tensor([6.0, 4, 2]))
 assert torch.allclose(12 * torch.tensor(found.kept), torch.tensor([2.0, 2, 2]))
-rule_distribution(found, p, "abc", guess=rejection.law)
+rule_distribution(found, p, "abc", guess=rejection.distribution)
 
 # %% [markdown]
 # Now green and red meet the line at every token, and they always do: min(p, q) is kept, and max(0,
@@ -156,7 +156,7 @@ predict(
     "correction-again",
     {
         "a": "never",
-        "b": "yes, if the target gives it some chance",
+        "b": "yes, if the target gives it some probability",
         "c": "only at temperature 0",
     },
     guess=None,
@@ -281,11 +281,11 @@ goal("write-the-verifier")
 
 # %% tags=["exercise"]
 def my_verifier(draft, target_probs, rng):
-    """Keeps a prefix of each row's draft and draws one more token. Out comes the target's law.
+    """Keeps a prefix of each row's draft and draws one more token, in the target's distribution.
 
     draft.tokens [B, K], draft.probs [B, K, V] (q); draft.lengths [B]: how many of the K are
     proposals. target_probs [B, K + 1, V] (p).
-    Chance: rng.bernoulli(chances [B], live=which [B]) and rng.categorical(laws [B, V]).
+    Draws: rng.bernoulli(probabilities [B], live=which [B]) and rng.categorical(probs [B, V]).
     To take one row after another is fine too: then B is 1.
     Returns Verdict(accepted [B], token [B]).
     """

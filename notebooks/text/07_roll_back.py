@@ -194,8 +194,8 @@ def cache_lengths(cached, k, accepted):
     """Returns (target_verified, draft_drafted, after, catch_up) for one round.
 
     Both caches hold `cached` tokens when the round begins. Then k tokens are drafted, k >= 1.
-    target_verified: the target's length behind the verification pass, before rollback.
-    draft_drafted: the draft's length behind drafting.
+    target_verified: the target's length after the verification pass, before rollback.
+    draft_drafted: the draft's length after drafting.
     after: the length of both caches when the round has ended.
     catch_up: how many tokens the draft must read to have that length: 0 or 1.
     """

@@ -287,7 +287,7 @@ kill_matrix(matrix.points, checks, theirs)
 # accept rule, yours too, and tries it on small examples, the smallest first.
 
 # %%
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 
 print(minispec.check_verifier(minispec.verify_rejection), end="\n\n")
 report = minispec.check_verifier(rule_with("going-on-after-a-rejection"))
@@ -311,13 +311,13 @@ goal("write-a-test")
 
 # %% tags=["exercise"]
 def my_test(verifier):
-    """Returns True if the verifier seems to keep the target's law, else False.
+    """Returns True if the verifier seems to keep the target's distribution, else False.
 
     Choose p and q. Make a draft of many rows, its tokens drawn from q, call
     verifier(draft, target_probs, rng), and count what comes out in each row:
     the drafted tokens that were kept, then verdict.token.
     Draft(tokens [B, K], q [B, K, V]), target_probs [B, K + 1, V], rng = SeededRng(seed),
-    rng.categorical(law [B, V]) -> ids [B].
+    rng.categorical(probs [B, V]) -> ids [B].
     """
     ...
 

@@ -147,7 +147,7 @@ goal("choose-k")
 def best_k(alpha, c, most):
     """Returns the K from 0 to most with the largest gain; 0 means: do not speculate.
 
-    alpha: the chance that a drafted token is accepted, from 0 to 1.
+    alpha: the probability that a drafted token is accepted, from 0 to 1.
     c: the time of one draft step, in target steps.
     A round takes K * c + 1 target steps and gains 1 + alpha + ... + alpha**K tokens.
     """

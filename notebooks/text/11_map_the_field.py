@@ -202,9 +202,9 @@ class LookUpDrafter:
         raise NotImplementedError
 
     def propose(self, pending, k, warp, rng):
-        """Returns Draft(tokens [B, k], laws [B, k, V], lengths [B]).
+        """Returns Draft(tokens [B, k], probs [B, k, V], lengths [B]).
 
-        Row b proposes lengths[b] tokens: those that followed the latest earlier place with its
+        Row b proposes lengths[b] tokens: those that followed the latest earlier occurrence of its
         last two tokens, at most k; perhaps none.
         """
         raise NotImplementedError
@@ -221,7 +221,7 @@ check("look-up-drafter", LookUpDrafter)
 # verifier and the rollback are the ones you know.
 
 # %% tags=["claim-D2"]
-from minispec.classroom.exercises.look_up_drafters import LookUpDrafter as OurDrafter
+from minispec.classroom.exercises.drafting import LookUpDrafter as OurDrafter
 from minispec.show.plots.coloured import coloured_text
 
 look_up = OurDrafter(target.vocab_size)

@@ -12,15 +12,16 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint
-from minispec.classroom.buggy import rule_with
 from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.rules import rule_with
+from minispec.classroom.running import time_limit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from variants import VARIANTS  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 KEYS = [exercise.key for exercise in EXERCISES]
-WRONG = [(exercise, wrong) for exercise in EXERCISES for wrong in exercise.wrong]
+WRONG = [(exercise, name) for exercise in EXERCISES for name in exercise.wrong]
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=KEYS)
 
 
@@ -54,12 +55,11 @@ def test_there_are_fourteen_in_the_order_of_the_notebooks():
 
 @each
 def test_each_is_complete(exercise):
-    """Two different hints, a drawing, at least three wrong answers with messages of their own."""
+    """Two different hints, a goal, at least three wrong answers with messages of their own."""
     assert exercise.difficulty in (1, 2, 3) and 1 <= exercise.minutes <= 30
     assert exercise.hints[0] != exercise.hints[1] and min(map(len, exercise.hints)) > 20
-    assert exercise.goal.lines and exercise.goal.note
-    assert len(exercise.wrong) >= 3
-    assert len({wrong.message for wrong in exercise.wrong}) == len(exercise.wrong)
+    assert exercise.goal.endswith((".", "count."))
+    assert len({message for message, _ in exercise.wrong.values()}) == len(exercise.wrong) >= 3
     assert max(len(line) for line in exercise.stub.splitlines()) <= 100
 
 
@@ -102,25 +102,26 @@ def test_a_right_answer_written_another_way_passes(exercise):
     assert card.passed and card.kind == "right" and exercise.praise in card.text()
 
 
-@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.key}-{w.name}" for e, w in WRONG])
-def test_a_wrong_answer_gets_its_message(exercise, wrong):
+@pytest.mark.parametrize(("exercise", "name"), WRONG, ids=[f"{e.key}-{name}" for e, name in WRONG])
+def test_a_wrong_answer_gets_its_message(exercise, name):
     """Each typical wrong answer is recognised, told what is wrong, and shown a counterexample."""
-    finding = exercise.judge(wrong.answer)
-    assert finding.verdict == "wrong"
-    assert (finding.recognised, finding.message) == (wrong.name, wrong.message)
-    assert finding.detail
+    message, answer = exercise.wrong[name]
+    judgement = exercise.judge(answer)
+    assert judgement.verdict == "wrong"
+    assert (judgement.recognised, judgement.message) == (name, message)
+    assert judgement.detail
 
 
 def test_a_card_says_it_all():
     """Message, counterexample, and where the hints are; strict raises the same text."""
     exercise = EXERCISES[KEYS.index("residual")]
-    for wrong in exercise.wrong:
-        card = check("residual", wrong.answer)
+    for message, answer in exercise.wrong.values():
+        card = check("residual", answer)
         assert card.kind == "wrong" and card.text().startswith("✗ Not yet: Write the residual")
-        assert wrong.message in card.text() and 'hint("residual", 1)' in card.text()
+        assert message in card.text() and 'hint("residual", 1)' in card.text()
         assert "should be" in card.text() and "came out" in card.html()
         with pytest.raises(AssertionError, match="Not yet: Write the residual"):
-            check("residual", wrong.answer, strict=True)
+            check("residual", answer, strict=True)
 
 
 BROKEN = {
@@ -174,7 +175,7 @@ def test_an_answer_that_changes_its_input_is_told():
 
 def test_a_loop_without_an_end_is_stopped(monkeypatch):
     """Where models count their calls they stop it; else the time is over."""
-    monkeypatch.setattr("minispec.classroom.judging.time_limit", lambda: LIMIT(0.2))
+    monkeypatch.setattr("minispec.classroom.exercise.time_limit", lambda: time_limit(0.2))
 
     def for_ever(alpha, c, most):
         while True:
@@ -193,9 +194,6 @@ def test_a_loop_without_an_end_is_stopped(monkeypatch):
     assert "does the loop end?" in check("write-the-loop", drafts_for_ever).text()
 
 
-from minispec.classroom.running import time_limit as LIMIT  # noqa: E402
-
-
 def test_wrong_in_a_way_that_nobody_foresaw():
     """The smallest counterexample is shown, with what should be and what came out."""
     card = check("verify-greedily", lambda drafted, best: (0, 0))
@@ -204,14 +202,14 @@ def test_wrong_in_a_way_that_nobody_foresaw():
 
 
 @pytest.mark.slow
-def test_a_verifier_with_chance_of_its_own_is_sampled():
+def test_a_verifier_with_a_random_number_generator_of_its_own_is_sampled():
     """A rule that draws from torch itself is judged too, right or wrong."""
 
-    def own_chance(draft, target_probs, rng):
+    def own_numbers(draft, target_probs, rng):
         seed = int(torch.randint(2**31, ()))
         return minispec.verify_rejection(draft, target_probs, minispec.SeededRng(seed))
 
-    assert check("write-the-verifier", own_chance).passed
+    assert check("write-the-verifier", own_numbers).passed
 
 
 def test_the_verifiers_card_shows_counterexample_and_damage():
@@ -245,9 +243,10 @@ def test_hints_and_goal(exercise):
     assert exercise.hints[1] in hint(exercise.key, 2).text() and "2 of 2" in hint(exercise.key, 2).text()
     assert "two hints" in hint(exercise.key, 3).text()
     bundle = goal(exercise.key)._repr_mimebundle_()
-    assert "<table" in bundle["text/html"] and "></th>" not in bundle["text/html"]  # no empty head
-    assert exercise.goal.note in bundle["text/plain"]
-    assert f"about {exercise.minutes} minutes" in bundle["text/plain"]
+    assert ("<pre" in bundle["text/html"]) is bool(exercise.picture)
+    lines = bundle["text/plain"].splitlines()
+    assert exercise.goal in lines and f"about {exercise.minutes} minutes" in lines[1]
+    assert [line.strip() for line in lines[3:]] == [s.strip() for s in exercise.picture.strip().splitlines()]
 
 
 def test_an_unknown_exercise_lists_the_known_ones():

@@ -2,28 +2,29 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import torch
 from book.layout import cut_texts, drawn_texts, overlapping_texts
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.grading import chosen, grade, histogram_text, read_submissions, tally
-from minispec.classroom.grading import process as process_module
-from minispec.classroom.grading.answers import answer_in
-from minispec.classroom.grading.guesses import guesses_in
-from minispec.classroom.grading.process import Gone, Worker
-from minispec.classroom.grading.remote import judged
+from minispec.classroom.grading import NOT_STOPPED, WARNING
+from minispec.classroom.grading.guesses import guesses_in, histogram_text, tally
+from minispec.classroom.grading.marking import chosen, grade, judged
+from minispec.classroom.grading.remote import Worker
 from minispec.classroom.grading.report import csv_text
-from minispec.classroom.grading.submission import Submission, read_source
-from minispec.show.plots.guesses import Given, guess_bars
+from minispec.classroom.grading.submission import Answer, Submission, answer_in, read_source, read_submissions
+from minispec.classroom.grading.worker import limit
+from minispec.classroom.wire import decode, encode, line_of
+from minispec.core.records import Draft
+from minispec.show.plots.guesses import AnswerCount, guess_bars
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc, needs its limits")
 BY_KEY = {exercise.key: exercise for exercise in EXERCISES}
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="foster parents are Linux's")
 
 
 def handed_in(folder, **files):
@@ -168,22 +169,18 @@ def worker():
     started.close()
 
 
-def found_for(worker, key, source):
+def judgement_of(worker, key, source):
     """Loads a source and judges it as an exercise's answer."""
-    worker.begin(300, "too late")
-    name = answer_name(key)
-    loaded = worker.ask({"do": "load", "key": key, "name": name, "source": source})
-    assert not {"raised", "verdict"} & loaded.keys(), loaded
-    return judged(BY_KEY[key], worker)
-
-
-def answer_name(key):
-    return BY_KEY[key].stub.partition("(")[0].partition(":")[0].split()[1]
+    exercise = BY_KEY[key]
+    name = exercise.stub.partition("(")[0].partition(":")[0].split()[1]
+    judgement, left = judged(exercise, Answer(name, source, False), worker, 300)
+    assert left is worker, judgement
+    return judgement
 
 
 VERIFIER = """
 import minispec
-from minispec.classroom.buggy import rule_with
+from minispec.classroom.rules import rule_with
 
 def my_verifier(draft, target_probs, rng):
     {}
@@ -197,15 +194,21 @@ def my_verifier(draft, target_probs, rng):
         ("return [][draft.k]", "wrong", "IndexError"),
         ("return (1, 2)", "wrong", "returned a tuple"),
         ("x = 1", "wrong", "returned None"),
-        ("target_probs += 1; return minispec.verify_greedy(draft, target_probs, rng)", "wrong", "its input"),
+        ("target_probs += 1; return minispec.verify_greedy(draft, target_probs, rng)", "wrong", "the input"),
+        (
+            "draft.tokens[:] = 0; return minispec.verify_greedy(draft, target_probs, rng)",
+            "wrong",
+            "the input",
+        ),
+        ("rng.bernoulli(7)", "wrong", "AttributeError"),
         ("raise NotImplementedError", "blank", "nothing"),
     ],
 )
 def test_a_rule_in_another_process_is_judged_as_one_in_this(worker, body, verdict, says):
     """Each of the judge's calls crosses the line, and so does each random decision."""
-    finding = found_for(worker, "write-the-verifier", VERIFIER.format(body))
-    assert finding.verdict == verdict
-    assert says in f"{finding.message} {finding.detail}"
+    judgement = judgement_of(worker, "write-the-verifier", VERIFIER.format(body))
+    assert judgement.verdict == verdict
+    assert says in f"{judgement.message} {judgement.detail}"
 
 
 @pytest.mark.parametrize(
@@ -219,8 +222,8 @@ def test_a_rule_in_another_process_is_judged_as_one_in_this(worker, body, verdic
 )
 def test_a_test_in_another_process_is_scored(worker, body, verdict, says):
     """The worker has the same rules under the same names; how it answers is counted here."""
-    finding = found_for(worker, "write-a-test", f"def my_test(verifier):\n    {body}\n")
-    assert finding.verdict == verdict and says in finding.message
+    judgement = judgement_of(worker, "write-a-test", f"def my_test(verifier):\n    {body}\n")
+    assert judgement.verdict == verdict and says in judgement.message
 
 
 @pytest.mark.parametrize(
@@ -238,9 +241,9 @@ def test_a_test_in_another_process_is_scored(worker, body, verdict, says):
 )
 def test_functions_are_judged_with_the_notebooks_own_words(worker, source, verdict, says):
     """Messages and the line at fault are those of the card."""
-    finding = found_for(worker, "residual", source)
-    assert finding.verdict == verdict and says.lower() in finding.message.lower()
-    assert finding.detail.startswith("residual(")
+    judgement = judgement_of(worker, "residual", source)
+    assert judgement.verdict == verdict and says.lower() in judgement.message.lower()
+    assert judgement.detail.startswith("residual(")
 
 
 @pytest.mark.slow
@@ -254,33 +257,36 @@ def test_our_own_solutions_get_full_marks_and_stubs_none(tmp_path):
     assert row.points == sum(exercise.difficulty for exercise in EXERCISES)
 
 
-def test_the_clock_ends_a_worker_and_says_why():
-    """Whatever the code catches, the process is gone, and so is its home."""
-    worker = Worker()
-    home = worker._scratch
-    assert home.is_dir()
-    source = "while True:\n    try:\n        list(range(99))\n    except BaseException:\n        1"
-    worker.begin(0.5, "it had not come to an end")
-    with pytest.raises(Gone, match="it had not come to an end"):
-        worker.ask({"do": "load", "key": "residual", "name": "residual", "source": source})
-    worker.close()
-    assert worker._process.poll() is not None and not home.exists()
+LOOP = "while True:\n    try:\n        list(range(99))\n    except BaseException:\n        1"
+HANDS_IN = "def residual(p, q):\n    {}\n"
 
 
-def test_a_worker_sees_none_of_the_teachers_variables(monkeypatch):
-    """Keys and the like do not cross."""
+def test_the_clock_ends_a_worker_and_all_of_its_group(tmp_path, monkeypatch):
+    """Whatever the code catches, the process is gone, its child and its home too. It knew no keys of ours."""
     monkeypatch.setenv("SECRET_KEY", "1234")
-    assert "SECRET_KEY" not in process_module.clean_environment(Path("x"))
-    assert process_module.clean_environment(Path("x"))["HOME"] == "x"
+    worker, file = Worker(), tmp_path / "told"
+    home, process = Path(worker._home), worker._process
+    body = f"""import os, time
+    child = os.fork() or time.sleep(600)
+    open({str(file)!r}, "w").write(f"{{child}} {{'SECRET_KEY' in os.environ}} {{os.environ['HOME']}}")
+    return p"""
+    assert judgement_of(worker, "residual", HANDS_IN.format(body)).verdict == "wrong"
+    child, known, told_home = file.read_text().split()
+    assert (known, told_home) == ("False", str(home)) and home.is_dir()
+    check_end(worker, "residual")
+    assert process.poll() is not None and not home.exists()
+    assert not sys.platform.startswith("linux") or eventually(lambda: not alive(child))
 
 
-# The warden, with no fence before it.
+def check_end(worker, key):
+    """A loop without an end costs half a second, and the worker."""
+    judgement, left = judged(BY_KEY[key], Answer("residual", LOOP, False), worker, 0.5)
+    assert "had not come to an end after 0.5 seconds" in judgement.message and left is None
 
 
-def under_warden(script, *arguments):
-    """Runs a script in Python under the warden; returns the process."""
-    command = [sys.executable, "-I", "-S", str(process_module.WARDEN), sys.executable, "-I", "-c", script]
-    return subprocess.Popen([*command, *map(str, arguments)], stdout=subprocess.PIPE, start_new_session=True)
+def eventually(holds):
+    """Whether something comes to hold within some seconds."""
+    return any(holds() or time.sleep(0.01) for _ in range(500))
 
 
 def alive(process):
@@ -291,60 +297,82 @@ def alive(process):
         return False
 
 
-def wait_for(path):
-    """Returns what a file holds as soon as it holds something."""
-    for _ in range(1000):
-        if path.exists() and path.read_text():
-            return int(path.read_text())
-        time.sleep(0.01)
-    raise AssertionError(f"{path} was not written")
+def test_without_process_groups_the_worker_ends_alone(monkeypatch):
+    """As on Windows."""
+    monkeypatch.delattr(os, "killpg", raising=False)
+    worker = Worker()
+    check_end(worker, "residual")
+    assert worker._process.poll() is not None and not Path(worker._home).exists()
 
 
-OUTLIVER = """
-import os, sys, time
-if not os.fork():
-    os.setsid()
-    if not os.fork():
-        open(sys.argv[1], "w").write(str(os.getpid()))
-        time.sleep(600)
-    os._exit(0)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.01)
-"""
+def test_a_system_without_limits_is_no_error(monkeypatch):
+    """Windows has no `resource`."""
+    monkeypatch.setitem(sys.modules, "resource", None)
+    limit()
 
 
 @linux
-def test_a_child_that_wants_to_outlive_the_worker_is_killed(tmp_path):
-    """It has left the session, and its parent is dead: the warden finds it all the same."""
-    warden = under_warden(OUTLIVER, tmp_path / "pid")
-    assert warden.wait(60) == 0
-    assert not alive(wait_for(tmp_path / "pid"))
+def test_memory_has_a_limit(worker):
+    """To ask for more is a MemoryError, and the worker lives on."""
+    judgement = judgement_of(worker, "residual", HANDS_IN.format("return bytearray(9 * 2**30)"))
+    assert judgement.verdict == "wrong" and "MemoryError" in judgement.message
 
 
-@linux
-def test_the_warden_ends_all_when_told_to(tmp_path):
-    """SIGTERM to the warden takes the whole family along."""
-    warden = under_warden(OUTLIVER + "time.sleep(600)", tmp_path / "pid")
-    outliver = wait_for(tmp_path / "pid")
-    assert alive(outliver)
-    warden.terminate()
-    assert warden.wait(60) == 128 + 9
-    assert not alive(outliver)
+def test_nothing_right_is_loaded_in_the_worker(worker):
+    """The answers of the exercises are in no module there, and importing them fails."""
+    names = "[n for n in sys.modules if 'classroom.exercises' in n and sys.modules[n]]"
+    body = f"import sys\n    raise KeyError(str({names}) + str('minispec.classroom.trials' in sys.modules))"
+    assert "KeyError: '[]True'" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
+    body = "from minispec.classroom.exercises.distributions import RESIDUAL\n    return RESIDUAL.right(p, q)"
+    assert "ModuleNotFoundError" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
 
 
-@linux
-def test_who_kills_the_warden_dies_with_it(tmp_path):
-    """To kill one's parent is no way out."""
-    script = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); os.kill(os.getppid(), 9)"
-    warden = under_warden(f"{script}; time.sleep(600)", tmp_path / "pid")
-    assert warden.wait(60) == -9
-    worker = wait_for(tmp_path / "pid")
-    for _ in range(500):
-        if not alive(worker):
-            return
-        time.sleep(0.01)
-    os.kill(worker, 9)
-    raise AssertionError("it lives on")
+def test_what_is_not_stopped_is_listed():
+    """The page on grading says all of it, and the warning."""
+    page = " ".join((NOTEBOOKS.parent / "docs/teaching/grading.md").read_text("utf-8").split())
+    assert WARNING in page
+    for item in NOT_STOPPED:
+        assert f"- {item}" in page
+
+
+# The wire.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 2.5, "x", None, True, [1, [2]], {"a": (1,)}),
+        torch.tensor([[1.5, float("nan")]]),
+        torch.zeros(0, 3, dtype=torch.long),
+        Draft(torch.tensor([[1]]), torch.ones(1, 1, 2) / 2),
+    ],
+    ids=["plain", "floats", "empty", "record"],
+)
+def test_a_value_crosses_the_wire(value):
+    """What comes out is what went in."""
+    back = decode(json.loads(line_of({"x": encode(value)}))["x"])
+    assert repr(back) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"tensor": "float64", "shape": [-1], "numbers": [1.0]},
+        {"tensor": "float64", "shape": [9], "numbers": [1.0]},
+        {"tensor": "object", "shape": [1], "numbers": [1]},
+        {"tensor": "int64", "shape": [1], "numbers": [10**30]},
+        {"tensor": "int64", "shape": ["x"], "numbers": ["x"]},
+        {"record": "Popen", "fields": {"dict": []}},
+        {"record": "Verdict", "fields": {"dict": [["accepted", 1], ["token", 2]]}},
+        {"dict": [[[], 1]]},
+        {"other": 3},
+    ],
+)
+def test_what_is_no_value_is_refused(data):
+    """Nothing but plain data is believed, and nothing but `ValueError` is raised."""
+    with pytest.raises(ValueError, match="that is no value"):
+        decode(data)
 
 
 # Reports.
@@ -384,7 +412,7 @@ def test_guesses_are_read_and_counted(tmp_path):
     assert [(bar.count, bar.right) for bar in again.bars] == [(1, True), (1, False), (0, False)]
     assert again.unanswered == 3
     by_hand = counted["acceptance-by-hand"]
-    assert [(bar.label.split()[0], bar.count, bar.right) for bar in by_hand.bars] == [
+    assert [(bar.answer.split()[0], bar.count, bar.right) for bar in by_hand.bars] == [
         ("0.25", 1, False),
         ("0.5", 1, True),
         ("no", 1, False),
@@ -399,7 +427,9 @@ def test_the_figure_of_guesses_can_be_read():
     """No text over another or over the edge, long answers included; caption and twin have the numbers."""
     long = "a very long answer that goes on and on, as answers of people do when they explain what they think"
     picture = guess_bars(
-        f"Is it so? {long}?", [Given(f"a  {long}", 12, True), Given("b  no", 0, False), Given("c", 5)], 3
+        f"Is it so? {long}?",
+        [AnswerCount(f"a  {long}", 12, True), AnswerCount("b  no", 0, False), AnswerCount("c", 5)],
+        3,
     )
     lines = drawn_texts(picture.figure)
     assert overlapping_texts(lines) == [] and cut_texts(picture.figure, lines=lines) == []

@@ -66,44 +66,40 @@ def verify_greedily(drafted, best):
 TRICKS = {
     "prints a result": """
 import sys
-print("right 99"); sys.__stdout__.write('{"did": "trial", "value": 1}\\n'); sys.__stdout__.flush()
+print("right 99"); sys.__stdout__.write('{"value": 1}\\n'); sys.__stdout__.flush()
 """,
     "exits early": "import os; os._exit(0)",
-    "kills its parent": "import os, signal; os.kill(os.getppid(), signal.SIGKILL)",
-    "writes outside": 'open(OUTSIDE, "w").write("here")',
-    "removes a file": "import os; os.remove(KEPT)",
     "starts a process": 'import subprocess, sys; subprocess.Popen([sys.executable, "-c", "1 / 0"])',
-    "forks": "import os, time\nif not os.fork():\n    os.setsid(); time.sleep(600)",
+    "dies, and a child holds the line": """
+import os, time
+if not os.fork():
+    os.setsid(); time.sleep(15)
+os._exit(1)
+""",
     "patches check": """
-import minispec.classroom.checking as checking, minispec.classroom.judging as judging
-from minispec.classroom.exercise import Finding
-right = lambda *_, **__: Finding("right", "all mine")
-checking.check = checking.card_for = judging.Bench.judge = right
-judging.same = judging.equal = lambda *_: True
+import minispec.classroom.checking as checking, minispec.classroom.exercise as exercise
+right = lambda *_, **__: exercise.Judgement("right", "all mine")
+checking.check = checking.card_for = exercise.Exercise.judge = exercise.Exercise.compare = right
+exercise.same = exercise.equal = lambda *_: True
 """,
     "fills the line": """
 import os
 for number in range(3, 64):
     try:
-        os.write(number, b'{"did": "trial", "value": 1, "fault": "", "kind": "", "blank": false}\\n' * 99)
+        os.write(number, b'{"value": 1, "fault": "", "kind": ""}\\n' * 99)
     except OSError:
         pass
 """,
 }
 NAMES = (
-    *("continue_greedily", "cache_bytes", "positions_computed", "total_variation", "verify_greedily"),
-    *("verification_mask", "residual", "cache_lengths", "best_k"),
+    *("verify_greedily", "cache_bytes", "positions_computed"),
+    *("verification_mask", "cache_lengths", "residual"),
 )
 
 
-def hostile(outside: str, kept: str) -> str:
-    """Returns a submission that tries a trick in each of nine answers, all of them wrong.
-
-    Args:
-        outside: a file that it tries to write.
-        kept: a file that it tries to remove.
-    """
-    parts = [f"OUTSIDE, KEPT = {outside!r}, {kept!r}"]
+def hostile() -> str:
+    """Returns a submission that tries a trick in each of its answers, all of them wrong."""
+    parts = []
     for name, trick in zip(NAMES, TRICKS.values(), strict=True):
         lines = "\n".join(f"        {line}" for line in trick.strip().splitlines())
         body = f"    try:\n{lines}\n    except Exception:\n        pass\n    return 12345678"

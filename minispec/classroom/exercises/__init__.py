@@ -1,37 +1,23 @@
-"""The exercises, in the order of the notebooks. One file for each notebook that has some."""
+"""The exercises, in the order of the notebooks, each with its right answer."""
 
 from __future__ import annotations
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import (
-    caches,
-    distributions,
-    drafting,
-    greedy,
-    look_up,
-    mask,
-    one_token,
-    residual,
-    rollback,
-    speed,
-    testing,
-    verifier,
-    whole_loop,
-)
+from minispec.classroom.exercises import counting, distributions, drafting, greedy, sampling
 
 EXERCISES: tuple[Exercise, ...] = (
-    one_token.EXERCISE,
-    caches.BYTES,
-    caches.POSITIONS,
-    distributions.EXERCISE,
-    drafting.EXERCISE,
-    greedy.EXERCISE,
-    mask.EXERCISE,
-    residual.EXERCISE,
-    verifier.EXERCISE,
-    rollback.EXERCISE,
-    whole_loop.EXERCISE,
-    testing.EXERCISE,
-    speed.EXERCISE,
-    look_up.EXERCISE,
+    greedy.CONTINUE,
+    counting.BYTES,
+    counting.POSITIONS,
+    distributions.TOTAL_VARIATION,
+    drafting.REMEMBER_Q,
+    greedy.VERIFY,
+    greedy.MASK,
+    distributions.RESIDUAL,
+    sampling.VERIFIER,
+    counting.LENGTHS,
+    greedy.LOOP,
+    sampling.TEST,
+    counting.CHOOSE_K,
+    drafting.LOOK_UP,
 )

@@ -1,207 +1,247 @@
-"""Notebook 4: draft tokens, and remember the law of each."""
+"""Exercises on drafters: one with a model, which remembers its q, and one without."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import wraps
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minispec.classroom.drawing import Drawing, line
-from minispec.classroom.exercise import Exercise, Wrong
-from minispec.classroom.judging import Bench, Trial, nested, numbers
-from minispec.classroom.limited import Limited
-from minispec.classroom.running import Malformed
+from minispec.classroom.exercise import Exercise
+from minispec.classroom.trials import Trial
 from minispec.core.cache import KVCache
-from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import prefill
-from minispec.core.records import Draft
+from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
-from minispec.core.warp import Warp
-from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
-from minispec.evidence.proof.models import table_model
-
-STUB = '''def draft_tokens(model, cache, pending, k, warp, rng):
-    """Returns a Draft of k tokens a row, and the law that each was drawn from.
-
-    The cache holds all of the text but the pending tokens [B].
-    model(ids [B, 1], cache) reads one token a row and gives logits [B, 1, V];
-    warp(logits) is a law; rng.categorical(law [B, V]) draws one id a row.
-    The result is Draft(tokens [B, k], laws [B, k, V]).
-    """
-    ...
-'''
-
-GOAL = Drawing(
-    (
-        line("reads", ("The", "pending"), ("cat", "drafted"), ("sat", "drafted")),
-        line("law, kept as q", ("of cat", "q"), ("of sat", "q"), ("of on", "q")),
-        line("draws", ("cat", "drafted"), ("sat", "drafted"), ("on", "drafted")),
-    ),
-    "K = 3. Each drawn token is read next, and its law is kept: the verifier needs it.",
-)
+from minispec.core.warp import Warp, one_hot
 
 
-def draft_tokens(
-    model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
-) -> Draft:
-    """Uses the shipped drafter: pending [B] in, a draft of tokens [B, k] and laws [B, k, V] out."""
-    drafter = ModelDrafter(model)
-    drafter._cache = cache
-    return drafter.propose(pending, k, warp, rng)
+def drafter(
+    draw_by: Callable[[Warp], Warp] = lambda warp: warp,
+    report_by: Callable[[Warp], Warp] = lambda warp: warp,
+) -> Callable[..., Draft]:
+    """Returns an answer that draws by one warp and reports by another; the right one by that it is given."""
+
+    def draft_tokens(
+        model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
+    ) -> Draft:
+        """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
+        token, tokens, probs = pending, [], []
+        for _ in range(k):
+            logits = model(token[:, None], cache)[:, -1]
+            token = rng.categorical(draw_by(warp)(logits))
+            tokens.append(token)
+            probs.append(report_by(warp)(logits))
+        return Draft(torch.stack(tokens, 1), torch.stack(probs, 1))
+
+    return draft_tokens
 
 
-def drawn(
-    model: LanguageModel,
-    cache: KVCache,
-    pending: Tensor,
-    k: int,
-    rng: Rng,
-    draw_by: Warp,
-    report_by: Warp,
-    reads_its_own: bool = True,
-) -> Draft:
-    """Drafts by one warp and reports by another: the loop behind most wrong answers.
-
-    Pending [B] in, a draft of tokens [B, k] and laws [B, k, V] out.
-    """
-    token, tokens, laws = pending, [], []
-    for _ in range(k):
-        logits = model(token[:, None], cache)[:, -1]
-        drawn_token = rng.categorical(draw_by(logits))
-        token = drawn_token if reads_its_own else token
-        tokens.append(drawn_token)
-        laws.append(report_by(logits))
-    return Draft(torch.stack(tokens, 1), torch.stack(laws, 1))
+def show_branches(value: Any) -> str:
+    """Writes the first branches: what is drawn, how probable it is, and which q is reported."""
+    lines = [""]
+    for tokens, probability, probs in value[:3]:
+        q = "; ".join("(" + ", ".join(f"{x:.3g}" for x in row) + ")" for row in probs)
+        lines.append(f"{list(tokens)} drawn with probability {probability:.3g}, q {q}")
+    return "\n    ".join(lines)
 
 
-WRONG = (
-    Wrong(
-        "softmax-reported",
-        "You draw from the warped law and report the softmax of the raw logits. q must be the law that the "
-        "token was really drawn from: keep warp(logits).",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, warp, Warp()),
-    ),
-    Wrong(
-        "drawn-unwarped",
-        "You report the warped law, and draw from the raw softmax. Draw from warp(logits) as well.",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, Warp(), warp),
-    ),
-    Wrong(
-        "greedy-draft-soft-q",
-        "You take the most probable token, and report the softmax. A token that was certain has a "
-        "one-hot law; "
-        "draw it with rng.categorical(law) instead.",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, Warp(0), warp),
-    ),
-    Wrong(
-        "greedy-draft",
-        "You always take the most probable token. That is a possible drafter, but not this one: draw from "
-        "warp(logits).",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, Warp(0), Warp(0)),
-    ),
-    Wrong(
-        "pending-read-again",
-        "You read the pending token each time. What is read next is the token that was just drawn.",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, warp, warp, False),
-    ),
-    Wrong(
-        "laws-forgotten",
-        "You return the tokens without their laws. Nobody can test a token without knowing how likely it "
-        "was: "
-        "return Draft(tokens, laws).",
-        lambda model, cache, pending, k, warp, rng: drawn(model, cache, pending, k, rng, warp, warp).tokens,
-    ),
-)
-
-PRAISE = (
-    "Each reported law is the one that its token was drawn from, on every branch. Losslessness rests on it."
-)
-
-
-def drafting(answer: Any, text: Sequence[int], k: int, warp: Warp) -> tuple[Any, ...]:
-    """Walks every branch of a drafter; returns (tokens, chance to draw them, laws reported), sorted."""
-    model = table_model(3, 5)
-
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
-        limited = Limited(model, 10 * k + 10)
-        cache = prefill(limited, [list(text)] * len(keys))
-        draft = answer(limited, cache, torch.tensor([text[-1]] * len(keys)), k, warp, rng)
-        tokens, laws = tokens_and_laws(draft, len(keys), k)
-        return list(zip(tokens, laws, strict=True))
-
-    sums: dict[Any, tuple[float, Any]] = {}
-    for _, (tokens, laws), chance in enumerate_branches(run, [0]):
-        sums[tokens] = (sums.get(tokens, (0.0, None))[0] + chance, laws)
-    return tuple((tokens, *sums[tokens]) for tokens in sorted(sums))
-
-
-def tokens_and_laws(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
-    """Reads a Draft, or a pair of tokens and laws."""
-    if isinstance(draft, Tensor):
-        raise Malformed(f"a Draft is wanted, and it returned a tensor of shape {list(draft.shape)}")
-    if draft is None:
-        raise Malformed("it returned None: is the `return` missing?")
-    if draft is ...:
-        raise NotImplementedError
-    pair = (draft.tokens, draft.probs) if isinstance(draft, Draft) else draft
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise Malformed(f"Draft(tokens, laws) is wanted, and it returned a {type(draft).__name__}")
-    tokens = numbers(pair[0], (rows, k), "a tensor of tokens")
-    laws = numbers(pair[1], (rows, k, 3), "a tensor of laws")
-    return nested(tokens.long().tolist()), nested(laws.tolist())
-
-
-def show(value: Any) -> str:
-    """Writes the first branch whose reported law is not what it was drawn from, else the first."""
-    lines = []
-    for tokens, chance, laws in value[:3]:
-        q = "; ".join("(" + ", ".join(f"{x:.3g}" for x in law) + ")" for law in laws)
-        lines.append(f"{list(tokens)} drawn with chance {chance:.3g}, laws {q}")
-    return "\n    ".join(["", *lines])
-
-
-def explored(answer: Any) -> Any:
-    """Returns the function that a trial calls: it walks an answer's branches."""
-
-    @wraps(answer, assigned=(), updated=())
-    def walked(text: list[int], k: int, warp: Warp) -> Any:
-        return drafting(answer, text, k, warp)
-
-    return walked
-
-
-def trial(text: list[int], k: int, warp: Warp) -> Trial:
-    """Returns a call behind a text."""
-    return Trial(f"a draft of k = {k} behind {text}, {warp}, every branch", lambda: (text, k, warp))
-
-
-EXERCISE = Exercise(
+REMEMBER_Q = Exercise(
     key="remember-q",
-    title="Draft tokens, and remember their laws",
+    title="Draft tokens, and remember their distributions",
     notebook=4,
     difficulty=2,
     minutes=8,
-    stub=STUB,
+    stub='''def draft_tokens(model, cache, pending, k, warp, rng):
+    """Returns a Draft of k tokens a row, and the distribution that each was drawn from.
+
+    The cache holds all of the text but the pending tokens [B].
+    model(ids [B, 1], cache) reads one token a row and gives logits [B, 1, V];
+    warp(logits) is a distribution; rng.categorical(probs [B, V]) draws one id a row.
+    The result is Draft(tokens [B, k], probs [B, k, V]).
+    """
+    ...
+''',
     hints=(
-        "Three lines per token: a forward over the last token, the warp, the draw. Keep both token and law.",
+        "Three lines per token: a forward over the last token, the warp, the draw. Keep both results.",
         "torch.stack(list, 1) makes [B, k] of k tensors [B], and [B, k, V] of k tensors [B, V].",
     ),
-    goal=GOAL,
-    judge=Bench(
-        draft_tokens,
-        tuple(
-            trial(t, k, w) for k in (1, 2) for w in (Warp(), Warp(0.5), Warp(top_k=2)) for t in ([0], [2, 1])
+    goal="K = 3. Each drawn token is read next, and its distribution is kept: the verifier needs it.",
+    picture="""
+reads                    → The     ? cat     ? sat
+distribution, kept as q  q of cat  q of sat  q of on
+draws                    ? cat     ? sat     ? on
+""",
+    praise="On every branch q is the distribution that was drawn from. Losslessness rests on it.",
+    wrong={
+        "softmax-reported": (
+            "You draw from warp(logits) and report the softmax of the raw logits. q is what was drawn from.",
+            drafter(report_by=lambda warp: Warp()),
         ),
-        WRONG,
-        lambda value: value,
-        show,
-        PRAISE,
-        explored,
-    ).judge,
-    wrong=WRONG,
-    praise=PRAISE,
+        "drawn-unwarped": (
+            "You report warp(logits), and draw from the raw softmax. Draw from warp(logits) as well.",
+            drafter(draw_by=lambda warp: Warp()),
+        ),
+        "greedy-draft-soft-q": (
+            "You take the most probable token, and report the softmax. Draw it with rng.categorical instead.",
+            drafter(draw_by=lambda warp: Warp(0)),
+        ),
+        "laws-forgotten": (
+            "You return the tokens alone. None can be tested without its q: return Draft(tokens, probs).",
+            lambda *arguments: drafter()(*arguments).tokens,
+        ),
+    },
+    right=drafter(),
+    trials=tuple(
+        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", "drafted", (text, k, warp))
+        for k in (1, 2)
+        for warp in (Warp(), Warp(0.5), Warp(top_k=2))
+        for text in ([0], [2, 1])
+    ),
+    show=show_branches,
+)
+
+
+class LookUpDrafter:
+    """Proposes what followed the last two tokens. Wrong answers replace one of its methods."""
+
+    cache_lengths = None
+
+    def __init__(self, vocab_size: int) -> None:
+        """Takes V."""
+        self.vocab_size = vocab_size
+        self.texts: list[list[int]] = []
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Takes the prompts."""
+        self.texts = [list(prompt) for prompt in prompts]
+
+    def ends(self, text: list[int]) -> range:
+        """Returns where earlier pairs end, the latest first."""
+        return range(len(text) - 1, 1, -1)
+
+    def q(self, tokens: Tensor) -> Tensor:
+        """Returns the distributions of proposed tokens: [B, k] -> [B, k, V]."""
+        return one_hot(tokens, self.vocab_size, torch.float64)
+
+    def lengths(self, found: list[list[int]], k: int) -> Tensor:
+        """Returns how many are proposals: [B]."""
+        return torch.tensor([len(tokens) for tokens in found])
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and q [B, k, V] out."""
+        found = []
+        for text in self.texts:
+            matches = (end for end in self.ends(text) if text[end - 2 : end] == text[-2:])
+            end = next(matches, len(text))
+            found.append(text[end : end + k])
+        tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in found]).long().reshape(-1, k)
+        return Draft(tokens, self.q(tokens), self.lengths(found, k))
+
+    def commit(self, round: Round) -> None:
+        """Takes what was gained."""
+        for text, emitted in zip(self.texts, round.emitted, strict=True):
+            text.extend(emitted)
+
+
+def but(**methods: Any) -> type[LookUpDrafter]:
+    """Returns the drafter with other methods: a wrong answer."""
+    return type("LookUpDrafter", (LookUpDrafter,), methods)
+
+
+def show_proposals(value: Any) -> str:
+    """Writes proposals, or a distribution of texts."""
+    if value and isinstance(value[0][1], float):
+        return ", ".join(f"{list(tokens)}: {probability:.4g}" for tokens, probability in value)
+    return "; ".join(f"{list(t)}" + (f" with q = {[round(x, 3) for x in q]}" if t else "") for t, q in value)
+
+
+def proposing(prompts: list[list[int]], k: int, gained: list[list[int]] | None = None) -> Trial:
+    """Returns a trial of `start`, `commit` and `propose`."""
+    more = f", gained {gained}" if gained else ""
+    arguments = (prompts, gained or [[] for _ in prompts], k)
+    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", "proposed", arguments)
+
+
+def sampling(prompt: list[int], k: int, n: int) -> Trial:
+    """Returns a trial of whole texts."""
+    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", "sampled", (prompt, k, n))
+
+
+LOOK_UP = Exercise(
+    key="look-up-drafter",
+    title="Write a drafter without a model",
+    notebook=11,
+    difficulty=3,
+    minutes=15,
+    stub='''class LookUpDrafter:
+    """Proposes what followed the last two tokens when they last stood in the text."""
+
+    cache_lengths = None  # there is no cache
+
+    def __init__(self, vocab_size):
+        self.vocab_size = vocab_size
+
+    def start(self, prompts):
+        """Begins a run. Takes the prompts: lists of ids, one per row."""
+        raise NotImplementedError
+
+    def propose(self, pending, k, warp, rng):
+        """Returns Draft(tokens [B, k], probs [B, k, V], lengths [B]).
+
+        Row b proposes lengths[b] tokens: those that followed the latest earlier occurrence of its
+        last two tokens, at most k; perhaps none.
+        """
+        raise NotImplementedError
+
+    def commit(self, round):
+        """Takes what was gained: round.emitted[b] is a tuple of ids for row b."""
+        raise NotImplementedError
+''',
+    hints=(
+        "Keep a list of ids per row: prompts in `start`, round.emitted in `commit`. Search it from the end.",
+        "for end in range(len(text) - 1, 1, -1): if text[end - 2:end] == text[-2:], propose text[end:][:k]. "
+        "Pad with 0 to k; torch.nn.functional.one_hot(tokens, V).double() is q.",
+    ),
+    goal="K = 3. The last two tokens stood there before; what followed is proposed, each with a one-hot q.",
+    picture="""
+text         The  = cat  = sat  on          a    mat.    The  = cat  = sat
+followed by                     ? on        ? a  ? mat.
+q of 'on'                       q all mass
+""",
+    praise="No model, no training, and lossless: a one-hot distribution is a distribution.",
+    wrong={
+        "uniform-law": (
+            "Your q is not what you draw from: a token that is looked up is certain, so its q is one-hot.",
+            but(q=lambda self, tokens: torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size)),
+        ),
+        "never-commits": (
+            "It never learns what was gained: `commit` has to add round.emitted to the texts.",
+            but(commit=lambda self, round: None),
+        ),
+        "earliest-place": (
+            "You take the earliest occurrence. The latest one is asked for.",
+            but(ends=lambda self, text: range(2, len(text))),
+        ),
+        "padding-proposed": (
+            "You count padding as proposals. Say in `lengths` how many tokens a row proposes.",
+            but(lengths=lambda self, found, k: torch.full((len(found),), k)),
+        ),
+    },
+    right=LookUpDrafter,
+    trials=(
+        proposing([[1, 2, 3]], 2),
+        proposing([[1, 2, 3, 1, 2]], 1),
+        proposing([[1, 2, 3, 1, 2]], 2),
+        proposing([[1, 2, 3, 1, 2]], 4),
+        proposing([[1, 2, 3, 1, 2, 4, 1, 2]], 2),
+        proposing([[5, 2, 3, 1, 2]], 2),
+        proposing([[1]], 1, gained=[[2, 3, 1, 2]]),
+        proposing([[1, 2, 3, 1], [7, 7, 7]], 3, gained=[[2], []]),
+        proposing([[1, 2, 3, 1, 2], [4, 5]], 2),
+        sampling([0, 1, 0], 2, 3),
+        sampling([1, 0, 1, 0], 3, 4),
+    ),
+    show=show_proposals,
 )

@@ -1,12 +1,8 @@
 """Grading a class: for each student what is right, what is not, and why.
 
-The code of a submission runs in a process of its own, with a scratch home, under a clock. That process says
-what a function returns. Whether it is right is decided here, where none of that code has run: nothing that a
-submission prints, patches or exits with can make an answer right that is not.
-
-For a machine that holds nothing you would miss, all the same. Whoever knows Python well gets around a fence
-that is made of Python, reads what the account may read, and can call our own solution instead of writing one;
-`uses` lists what an answer takes from minispec.
+The code of a submission runs in a process of its own. That process says what a function returns. Whether it
+is right is decided here, where none of that code has run: nothing that a submission prints, patches or exits
+with can make an answer right that is not. What it can do to the machine stands in `NOT_STOPPED`.
 """
 
 from __future__ import annotations
@@ -16,17 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from minispec.classroom.exercise import Exercise, Finding
+from minispec.classroom.exercise import Exercise, Judgement, failed
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.grading.answers import Answer, answer_in
 from minispec.classroom.grading.guesses import guesses_in
-from minispec.classroom.grading.process import Gone, Worker, words
-from minispec.classroom.grading.remote import judged
-from minispec.classroom.grading.submission import Submission
-from minispec.classroom.running import NOTHING, OutOfTime, one_line
+from minispec.classroom.grading.remote import Gone, Worker, words
+from minispec.classroom.grading.submission import Answer, Submission, answer_in
+from minispec.classroom.running import BLANK, OutOfTime, one_line
 
-Verdict = Literal["right", "wrong", "blank", "missing"]
-SIGNS: dict[str, str] = {"right": "✓", "wrong": "✗", "blank": "…", "missing": "–"}
+SIGNS = {"right": "✓", "wrong": "✗", "blank": "…", "missing": "–"}
 
 
 @dataclass(frozen=True)
@@ -40,16 +33,14 @@ class Mark:
         message: what the card in the notebook would say.
         detail: the smallest counterexample, or a score.
         uses: names of minispec in the answer, beyond what the exercise says to use.
-        alarms: what the fence has refused while it ran.
     """
 
     key: str
-    verdict: Verdict
+    verdict: Literal["right", "wrong", "blank", "missing"]
     points: int = 0
     message: str = ""
     detail: str = ""
     uses: tuple[str, ...] = ()
-    alarms: tuple[str, ...] = ()
 
     @property
     def sign(self) -> str:
@@ -90,10 +81,9 @@ def chosen(keys: Sequence[str]) -> tuple[Exercise, ...]:
     Raises:
         ValueError: if there is no such exercise.
     """
-    known = {exercise.key for exercise in EXERCISES}
+    known = [exercise.key for exercise in EXERCISES]
     if unknown := [key for key in keys if key not in known]:
-        names = ", ".join(exercise.key for exercise in EXERCISES)
-        raise ValueError(f"there is no exercise {unknown[0]!r}; there is {names}")
+        raise ValueError(f"there is no exercise {unknown[0]!r}; there is {', '.join(known)}")
     return tuple(exercise for exercise in EXERCISES if not keys or exercise.key in keys)
 
 
@@ -116,7 +106,7 @@ def grade(
         exercises: what to grade.
         seconds: after which an answer that has not come is wrong; per exercise.
         jobs: how many students at once.
-        tell: called with each student's name when the turn comes.
+        tell: called with each student's name when the work begins.
 
     Returns:
         A row per submission, in their order.
@@ -126,13 +116,11 @@ def grade(
         tell(submission.student)
         return grade_one(submission, exercises, seconds)
 
-    pool = ThreadPoolExecutor(
-        jobs
-    )  # also with one job: a judge's own time limit works in the main thread only
+    pool = ThreadPoolExecutor(jobs)  # also for one: a judge's own time limit is the main thread's
     try:
         return list(pool.map(one, submissions))
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 def grade_one(submission: Submission, exercises: Sequence[Exercise], seconds: float) -> Row:
@@ -140,50 +128,40 @@ def grade_one(submission: Submission, exercises: Sequence[Exercise], seconds: fl
     faults = tuple(fault for source in submission.sources for fault in source.faults)
     marks: list[Mark] = []
     worker: Worker | None = None
-    try:
-        for exercise in exercises:
-            answer = answer_in(submission, exercise)
-            if answer is None:
-                marks.append(Mark(exercise.key, "missing", message=" ".join(["Not handed in.", *faults])))
-                continue
-            if answer.blank:
-                marks.append(Mark(exercise.key, "blank", message=NOTHING))
-                continue
-            worker = worker or Worker()
-            finding, alive = try_out(exercise, answer, worker, seconds)
-            marks.append(mark_of(exercise, answer, finding, worker.alarms))
-            if not alive:
-                worker.close()
-                worker = None
-    finally:
-        if worker is not None:
-            worker.close()
+    for exercise in exercises:
+        answer = answer_in(submission, exercise)
+        if answer is None:
+            marks.append(Mark(exercise.key, "missing", message=" ".join(["Not handed in.", *faults])))
+            continue
+        if answer.blank:
+            judgement = failed(BLANK)
+        else:
+            judgement, worker = judged(exercise, answer, worker, seconds)
+        points = exercise.difficulty if judgement.verdict == "right" else 0
+        message = words(judgement.message)
+        marks.append(Mark(exercise.key, judgement.verdict, points, message, judgement.detail, answer.uses))
+    if worker is not None:
+        worker.close()
     return Row(submission.student, tuple(marks), guesses_in(submission), faults)
 
 
-def try_out(exercise: Exercise, answer: Answer, worker: Worker, seconds: float) -> tuple[Finding, bool]:
-    """Judges one answer; returns what came of it, and whether the worker can go on."""
-    worker.begin(seconds, f"it had not come to an end after {seconds:g} seconds")
+def judged(
+    exercise: Exercise, answer: Answer, worker: Worker | None, seconds: float
+) -> tuple[Judgement, Worker | None]:
+    """Judges one answer, in a new worker for None; returns also the worker, if it can go on."""
     try:
-        loaded = worker.ask({"do": "load", "key": answer.key, "name": answer.name, "source": answer.source})
-        if "raised" in loaded:
-            text = f"It cannot be loaded on its own: {words(loaded.get('text'))}"
-            return Finding("wrong", text), True
-        if "verdict" in loaded:
-            return Finding(
-                "blank" if loaded["verdict"] == "blank" else "wrong", words(loaded["message"])
-            ), True
-        return judged(exercise, worker), True
+        worker = worker or Worker()
+        loaded = worker.load(answer.source, answer.name, seconds)
+        if loaded.kind in ("blank", "no function"):
+            return failed(loaded), worker
+        if loaded.kind:
+            return Judgement("wrong", f"It cannot be loaded on its own: {loaded.fault}"), worker
+        judge = exercise.judged_by
+        return (judge(worker) if judge else exercise.compare(worker.run_trial)), worker
     except Gone as gone:
-        return Finding("wrong", f"No answer: {gone}."), False
+        judgement = Judgement("wrong", f"No answer: {gone}.")
     except (Exception, OutOfTime) as error:  # what came back was not what any judge expects
-        return Finding("wrong", f"It could not be judged: {one_line(error)}"), False
-
-
-def mark_of(exercise: Exercise, answer: Answer, finding: Finding, alarms: Sequence[str]) -> Mark:
-    """Returns the mark for a finding."""
-    points = exercise.difficulty if finding.verdict == "right" else 0
-    message, detail = words(finding.message), finding.detail
-    return Mark(
-        exercise.key, finding.verdict, points, message, detail, answer.uses, tuple(dict.fromkeys(alarms))
-    )
+        judgement = Judgement("wrong", f"It could not be judged: {one_line(error)}")
+    if worker is not None:
+        worker.close()
+    return judgement, None

@@ -1,143 +1,163 @@
-"""Answers that live in a worker, judged here by each exercise's own judge.
-
-A stand-in passes each call on to the worker, and hands the judge what comes back.
-"""
+"""An answer in a process of its own, as the grader sees it: nothing that it says is believed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from minispec.classroom.exercise import Exercise, Finding
-from minispec.classroom.exercises.known_rules import RULES, SOUND
-from minispec.classroom.exercises.testing import judge_test
-from minispec.classroom.exercises.verifier import judge_verifier
-from minispec.classroom.grading.process import Gone, Message, Worker, words
-from minispec.classroom.grading.wire import packed, unpacked
-from minispec.classroom.judging import Bench, Trial, nested
-from minispec.classroom.running import Malformed, Outcome
-from minispec.core.records import Draft, Verdict
+from minispec.classroom.rules import RULES
+from minispec.classroom.running import Malformed, Outcome, one_line
+from minispec.classroom.trials import Trial
+from minispec.classroom.wire import MOST_LINE, decode, encode, line_of
 from minispec.core.rng import Rng
 from minispec.evidence.checker.calls import Broken
 from minispec.evidence.proof.enumeration import NotScripted
 
-
-def judged(exercise: Exercise, worker: Worker) -> Finding:
-    """Judges what a worker has loaded, by the exercise's own judge.
-
-    Raises:
-        Gone: if the worker ends on the way.
-        TypeError: if nobody has said how this kind of judge is asked from afar.
-    """
-    bench = getattr(exercise.judge, "__self__", None)
-    if isinstance(bench, Bench):
-        own = {field.name: getattr(bench, field.name) for field in fields(Bench)}
-        return RemoteBench(**own, worker=worker).judge(RemoteRule(worker))
-    if exercise.judge is judge_verifier:
-        return judge_verifier(RemoteRule(worker))
-    if exercise.judge is judge_test:
-        return judge_test(RemoteTest(worker))
-    raise TypeError(f"the exercise {exercise.key} cannot be judged from afar")
+ROOT = Path(__file__).resolve().parents[3]
+START = (
+    "import sys; sys.path.append(sys.argv.pop()); from minispec.classroom.grading.worker import main; main()"
+)
+STARTING = 120.0  # seconds to import everything, on a slow machine
 
 
-@dataclass(frozen=True)
-class RemoteBench(Bench):
-    """A bench whose student sits elsewhere: right and typical wrong answers run here, the student's there."""
-
-    worker: Worker | None = None
-
-    def _run(self, answer: Any, trial: Trial) -> Outcome:
-        if not isinstance(answer, RemoteRule):
-            return super()._run(answer, trial)
-        assert self.worker is not None
-        index = next(i for i, one in enumerate(self.trials) if one is trial)
-        reply = self.worker.ask({"do": "trial", "index": index})
-        if "raised" in reply:
-            return Outcome(fault=words(reply.get("text")), kind=words(reply["raised"], 60))
-        fault, kind = words(reply.get("fault")), words(reply.get("kind"))
-        return Outcome(nested(reply.get("value")), fault, kind, reply.get("blank") is True)
+class Gone(BaseException):
+    """A worker has ended, or its time is over, before its answer came. The message says how."""
 
 
-class RemoteRule:
-    """An accept rule that lives in a worker. Chance stays here: the worker asks for each decision."""
+class RaisedThere(Malformed, Broken):
+    """What went wrong in the worker, in its words: for our judges and for `check_verifier` alike."""
 
-    def __init__(self, worker: Worker) -> None:
-        """Stands for the answer that the worker has loaded."""
-        self._worker = worker
 
-    def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng) -> Any:
-        """Passes a call on: target_probs [B, K+1, V] (see `Verifier`)."""
-        tensors = {"tokens": draft.tokens, "probs": draft.probs, "lengths": draft.lengths}
-        order = {name: packed(tensor) for name, tensor in tensors.items()}
-        reply = self._worker.ask({"do": "rule", **order, "target_probs": packed(target_probs)})
-        stopped: BaseException | None = None
-        while "ask" in reply:
-            answer, stopped = decided(reply, rng)
-            reply = self._worker.ask(answer)
-        if stopped is not None and "abandoned" in reply:
+class Worker:
+    """A process that runs a student's code. It can be called like the answer that it has loaded."""
+
+    def __init__(self) -> None:
+        """Starts it, with an empty home that is thrown away in the end. It gets none of your variables.
+
+        Raises:
+            OSError: if no process can be started.
+            Gone: if it does not get ready.
+        """
+        self._home = home = tempfile.mkdtemp(prefix="minispec-grade-")
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
+        homes = ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "MINISPEC_HOME")
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-c", START, str(ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=home,
+            env=kept | dict.fromkeys(homes, home) | {"OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+        try:  # starting is not on the student's time
+            self.load("answer = ...", "answer", STARTING)
+        except Gone:
+            self.close()
+            raise
+
+    def load(self, source: str, name: str, seconds: float) -> Outcome:
+        """Loads an answer; loading and all calls that follow must end within some seconds.
+
+        Raises:
+            Gone: if they do not, or if the worker has ended; also from calls.
+        """
+        self._deadline, self._seconds = time.monotonic() + seconds, seconds
+        return self._outcome({"source": source, "name": name})
+
+    def run_trial(self, trial: Trial) -> Outcome:
+        """Runs the answer on a trial, there."""
+        return self._run(trial.run, *trial.arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Calls the answer: a rule with a draft, probabilities and an rng, or a test with a rule."""
+        outcome = self._run("called", *arguments)
+        if outcome.blank:
+            raise NotImplementedError
+        if outcome.kind == "AssertionError":
+            raise AssertionError
+        if outcome.kind not in ("", "None"):
+            raise RaisedThere(outcome.fault)
+        return outcome.value
+
+    def _run(self, run: str, *arguments: Any) -> Outcome:
+        rng = next((value for value in arguments if hasattr(value, "categorical")), None)
+        known = {id(rule): name for name, rule in RULES.items()} | ({id(rng): "rng"} if rng else {})
+        special = [known.get(id(value)) for value in arguments]
+        data = [None if name else value for name, value in zip(special, arguments, strict=True)]
+        return self._outcome({"run": run, "special": special, "arguments": encode(data)}, rng)
+
+    def _outcome(self, order: dict[str, Any], rng: Rng | None = None) -> Outcome:
+        reply, stopped = self._ask(order), None
+        try:
+            while "decide" in reply and rng is not None:
+                answer, stopped = decision(reply, rng)
+                reply = self._ask(answer)
+            outcome = Outcome(decode(reply.get("value")), words(reply.get("fault")), words(reply.get("kind")))
+        except ValueError:
+            raise Gone("it wrote into the grader's own line") from None
+        if stopped is not None:
             raise stopped
-        return returned(reply)
+        return outcome
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        lines: list[bytes] = []
+        there: Any = self._process
+
+        def exchange() -> None:
+            with suppress(OSError):  # it has ended
+                there.stdin.write(line_of(message))
+                there.stdin.flush()
+                lines.append(there.stdout.readline(MOST_LINE))
+
+        thread = threading.Thread(target=exchange, daemon=True)
+        thread.start()  # of its own, for a child of a worker that has ended can hold the pipes open
+        thread.join(max(0.0, self._deadline - time.monotonic()))
+        if thread.is_alive():
+            raise Gone(f"it had not come to an end after {self._seconds:g} seconds")
+        if not lines or not lines[0]:
+            raise Gone("its process ended before it had answered")
+        try:
+            reply: dict[str, Any] = dict(json.loads(lines[0]))
+        except (ValueError, TypeError, RecursionError):
+            raise Gone("it wrote into the grader's own line") from None
+        return reply
+
+    def close(self) -> None:
+        """Ends the process, and where there are process groups all of its group; its files go too."""
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):  # nobody is left
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)
 
 
-class RemoteTest:
-    """A test of rules that lives in a worker, which has the same rules under the same names."""
-
-    def __init__(self, worker: Worker) -> None:
-        """Stands for the answer that the worker has loaded."""
-        self._worker = worker
-
-    def __call__(self, rule: Any) -> Any:
-        """Passes a call on."""
-        name = next(name for name, one in {**SOUND, **RULES}.items() if one is rule)
-        reply = self._worker.ask({"do": "test", "rule": name})
-        if "raised" in reply:
-            raise exception(reply)
-        return ... if "dots" in reply else None if reply.get("said") is None else reply["said"] is True
-
-
-def decided(question: Message, rng: Rng) -> tuple[Message, BaseException | None]:
-    """Puts a worker's question to chance; returns the reply, and what ends the walk, if anything does."""
-    try:
-        probs, rows, live = (unpacked(question.get(name)) for name in ("probs", "rows", "live"))
-        if probs is None or question["ask"] not in ("bernoulli", "categorical"):
-            raise Gone("it wrote into the grader's own line")
-        choose = rng.bernoulli if question["ask"] == "bernoulli" else rng.categorical
-        return {"decided": packed(choose(probs, rows=rows, live=live))}, None
-    except (Broken, NotScripted) as stop:
-        return {"abandon": True}, stop
-    except Exception as error:  # the student's call was at fault, and the student's code may see it
-        return {"raise": type(error).__name__, "text": words(str(error))}, None
-
-
-def returned(reply: Message) -> Any:
-    """Returns what a rule has returned, or raises what it has raised, or what stands for it.
+def decision(question: dict[str, Any], rng: Rng) -> tuple[dict[str, Any], Exception | None]:
+    """Makes a random decision; returns the reply, and what ends the enumeration, if anything does.
 
     Raises:
-        Broken: if it changed its input, or returned what is no verdict.
+        ValueError: if the question has no such form.
     """
-    if "raised" in reply:
-        raise exception(reply)
-    if "changed" in reply:
-        raise Broken(f"it changed its input: {words(reply['changed'], 40)}")
-    if "none" in reply:
-        return None
-    if "dots" in reply:
-        return ...
-    if "type" in reply:
-        name = words(reply["type"], 40)
-        raise Malformed(f"a Verdict(accepted, token) is wanted, and it returned a {name}")
+    probs, rows, live = (decode(question.get(name)) for name in ("probs", "rows", "live"))
+    choose = rng.bernoulli if question["decide"] == "bernoulli" else rng.categorical
     try:
-        accepted, token = unpacked(reply.get("accepted")), unpacked(reply.get("token"))
-        assert accepted is not None and token is not None
-        return Verdict(accepted, token)
-    except (ValueError, AssertionError):
-        raise Broken("what it returned is no verdict") from None
+        return {"decided": encode(choose(probs, rows=rows, live=live))}, None
+    except Exception as error:  # the student's call was at fault, and the student's code may see it
+        return {"fault": one_line(error)}, error if isinstance(error, Broken | NotScripted) else None
 
 
-def exception(reply: Message) -> Exception:
-    """Returns what stands here for an exception that was raised there."""
-    if reply["raised"] == "NotImplementedError":
-        return NotImplementedError()
-    return AssertionError() if reply["raised"] == "AssertionError" else Broken(words(reply.get("text")))
+def words(value: Any) -> str:
+    """Returns a text of a worker's as one line that can be printed anywhere."""
+    line = " ".join(str(value or "").split())
+    return "".join(sign if sign.isprintable() else "?" for sign in line)[:600]

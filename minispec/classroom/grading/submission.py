@@ -1,22 +1,31 @@
 """Reading what a student handed in, without running any of it.
 
-A notebook is a list of statements, each with the names that it binds and those that it uses.
+A notebook is a list of statements, each with the names that it binds and those that it uses. An exercise
+asks for one name. Its answer is the definition of that name, and whatever else in the notebook that needs:
+imports, helpers, constants. Cells that print, plot, check or patch are left out.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import re
 import symtable
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from minispec.classroom.exercise import Exercise
 
 MOST_BYTES = 5_000_000  # of one file; a notebook without outputs has some 30,000
 UNREAD = ("solutions", "__pycache__")  # `minispec lab --with-solutions` puts ours there
+ENDINGS = (".ipynb", ".py")
 CANNOT = (SyntaxError, ValueError, RecursionError, MemoryError)
+# What the exercises themselves tell people to use. Anything else of ours in an answer is worth a look.
+TOOLS = {"Draft", "Verdict", "SeededRng", "Warp"}
+Definition = ast.FunctionDef | ast.ClassDef
+IDLE = re.compile(r"pass$|\.\.\.$|raise NotImplementedError|(?P<quote>['\"]).*(?P=quote)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,23 @@ class Submission:
     sources: tuple[Source, ...]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a submission holds for one exercise.
+
+    Attributes:
+        name: what is to be judged: a function or a class.
+        source: that, and what it needs.
+        blank: whether nothing has been written yet.
+        uses: names of ours in it, beyond what the exercise says to use.
+    """
+
+    name: str
+    source: str
+    blank: bool
+    uses: tuple[str, ...] = ()
+
+
 def read_submissions(folder: Path) -> list[Submission]:
     """Returns what a folder holds: one student per sub-folder, notebook or script.
 
@@ -76,12 +102,14 @@ def read_submissions(folder: Path) -> list[Submission]:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     if (folder / ".minispec-lab.json").exists():
-        raise ValueError(
-            f"{folder} is one copy of the notebooks; put each student's into a folder of its own"
-        )
+        raise ValueError(f"{folder} is one copy of the notebooks; put each student's into its own folder")
     try:
-        entries = sorted(entry for entry in folder.iterdir() if wanted(entry))
-        found = [Submission(entry.stem if entry.is_file() else entry.name, read(entry)) for entry in entries]
+        entries = sorted(entry for entry in folder.iterdir() if not entry.is_symlink())
+        found = [
+            Submission(entry.stem if entry.is_file() else entry.name, read(entry))
+            for entry in entries
+            if not entry.name.startswith((".", "__")) and (entry.is_dir() or entry.suffix in ENDINGS)
+        ]
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from error
     if not found:
@@ -89,24 +117,17 @@ def read_submissions(folder: Path) -> list[Submission]:
     return found
 
 
-def wanted(entry: Path) -> bool:
-    """Whether an entry of the class's folder is a submission."""
-    if entry.name.startswith((".", "__")) or entry.is_symlink():
-        return False
-    return entry.is_dir() or entry.suffix in (".ipynb", ".py")
-
-
 def read(entry: Path) -> tuple[Source, ...]:
     """Reads a student's file, or all notebooks and scripts of a student's folder."""
     if entry.is_file():
         return (read_source(entry, entry.name),)
-    files = sorted(path for ending in ("*.ipynb", "*.py") for path in entry.rglob(ending))
-    within = [(path, path.relative_to(entry)) for path in files if path.is_file() and not path.is_symlink()]
-    return tuple(
-        read_source(path, name.as_posix())
-        for path, name in within
-        if not any(part.startswith(".") or part in UNREAD for part in name.parts)
-    )
+    sources = []
+    for path in sorted(entry.rglob("*")):
+        name = path.relative_to(entry)
+        hidden = any(part.startswith(".") or part in UNREAD for part in name.parts)
+        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink() and not hidden:
+            sources.append(read_source(path, name.as_posix()))
+    return tuple(sources)
 
 
 def read_source(path: Path, name: str) -> Source:
@@ -114,31 +135,22 @@ def read_source(path: Path, name: str) -> Source:
     if path.stat().st_size > MOST_BYTES:
         return Source(name, (), (f"{name} is larger than {MOST_BYTES // 10**6} MB",))
     text = path.read_text(encoding="utf-8", errors="replace")
-    try:
-        cells = cells_of(json.loads(text)) if path.suffix == ".ipynb" else re.split(r"(?m)^# %%.*$", text)
-    except (ValueError, RecursionError):
-        return Source(name, (), (f"{name} is no notebook",))
+    if path.suffix == ".ipynb":
+        try:
+            cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+            sources = ["".join(cell["source"]) for cell in cells]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            return Source(name, (), (f"{name} is no notebook",))
+    else:
+        sources = re.split(r"(?m)^# %%.*$", text)
     statements: list[Statement] = []
     faults: list[str] = []
-    for number, cell in enumerate(cells, 1):
+    for number, cell in enumerate(sources, 1):
         try:
             statements += statements_of(cell)
         except CANNOT as error:
             faults.append(f"{name}, cell {number}: {' '.join(str(error).split())[:120]}")
     return Source(name, tuple(statements), tuple(faults))
-
-
-def cells_of(notebook: Any) -> list[str]:
-    """Returns the code cells of a notebook, each as one text.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    try:
-        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        return ["".join(cell["source"]) for cell in cells]
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError("no notebook") from error
 
 
 def statements_of(cell: str) -> Iterator[Statement]:
@@ -152,21 +164,13 @@ def statements_of(cell: str) -> Iterator[Statement]:
     except SyntaxError:
         cell = re.sub(r"(?m)^(\s*)(?:[%!?].*|\S+\?+\s*)$", r"\1pass", cell)
         tree = ast.parse(cell)
-    lines = cell.splitlines()
     for node in tree.body:
-        yield Statement(node, source_of(node, lines), *names_in(node))
-
-
-def source_of(node: ast.stmt, lines: Sequence[str]) -> str:
-    """Returns a statement as it was written, decorators and all."""
-    first = min([node.lineno, *(mark.lineno for mark in getattr(node, "decorator_list", []))])
-    alone = "\n".join(lines[first - 1 : node.end_lineno])
-    try:
-        if len(ast.parse(alone).body) == 1:
-            return alone
-    except SyntaxError:
-        pass
-    return ast.unparse(node)  # it shares a line with another
+        if isinstance(node, Definition):  # with its comments and decorators, as it was written
+            first = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+            source = "\n".join(cell.splitlines()[first - 1 : node.end_lineno])
+        else:
+            source = ast.unparse(node)
+        yield Statement(node, source, *names_in(node))
 
 
 def names_in(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
@@ -187,3 +191,63 @@ def names_in(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         binds.add("*")
     return frozenset(binds), frozenset(uses)
+
+
+def answer_in(submission: Submission, exercise: Exercise) -> Answer | None:
+    """Returns what a submission has for an exercise; None if the name that is asked for is nowhere in it.
+
+    Where several files have it, one that is written on counts more than a stub, then one whose name begins
+    with the notebook's number, then the last.
+    """
+    (stub,) = ast.parse(exercise.stub).body
+    assert isinstance(stub, Definition)
+    number = f"{exercise.notebook:02d}"
+    found = [
+        ((not answer.blank, Path(source.name).name.startswith(number), index), answer)
+        for index, source in enumerate(submission.sources)
+        if (answer := answer_of(source, stub))
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def answer_of(source: Source, stub: Definition) -> Answer | None:
+    """Returns the answer in one file, or None. To import a name is not to write it."""
+    imports = ast.Import | ast.ImportFrom
+    own = [s for s in source.statements if stub.name in s.binds and not isinstance(s.node, imports)]
+    if not own:
+        return None
+    stubs = [s for s in own if is_blank(s.node, stub)]
+    if len(stubs) == len(own):
+        return Answer(stub.name, own[-1].source, blank=True)
+    statements = [s for s in source.statements if s not in stubs]
+    names, size = {stub.name, "*"}, 0
+    while size < len(names):  # and all that what is needed needs in turn
+        size = len(names)
+        names |= {name for s in statements if s.binds & names for name in s.uses}
+    text = "\n\n\n".join(s.source for s in statements if s.binds & names) + "\n"
+    return Answer(stub.name, text, blank=False, uses=ours_in(text))
+
+
+def is_blank(node: ast.stmt, stub: Definition) -> bool:
+    """Whether a definition says no more than the stub, or nothing at all."""
+    written = [essence(one) for one in (node, stub)]
+    return not getattr(written[0], "body", [node]) or ast.dump(written[0]) == ast.dump(written[1])
+
+
+def essence(node: ast.stmt) -> ast.stmt:
+    """Returns a definition without docstrings, `...`, `pass` and what is not implemented."""
+    node = copy.deepcopy(node)
+    for inner in ast.walk(node):
+        if isinstance(inner, Definition):
+            inner.body = [s for s in inner.body if not IDLE.match(ast.unparse(s))]
+    return node
+
+
+def ours_in(text: str) -> tuple[str, ...]:
+    """Returns the names of minispec that a source mentions, beyond the tools of the exercises."""
+    named = set(re.findall(r"\bminispec(?:\.\w+)+", text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "minispec":
+            named |= {f"{node.module}.{alias.name}" for alias in node.names}
+            named -= {node.module}
+    return tuple(sorted(name for name in named if name.rpartition(".")[2] not in TOOLS))

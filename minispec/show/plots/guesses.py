@@ -13,21 +13,23 @@ RIGHT, WRONG, OPEN = STATES["draft"], STATES["correction"], STATES["untested"]
 
 
 @dataclass(frozen=True)
-class Given:
-    """One answer of a class.
+class AnswerCount:
+    """How many gave one answer.
 
     Attributes:
-        label: the answer.
+        answer: as it was given.
         count: how many gave it.
-        right: whether it is right; None if that is not known.
+        right: whether it is right; None if that depends on the machine.
+        belief: what somebody believes who gives it, or an empty string.
     """
 
-    label: str
+    answer: str
     count: int
     right: bool | None = None
+    belief: str = ""
 
 
-def guess_bars(question: str, given: Sequence[Given], unanswered: int = 0) -> Picture:
+def guess_bars(question: str, given: Sequence[AnswerCount], unanswered: int = 0) -> Picture:
     """Draws how many gave which answer.
 
     Args:
@@ -40,17 +42,17 @@ def guess_bars(question: str, given: Sequence[Given], unanswered: int = 0) -> Pi
     """
     if not given:
         raise ValueError("there are no answers to draw")
-    labels = [fill(f"{one.label}", WIDE) for one in given]
+    labels = [fill(one.answer, WIDE) for one in given]
     lines = sum(label.count("\n") + 1 for label in labels)
     title = fill(question, 88)
     figure = sheet(14, 1.0 + 0.34 * lines + 0.3 * len(given) + 0.34 * (title.count("\n") + 1))
     axes = figure.add_subplot()
     most = max(max(one.count for one in given), 1)
-    for place, one in enumerate(given):
+    for row, one in enumerate(given):
         look = look_of(one)
-        axes.barh(place, one.count, 0.62, color=look.colour, edgecolor="black", hatch=look.hatch)
+        axes.barh(row, one.count, 0.62, color=look.colour, edgecolor="black", hatch=look.hatch)
         sign = look.glyph if one.right is not None else ""
-        axes.text(one.count + most * 0.015, place, f"{one.count} {sign}".strip(), va="center", fontsize=TEXT)
+        axes.text(one.count + most * 0.015, row, f"{one.count} {sign}".strip(), va="center", fontsize=TEXT)
     axes.set_yticks(range(len(given)), labels, fontsize=SMALL)
     axes.invert_yaxis()
     axes.set_xlim(0, most * 1.15)
@@ -63,13 +65,13 @@ def guess_bars(question: str, given: Sequence[Given], unanswered: int = 0) -> Pi
     caption = f"{total} answered" + (f", {right} of them right" if known else "")
     caption += f"; {unanswered} gave no answer." if unanswered else "."
     twin = "\n".join(
-        f"{one.count:4} {look_of(one).glyph if one.right is not None else ' '} {one.label}" for one in given
+        f"{one.count:4} {look_of(one).glyph if one.right is not None else ' '} {one.answer}" for one in given
     )
     alt = f"Bars: how a class answered the question “{question}” {caption}"
     return Picture("guesses", figure, alt, caption, f"{question}\n{twin}")
 
 
-def look_of(one: Given) -> State:
+def look_of(one: AnswerCount) -> State:
     """Returns how an answer is drawn: as what was accepted, as what was corrected, or plain."""
     if one.right is None:
         return OPEN

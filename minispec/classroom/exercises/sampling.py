@@ -1,0 +1,332 @@
+"""Exercises on sampled text: write the verifier, and write a test that finds wrong ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.classroom import running
+from minispec.classroom.exercise import Exercise, Judgement, equal, failed, sentence
+from minispec.classroom.rules import BUGGY, BUGS, RULES, SOUND, rule_with
+from minispec.classroom.running import LATE, attempt, called, read_by, time_limit
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.evidence.checker.calls import Broken
+from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.instances import Instance, fractions, one_token, standard_instances
+from minispec.evidence.checker.report import Report
+from minispec.evidence.checker.trials import TooMany, enumerate_rule, text_distribution
+from minispec.evidence.proof.enumeration import NotScripted
+from minispec.evidence.zoo.mutants import mutant_named
+
+SECONDS = 60
+ENOUGH = 6  # bugs for a test to find
+
+
+# The verifier.
+
+
+# Where rules show who they are: zeros, several positions, distributions that differ by position, and padding.
+VARIED = (
+    ((fractions(3, 1),), (fractions(1, 2),), (fractions(2, 3),)),
+    ((fractions(1, 1),), (fractions(3, 1),)),
+)
+TELLING = (
+    one_token(fractions(3, 2, 1), fractions(1, 1, 4)),
+    one_token(fractions(3, 2, 1), fractions(1, 1, 4), fractions(1, 1, 2)),
+    Instance(*VARIED),
+    Instance(*VARIED, (1, 2)),
+)
+
+
+def distributions_of(rule: Verifier) -> tuple[Any, ...]:
+    """Returns what a rule says on the telling instances, exactly."""
+    found: list[Any] = []
+    for instance in TELLING:
+        drafts = instance.drafts()
+        try:
+            leaves = enumerate_rule(rule, drafts, 1).values()
+            found.append(running.nested(text_distribution(leaves, instance, drafts).tolist()))
+        except (Broken, NotScripted, TooMany) as error:
+            found.append(str(error))
+    return tuple(found)
+
+
+def judge_verifier(answer: Any) -> Judgement:
+    """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
+    try:
+        with time_limit(SECONDS):
+            draft, target_probs = Draft(torch.tensor([[2]]), Q[None, :1]), P[None, :2]
+            outcome = read_by(verdict, attempt(called, answer, draft, target_probs, SeededRng(0)))
+            if outcome.kind:
+                return failed(outcome)
+            report = checked(answer)
+            found = None if report.passed else distributions_of(answer)
+    except running.OutOfTime:
+        return failed(LATE)
+    if report.passed:
+        return Judgement("right", VERIFIER.praise, str(report))
+    alike = (name for name, (_, wrong) in VERIFIER.wrong.items() if equal(found, distributions_of(wrong)))
+    name = next(alike, "")
+    message = VERIFIER.wrong[name][0] if name else sentence(report.reason or "it failed")
+    return Judgement("wrong", message, str(report), name)
+
+
+def verdict(value: Any) -> Verdict:
+    """Reads a Verdict."""
+    if not isinstance(value, Verdict):
+        raise running.Malformed(
+            f"a Verdict(accepted, token) is wanted, and it returned a {type(value).__name__}"
+        )
+    return value
+
+
+def checked(rule: Verifier) -> Report:
+    """Asks `check_verifier`: with one drafted token first, then with two, where nearly all bugs show."""
+    standard = standard_instances()
+    for few in ((0, 1), (2,)):
+        report = check_verifier(rule, instances=[instance for instance in standard if instance.k in few])
+        if not report.passed:
+            return report
+    return check_verifier(rule, instances=standard)
+
+
+VERIFIER = Exercise(
+    key="write-the-verifier",
+    title="Write the verifier",
+    notebook=6,
+    difficulty=3,
+    minutes=20,
+    stub='''def my_verifier(draft, target_probs, rng):
+    """Keeps a prefix of each row's draft and draws one more token, in the target's distribution.
+
+    draft.tokens [B, K], draft.probs [B, K, V] (q); draft.lengths [B]: how many of the K are
+    proposals. target_probs [B, K + 1, V] (p).
+    Draws: rng.bernoulli(probabilities [B], live=which [B]) and rng.categorical(probs [B, V]).
+    To take one row after another is fine too: then B is 1.
+    Returns Verdict(accepted [B], token [B]).
+    """
+    ...
+''',
+    hints=(
+        "Go through the positions from left to right and keep a mask of rows that have rejected nothing yet. "
+        "What decides at a position is p(x)/q(x) of the drafted x.",
+        "In the end row b has kept a tokens. If a < lengths[b], draw from the residual of target_probs[b, a] "
+        "and draft.probs[b, a]; else from target_probs[b, a]. Compute in float64.",
+    ),
+    goal="Keep with probability min(1, p/q). At a rejection draw from the residual; if all are kept, from p.",
+    picture="""
+drafted       ✓ sat   ✓ on    – mat     – and
+p/q           1.3     0.8     0.1       not tested
+drawn number  -       0.42    0.57
+then          ✓ keep  ✓ keep  – reject
+gained        ✓ sat   ✓ on    ✗ floor
+""",
+    praise="It is lossless on every branch that was enumerated. This rule is what makes the method lossless.",
+    wrong={
+        "correction-from-p": (
+            "After a rejection you draw from p. A part of it is used up: draw from the residual.",
+            rule_with("correction-from-p"),
+        ),
+        "ratio-inverted": (
+            "You accept with min(1, q/p). It is p/q: what the draft says too often is kept less often.",
+            rule_with("ratio-inverted"),
+        ),
+        "going-on-after-a-rejection": (
+            "You go on testing after a rejection. What stands there was proposed for a text that is gone.",
+            rule_with("going-on-after-a-rejection"),
+        ),
+        "bonus-from-the-place-before": (
+            "After all K were kept you use p of the last drafted position. The bonus comes after it: row K.",
+            rule_with("bonus-from-the-place-before"),
+        ),
+        "padding-tested": (
+            "You test padding. Row b proposes draft.lengths[b] tokens; what follows them is no proposal.",
+            rule_with("padding-tested"),
+        ),
+        "greedy": (
+            "That is the greedy rule. Sampled text needs a random decision: accept with min(1, p/q).",
+            verify_greedy,
+        ),
+    },
+    judged_by=judge_verifier,
+)
+
+
+# The test.
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a test said.
+
+    Attributes:
+        alarms: right rules that it called wrong.
+        found: bugs that it found.
+    """
+
+    alarms: tuple[str, ...]
+    found: tuple[str, ...]
+
+    def __str__(self) -> str:
+        count = (
+            f"bugs found: {len(self.found)} of {len(BUGS)}, false alarms: {len(self.alarms)} of {len(SOUND)}"
+        )
+        lines = [count, *(f"! alarm at a right rule: {name}" for name in self.alarms)]
+        for bug in BUGS:
+            lines.append(
+                f"{'✓ found ' if bug in self.found else '– missed'} {bug}: {mutant_named(bug).title}"
+            )
+        return "\n".join(lines)
+
+
+def judge_test(answer: Any) -> Judgement:
+    """Asks a test about all rules, and says what its pattern of alarms means."""
+    outcomes = {}
+    try:
+        with time_limit(SECONDS):
+            for name, rule in RULES.items():
+                outcome = read_by(bool, attempt(called, answer, rule))
+                if outcome.kind == LATE.kind:
+                    return failed(LATE)
+                if outcome.blank or outcome.kind not in ("", "None", "AssertionError") and name in SOUND:
+                    fault = outcome.fault if outcome.blank else f"with {name}, {outcome.fault}"
+                    return Judgement("blank" if outcome.blank else "wrong", sentence(fault))
+                outcomes[name] = outcome
+    except running.OutOfTime:
+        return failed(LATE)
+    # With asserts, to return nothing is to pass; a bug may break anything, also a test.
+    alarms = [
+        name for name, outcome in outcomes.items() if outcome.kind != "None" and outcome.value is not True
+    ]
+    if not alarms and all(outcome.kind == "None" for outcome in outcomes.values()):
+        return failed(next(iter(outcomes.values())))
+    score = Score(tuple(a for a in alarms if a in SOUND), tuple(a for a in alarms if a in BUGGY))
+    if not score.alarms and len(score.found) >= ENOUGH:
+        return Judgement("right", TEST.praise, str(score))
+    name = pattern(score)
+    message = (
+        f"It finds {len(score.found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
+    )
+    return Judgement("wrong", TEST.wrong[name][0] if name else message, str(score), name)
+
+
+def pattern(score: Score) -> str:
+    """Returns the typical test whose pattern of alarms this is, or an empty string."""
+    shipped, other_numbers, coupled = (name in score.alarms for name in SOUND)
+    if shipped:
+        return "always-false" if len(score.alarms + score.found) == len(RULES) else "too-few-samples"
+    if other_numbers:
+        return "same-draws"
+    if coupled:
+        return "acceptance"
+    if not score.found:
+        return "always-true"
+    if len(score.found) <= 2:
+        return "temperature-0"
+    return "one-place" if set(score.found) <= set(BUGS[:5]) else ""
+
+
+P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
+Q = torch.tensor([[1.0, 1.0, 4.0], [3.0, 1.0, 2.0]]).double() / 6
+CERTAIN = torch.eye(3).double()
+
+
+def played(verifier: Verifier, p: Tensor, q: Tensor, rows: int) -> tuple[Tensor, Verdict]:
+    """Samples rounds: returns the drafted tokens [rows, K], and the verdict; p is [K+1, V] and q [K, V]."""
+    rng = SeededRng(5)
+    probs = q.expand(rows, *q.shape)
+    tokens = torch.stack([rng.categorical(probs[:, i]) for i in range(len(q))], 1)
+    return tokens, verifier(Draft(tokens, probs), p.expand(rows, *p.shape), rng)
+
+
+def frequencies(verifier: Verifier, p: Tensor, q: Tensor, rows: int, slack: float) -> bool:
+    """Counts first and second tokens of sampled rounds: what most tests look like.
+
+    Args:
+        verifier: to be tested.
+        p: [K+1, V].
+        q: [K, V].
+        rows: samples.
+        slack: how far a frequency may be off.
+    """
+    tokens, said = played(verifier, p, q, rows)
+    text = torch.cat([tokens, torch.zeros(rows, 1, dtype=torch.long)], 1)
+    text[torch.arange(rows), said.accepted] = said.token
+    seconds = text[said.accepted >= 1, 1]
+    shares = [torch.bincount(ids, minlength=3) / len(ids) for ids in (text[:, 0], seconds)]
+    return all(bool((share - p[i]).abs().max() < slack) for i, share in enumerate(shares))
+
+
+def same_draws(verifier: Verifier) -> bool:
+    """Compares token by token with the shipped rule."""
+    return torch.equal(*(played(rule, P[:2], Q[:1], 500)[1].token for rule in (verifier, verify_rejection)))
+
+
+def accepts_as_often(verifier: Verifier) -> bool:
+    """Looks at the share of accepted tokens."""
+    accepted = played(verifier, P[:2], Q[:1], 20_000)[1].accepted
+    return bool((accepted.double().mean() - 0.5).abs() < 0.02)
+
+
+TEST = Exercise(
+    key="write-a-test",
+    title="Write a test that finds bugs",
+    notebook=9,
+    difficulty=3,
+    minutes=20,
+    stub='''def my_test(verifier):
+    """Returns True if the verifier seems to keep the target's distribution, else False.
+
+    Choose p and q. Make a draft of many rows, its tokens drawn from q, call
+    verifier(draft, target_probs, rng), and count what comes out in each row:
+    the drafted tokens that were kept, then verdict.token.
+    Draft(tokens [B, K], q [B, K, V]), target_probs [B, K + 1, V], rng = SeededRng(seed),
+    rng.categorical(probs [B, V]) -> ids [B].
+    """
+    ...
+''',
+    hints=(
+        "Take p = (3, 2, 1)/6 and q = (1, 1, 4)/6, 20,000 rows, K = 1: does token 0 come first in half?",
+        "With K = 2, put verdict.token after the kept tokens, and compare how often each pair of first and "
+        "second token comes with p; where none was kept there is only a first one. Allow 5 · 0.5/√n.",
+    ),
+    goal=f"Find at least {ENOUGH} of the {len(BUGS)} bugs, and raise no alarm at a right rule.",
+    praise="It finds bugs, and believes in right rules. Which of the bugs it misses would a user notice?",
+    wrong={
+        "always-true": (
+            "Your test finds nothing: it would pass whatever the rule does. Can it fail at all?",
+            lambda verifier: True,
+        ),
+        "always-false": (
+            "Your test calls right rules wrong, and all others too. A test has to be able to pass.",
+            lambda verifier: False,
+        ),
+        "temperature-0": (
+            "Your test finds next to nothing: at temperature 0 almost all bugs say the right token. Sample.",
+            lambda verifier: frequencies(verifier, CERTAIN, CERTAIN[[0, 2]], 500, 0.01),
+        ),
+        "same-draws": (
+            "Right rules may use other random numbers. They agree in distribution: compare frequencies.",
+            same_draws,
+        ),
+        "acceptance": (
+            "Your test looks at how often a rule accepts. That says nothing: count the tokens that come out.",
+            accepts_as_often,
+        ),
+        "one-place": (
+            "Your test looks at one drafted token. Some bugs are between positions: take K = 2.",
+            lambda verifier: frequencies(verifier, P[:2], Q[:1], 20_000, 0.02),
+        ),
+        "too-few-samples": (
+            "Your test calls right rules wrong: you allow too little. With n samples the standard error of a "
+            "frequency is up to 0.5/√n: allow five times that.",
+            lambda verifier: frequencies(verifier, P, Q, 100, 0.08),
+        ),
+    },
+    judged_by=judge_test,
+)

@@ -1,0 +1,140 @@
+"""Trials: what an answer is called with, and by which run.
+
+The grader's worker imports this file too, and makes the same calls there: there is no right answer in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.classroom.parts import Limited, Parts
+from minispec.classroom.running import NO_RETURN, Malformed, called, nested, numbers
+from minispec.core.loop import speculate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import prefill
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_rejection
+from minispec.core.warp import Warp
+from minispec.evidence.proof.branches import outcomes
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.proof.models import table_model, table_pair, tiny_gpt_pair
+
+PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
+    "a table model": table_pair(4, 1),
+    "a tiny GPT": tiny_gpt_pair(2, 5),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of an answer.
+
+    Attributes:
+        text: the call as people write it.
+        run: the name of what calls the answer, in `RUNS`.
+        arguments: of that, after the answer; plain data, tensors and records, so that they can be sent.
+    """
+
+    text: str
+    run: str
+    arguments: tuple[Any, ...]
+
+
+def call(name: str, *arguments: Any) -> Trial:
+    """Returns the trial of a function of this name with these arguments."""
+    return Trial(f"{name}({', '.join(map(str, arguments))})", "called", arguments)
+
+
+def continued(answer: Any, prompt: list[int], n: int) -> Any:
+    """Calls an answer with a table model, whose next token depends on the last two."""
+    return called(answer, Limited(table_model(4, 3), 10 * n + 10), prompt, n)
+
+
+def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
+    """Hands an answer fresh parts; returns its tokens and the number of target calls."""
+    target, draft = PAIRS[models]
+    parts = Parts(Limited(target, 10 * n + 50), draft)
+    return there(called(answer, parts, prompt, k, n)), parts.target_calls
+
+
+def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
+    """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted."""
+    model = table_model(3, 5)
+
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
+        limited, rows = Limited(model, 10 * k + 10), len(keys)
+        cache = prefill(limited, [list(text)] * rows)
+        pending = torch.tensor([text[-1]] * rows)
+        tokens, probs = tokens_and_probs(there(answer(limited, cache, pending, k, warp, rng)), rows, k)
+        return list(zip(tokens, probs, strict=True))
+
+    sums: dict[Any, tuple[float, Any]] = {}
+    for _, (tokens, probs), probability in enumerate_branches(run, [0]):
+        sums[tokens] = (sums.get(tokens, (0.0, None))[0] + probability, probs)
+    return tuple((tokens, *sums[tokens]) for tokens in sorted(sums))
+
+
+def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
+    """Reads a Draft, or a pair of tokens and distributions."""
+    if isinstance(draft, Tensor):
+        raise Malformed(f"a Draft is wanted, and it returned a tensor of shape {list(draft.shape)}")
+    pair = (draft.tokens, draft.probs) if isinstance(draft, Draft) else draft
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise Malformed(f"Draft(tokens, probs) is wanted, and it returned a {type(draft).__name__}")
+    tokens = numbers(pair[0], (rows, k), "a tensor of tokens")
+    probs = numbers(pair[1], (rows, k, 3), "a tensor of distributions")
+    return nested(tokens.long().tolist()), nested(probs.tolist())
+
+
+def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: int) -> Any:
+    """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
+    drafter = answer(9)
+    drafter.start([list(prompt) for prompt in prompts])
+    if any(gained):
+        drafter.commit(SimpleNamespace(emitted=tuple(map(tuple, gained)), live=(True,) * len(prompts)))
+    last = [(prompt + more)[-1] for prompt, more in zip(prompts, gained, strict=True)]
+    draft = there(drafter.propose(torch.tensor(last), k, Warp(), SeededRng(0)))
+    if not isinstance(draft, Draft):
+        raise Malformed(f"`propose` should return a Draft, and it returned {type(draft).__name__}")
+    q = numbers(draft.probs, (len(prompts), draft.k, 9), "the distributions: a tensor")
+    rows = []
+    for row, length in enumerate(draft.lengths.tolist()):
+        tokens = draft.tokens[row, :length].tolist()
+        rows.append((tuple(tokens), tuple(q[row, i].tolist()[t] for i, t in enumerate(tokens))))
+    return tuple(rows)
+
+
+def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
+    """Returns the exact distribution of n tokens that are sampled with an answer for a drafter."""
+    target = table_model(2, 4)
+
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
+        settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": n, "warp": Warp()}
+        rounds = list(speculate(target, answer(2), [list(prompt)] * len(keys), k=k, rng=rng, **settings))
+        return [tokens for tokens, _ in outcomes(rounds, len(keys))]
+
+    sums: dict[tuple[int, ...], float] = {}
+    for _, tokens, probability in enumerate_branches(run, [0], most_rows=1):
+        sums[tokens] = sums.get(tokens, 0.0) + probability
+    return tuple((tokens, sums[tokens]) for tokens in sorted(sums))
+
+
+def there(value: Any) -> Any:
+    """Returns a value that is one."""
+    if value is ...:
+        raise NotImplementedError
+    if value is None:
+        raise Malformed(NO_RETURN)
+    return value
+
+
+RUNS: dict[str, Callable[..., Any]] = {
+    run.__name__: run for run in (called, continued, looped, drafted, proposed, sampled)
+}

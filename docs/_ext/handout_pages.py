@@ -51,8 +51,9 @@ def draw(app, failed):
     if failed or app.builder.format != "html":
         return
     folder = Path(app.outdir) / FOLDER
-    package = Path(minispec.__file__).parent
-    changed = max(path.stat().st_mtime for path in package.rglob("*") if path.suffix in (".py", ".json"))
+    sources = (Path(minispec.__file__).parent, Path(handouts.__file__).parent)
+    files = (path for source in sources for path in source.rglob("*") if path.suffix in (".py", ".json"))
+    changed = max(path.stat().st_mtime for path in files)
     if (folder / "handouts.pdf").is_file() and (folder / "handouts.pdf").stat().st_mtime > changed:
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -27,15 +27,10 @@ class Counting:
         return self.head(self.hidden(tokens, cache))
 
 
-def decoded(model, prompt, new):
-    greedy = Warp(0.0)
-    return list(generate(model, [prompt], max_new_tokens=new, warp=greedy, rng=SeededRng(0)))
-
-
 def test_the_steps_with_a_cache_are_those_of_the_loop():
     """The loop computes exactly the positions that are drawn; it only splits the prompt's last one off."""
     model = Counting(gpt_pair()[0])
-    decoded(model, [1, 4, 1, 0], 6)
+    list(generate(model, [[1, 4, 1, 0]], max_new_tokens=6, warp=Warp(0.0), rng=SeededRng(0)))
     drawn = steps_with_cache(4, 6)
     assert positions(model.steps) == positions(drawn) == 4 + 6 - 1
     assert model.steps[0] == (0, 3) and model.steps[1] == (3, 1)

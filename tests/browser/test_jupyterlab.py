@@ -43,11 +43,11 @@ def test_a_wrong_answer_gets_its_card(browser, address):
     """In notebook 2 a blank exercise says so, a typical mistake gets its message, the right answer passes."""
     stub = "def cache_bytes(config, tokens, bytes_per_number):"
     answer = stub + "\n    return {}\n\n\ncheck('cache-bytes', cache_bytes)"
-    numbers = "2 * config.layers * config.kv_heads * config.head_dim * tokens"
+    product = "2 * config.layers * {} * config.head_dim * tokens * bytes_per_number"
     with opened(browser, address, "02_fill_a_kv_cache.ipynb") as page:
         run_all(page)
         assert "Still blank" in cell_with(page, "def cache_bytes").inner_text()
-        wrong = edit_cell(page, "def cache_bytes", answer.format(numbers))
-        assert "Not yet" in wrong.inner_text() and "You counted numbers" in wrong.inner_text()
-        right = edit_cell(page, "def cache_bytes", answer.format(f"{numbers} * bytes_per_number"))
+        wrong = edit_cell(page, "def cache_bytes", answer.format(product.format("config.heads")))
+        assert "Not yet" in wrong.inner_text() and "You counted the query heads" in wrong.inner_text()
+        right = edit_cell(page, "def cache_bytes", answer.format(product.format("config.kv_heads")))
         assert "Right" in right.inner_text()

@@ -29,7 +29,7 @@ def test_a_guess_and_a_wrong_loop(browser, address):
         assert "Still blank" in cell_with(page, "def my_loop").inner_text()
         wrong = edit_cell(page, "def my_loop", LOOP.format(pending=0))
         said = " ".join(wrong.inner_text().split())
-        assert "Not yet" in said and "The last token is pending: committed, but read only" in said
+        assert "Not yet" in said and "Its last token is pending, so the length is one less" in said
         right = edit_cell(page, "def my_loop", LOOP.format(pending=1))
         assert "Right" in right.inner_text() and "token for token" in right.inner_text()
         run_all(page)

@@ -25,9 +25,12 @@ def test_notebook_5_answers(browser, address):
     with opened(browser, address, "05_verify_greedily.ipynb") as page:
         run_all(page)
         guess = edit_cell(page, 'predict("change-one-token"', 'predict("change-one-token", guess=6)')
-        assert "You said 6 laws." in guess.inner_text() and "The causal mask hides" in guess.inner_text()
+        assert (
+            "You said 6 distributions." in guess.inner_text()
+            and "The causal mask hides" in guess.inner_text()
+        )
         wrong = edit_cell(page, "def verify_greedily", ALL_MATCHES)
-        assert "Not yet" in wrong.inner_text() and "behind the first difference" in wrong.inner_text()
+        assert "Not yet" in wrong.inner_text() and "after the first difference" in wrong.inner_text()
         run_all(page)
         assert errors(page) == []
 

@@ -55,7 +55,7 @@ class Limited:
 class Parts:
     """Draft, score, verify, roll back at temperature 0, for one row: what is left to write is the loop.
 
-    Each method is the shipped phase of the same name, with its two caches in one place.
+    Each method is the shipped phase of the same name, with its two caches.
 
     Attributes:
         cache: of the target.

@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Slip:
-    """A wrong number that people often give, the belief behind it, and the reply."""
+    """A wrong number that people often give, what somebody believes who gives it, and the reply."""
 
     number: Number
     belief: str
@@ -182,8 +182,8 @@ class Guess:
 
     def number(self, value: Number) -> str:
         """Returns a number, or several, with the unit."""
-        parts = [f"{x:.4g}" for x in (value if isinstance(value, tuple) else (value,))]
-        return f"{'(' * (len(parts) > 1)}{', '.join(parts)}{')' * (len(parts) > 1)} {self.question.unit}"
+        text = f"({', '.join(f'{x:.4g}' for x in value)})" if isinstance(value, tuple) else f"{value:.4g}"
+        return f"{text} {self.question.unit}"
 
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None

@@ -5,13 +5,11 @@ what-limits (notebook 1)
 A model of 7 billion weights, 2 bytes each, writes one token. Memory delivers 1 TB a second, the chip
 computes 100 TFLOP a second. What takes longer?
 a) the arithmetic <- arithmetic is the bottleneck
-   Two operations a weight are 14 billion: 0.14 ms. Reading 14 GB of weights takes 14 ms. The chip waits for
-   memory 99% of the time.
+   Two operations a weight are 14 billion: 0.14 ms. Reading 14 GB takes 14 ms: the chip waits for memory.
 b) both about the same <- a machine is balanced whatever it runs
    Reading 14 GB takes 14 ms, and 14 billion operations take 0.14 ms: a factor of 100.
 c) reading the weights
-   14 GB at 1 TB a second are 14 ms; 14 billion operations are 0.14 ms. Each weight that has been read could
-   serve many positions. It serves one.
+   14 ms for 14 GB. Each weight that has been read could serve many positions. It serves one.
 
 five-positions (notebook 1)
 One forward over 5 new positions against one over 1 new position: how many times as long does it take, on
@@ -39,11 +37,10 @@ A prompt of 10 tokens, 20 new ones, no cache: how many positions go through the 
 after-prefill (notebook 2)
 The prompt has been prefilled, and the first round is about to begin. What does the cache hold?
 a) all of the prompt but its last token
-   The last token is pending: committed, and not read yet. So every round begins in the same way, by reading
-   the pending token.
+   The last token is pending: committed, and not read yet. Every round begins by reading the pending token.
 b) all of the prompt <- the cache holds the whole text
-   That is the other convention. Then the first round would have nothing to read, and would need the logits
-   that prefill left over. Here the last token waits and is read in the round.
+   Then the first round would have nothing to read, and would need the logits of prefill. Here the last
+   token waits and is read in the round.
 c) nothing: the cache fills while tokens are made <- only new tokens are cached
    Prefill is there to fill it: the prompt is known, so one forward reads all of it at once.
 

@@ -25,9 +25,8 @@ higher-acceptance (notebook 6)
 Two rules, the same two models. Rule A accepts 80% of the draft, rule B 70%. Whose text is nearer to the
 target's distribution?
 a) rule A's: more of its draft was found good <- higher acceptance means more correct
-   A rule that accepts everything accepts 100%, and emits the draft's distribution. At a single position no
-   lossless rule accepts a drafted token with more than 1 − TV(p, q); along a draft some lossless rules
-   accept more than others.
+   A rule that accepts everything emits the draft's distribution. At one position a lossless rule accepts
+   with at most 1 − TV(p, q); along a draft some lossless rules accept more than others.
 b) the numbers do not tell
    Acceptance says how fast, not how right. Only the distribution of what comes out can tell.
 c) rule B's: it is stricter <- stricter means more correct
@@ -140,8 +139,7 @@ c) one in between
 always-pays (notebook 10)
 The output has the target's distribution in any case. Is there a reason not to speculate?
 a) yes: it can be slower than the target alone
-   Drafting takes time, and checking K + 1 positions takes more than checking one. Where little is accepted,
-   or the machine is busy already, that is a loss.
+   Drafting takes time, and so does verifying. Where little is accepted or the machine is busy, it is a loss.
 b) no: at worst nothing is gained <- speculation always pays
    At worst each round pays for a draft, gains one token, and is slower than the target alone.
 c) yes: the text can get worse <- speed is bought with quality
@@ -164,8 +162,7 @@ The batch grows from 1 to 64 rows. What happens to tokens a second, and to the g
 a) both grow <- what helps a batch helps speculation
    In a large batch the positions of a draft are no longer nearly free.
 b) tokens a second grow, the gain shrinks
-   More rows share each reading of the weights: good for throughput. But this uses up the idle arithmetic
-   that a draft would have used.
+   More rows share each reading of the weights, and use up the idle arithmetic that a draft would have used.
 c) both shrink <- large batches are slow
    Throughput grows with the batch, as long as memory was the limit.
 

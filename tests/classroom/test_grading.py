@@ -102,17 +102,11 @@ def test_an_import_is_no_answer_and_what_is_ours_is_told(tmp_path):
     assert answer.uses == ("minispec.verify_rejection",)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("mine.ipynb", "{"),
-        ("mine.ipynb", "[]"),
-        ("mine.ipynb", '{"cells": 3}'),
-        ("mine.py", "def residual(p, q:"),
-        ("mine.py", "(" * 5000),
-        ("mine.py", "\0"),
-    ],
-)
+BROKEN = [("mine.ipynb", "{"), ("mine.ipynb", "[]"), ("mine.ipynb", '{"cells": 3}')]
+BROKEN += [("mine.py", "def residual(p, q:"), ("mine.py", "(" * 5000), ("mine.py", "\0")]
+
+
+@pytest.mark.parametrize(("name", "content"), BROKEN)
 def test_what_cannot_be_read_is_told(tmp_path, name, content):
     """A damaged file is a fault with the file's name, and no error."""
     (tmp_path / name).write_text(content)
@@ -178,72 +172,47 @@ def judgement_of(worker, key, source):
     return judgement
 
 
-VERIFIER = """
-import minispec
-from minispec.classroom.rules import rule_with
-
-def my_verifier(draft, target_probs, rng):
-    {}
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "verdict", "says"),
-    [
-        ("return rule_with('correction-from-p')(draft, target_probs, rng)", "wrong", "you draw from p"),
-        ("return [][draft.k]", "wrong", "IndexError"),
-        ("return (1, 2)", "wrong", "returned a tuple"),
-        ("x = 1", "wrong", "returned None"),
-        ("target_probs += 1; return minispec.verify_greedy(draft, target_probs, rng)", "wrong", "the input"),
-        (
-            "draft.tokens[:] = 0; return minispec.verify_greedy(draft, target_probs, rng)",
-            "wrong",
-            "the input",
-        ),
-        ("rng.bernoulli(7)", "wrong", "AttributeError"),
-        ("raise NotImplementedError", "blank", "nothing"),
-    ],
-)
-def test_a_rule_in_another_process_is_judged_as_one_in_this(worker, body, verdict, says):
-    """Each of the judge's calls crosses the line, and so does each random decision."""
-    judgement = judgement_of(worker, "write-the-verifier", VERIFIER.format(body))
-    assert judgement.verdict == verdict
-    assert says in f"{judgement.message} {judgement.detail}"
+RULE = "def my_verifier(draft, target_probs, rng):\n    {}\n"
+TEST = "def my_test(verifier):\n    {}\n"
+HANDS_IN = "def residual(p, q):\n    {}\n"
+BUGGY = "from minispec.classroom.rules import rule_with\n" + RULE
+GREEDY = "import minispec\n" + RULE.format("{}; return minispec.verify_greedy(draft, target_probs, rng)")
+JUDGED = [
+    (
+        "write-the-verifier",
+        BUGGY,
+        "return rule_with('correction-from-p')(draft, target_probs, rng)",
+        "you draw from p",
+    ),
+    ("write-the-verifier", RULE, "return [][draft.k]", "IndexError"),
+    ("write-the-verifier", RULE, "return (1, 2)", "returned a tuple"),
+    ("write-the-verifier", RULE, "x = 1", "returned None"),
+    ("write-the-verifier", RULE, "rng.bernoulli(7)", "AttributeError"),
+    ("write-the-verifier", GREEDY, "target_probs += 1", "changed the input"),
+    ("write-the-verifier", GREEDY, "draft.tokens[:] = 0", "changed the input"),
+    ("write-a-test", TEST, "return True", "finds nothing"),
+    ("write-a-test", TEST, "return False", "calls right rules wrong"),
+    ("write-a-test", TEST, "return 1 / 0", "ZeroDivisionError"),
+    ("residual", HANDS_IN, "return p", "That is p."),
+    ("residual", HANDS_IN, "p += 1\n    return p", "changed the input"),
+    ("residual", HANDS_IN, "y = 1\n    return y[0]", "line 3 of your function, `return y[0]`"),
+    ("residual", HANDS_IN, "return object()", "a tensor [V] is wanted"),
+]
 
 
-@pytest.mark.parametrize(
-    ("body", "verdict", "says"),
-    [
-        ("return True", "wrong", "finds nothing"),
-        ("return False", "wrong", "calls right rules wrong"),
-        ("return 1 / 0", "wrong", "ZeroDivisionError"),
-        ("raise NotImplementedError", "blank", "nothing"),
-    ],
-)
-def test_a_test_in_another_process_is_scored(worker, body, verdict, says):
-    """The worker has the same rules under the same names; how it answers is counted here."""
-    judgement = judgement_of(worker, "write-a-test", f"def my_test(verifier):\n    {body}\n")
-    assert judgement.verdict == verdict and says in judgement.message
+@pytest.mark.parametrize(("key", "source", "body", "says"), JUDGED, ids=[f"{j[0]}: {j[2]}" for j in JUDGED])
+def test_an_answer_in_another_process_is_judged_as_one_in_this(worker, key, source, body, says):
+    """Each call crosses the line, and each random decision; messages are those of the card."""
+    judgement = judgement_of(worker, key, source.format(body))
+    assert judgement.verdict == "wrong" and says.lower() in judgement.message.lower()
+    assert key != "residual" or judgement.detail.startswith("residual(")
 
 
-@pytest.mark.parametrize(
-    ("source", "verdict", "says"),
-    [
-        ("def residual(p, q):\n    return p", "wrong", "That is p."),
-        ("def residual(p, q):\n    p += 1\n    return p", "wrong", "changed the input"),
-        (
-            "def residual(p, q):\n    y = 1\n    return y[0]",
-            "wrong",
-            "line 3 of your function, `return y[0]`",
-        ),
-        ("def residual(p, q):\n    return object()", "wrong", "a tensor [V] is wanted"),
-    ],
-)
-def test_functions_are_judged_with_the_notebooks_own_words(worker, source, verdict, says):
-    """Messages and the line at fault are those of the card."""
-    judgement = judgement_of(worker, "residual", source)
-    assert judgement.verdict == verdict and says.lower() in judgement.message.lower()
-    assert judgement.detail.startswith("residual(")
+@pytest.mark.parametrize(("key", "source"), [("write-the-verifier", RULE), ("write-a-test", TEST)])
+def test_what_is_not_implemented_there_is_blank(worker, key, source):
+    """As it is here."""
+    judgement = judgement_of(worker, key, source.format("raise NotImplementedError"))
+    assert judgement.verdict == "blank" and "nothing" in judgement.message
 
 
 @pytest.mark.slow
@@ -258,7 +227,6 @@ def test_our_own_solutions_get_full_marks_and_stubs_none(tmp_path):
 
 
 LOOP = "while True:\n    try:\n        list(range(99))\n    except BaseException:\n        1"
-HANDS_IN = "def residual(p, q):\n    {}\n"
 
 
 def test_the_clock_ends_a_worker_and_all_of_its_group(tmp_path, monkeypatch):
@@ -338,16 +306,15 @@ def test_what_is_not_stopped_is_listed():
 # The wire.
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        (1, 2.5, "x", None, True, [1, [2]], {"a": (1,)}),
-        torch.tensor([[1.5, float("nan")]]),
-        torch.zeros(0, 3, dtype=torch.long),
-        Draft(torch.tensor([[1]]), torch.ones(1, 1, 2) / 2),
-    ],
-    ids=["plain", "floats", "empty", "record"],
-)
+VALUES = {
+    "plain": (1, 2.5, "x", None, True, [1, [2]], {"a": (1,)}),
+    "floats": torch.tensor([[1.5, float("nan")]]),
+    "empty": torch.zeros(0, 3, dtype=torch.long),
+    "record": Draft(torch.tensor([[1]]), torch.ones(1, 1, 2) / 2),
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_a_value_crosses_the_wire(value):
     """What comes out is what went in."""
     back = decode(json.loads(line_of({"x": encode(value)}))["x"])

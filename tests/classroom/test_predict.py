@@ -14,7 +14,7 @@ WITH_CHOICES = [q for q in QUESTIONS if not q.numeric]
 WITH_SEVERAL = [q for q in QUESTIONS if isinstance(q.answer, tuple)]
 WITH_NUMBERS = [q for q in QUESTIONS if q.numeric and q not in WITH_SEVERAL]
 
-# What many people believe of speculative decoding, and is not so. Each is the belief behind some choice.
+# What many people believe of speculative decoding, and is not so. Each is the belief of some choice.
 MISCONCEPTIONS = {
     "a bad draft spoils the text",
     "the same seed gives the same text",

@@ -62,7 +62,7 @@ def verify_greedily(drafted, best):
     return accepted, best[accepted]
 """
 
-# Each trick on its own: after one that ends the process, those behind it would never be tried.
+# Each trick on its own: after one that ends the process, those after it would never be tried.
 TRICKS = {
     "prints a result": """
 import sys

@@ -128,9 +128,11 @@ class Worker:
         if not lines or not lines[0]:
             raise Gone("its process ended before it had answered")
         try:
-            reply: dict[str, Any] = dict(json.loads(lines[0]))
-        except (ValueError, TypeError, RecursionError):
-            raise Gone("it wrote into the grader's own line") from None
+            reply = json.loads(lines[0])
+        except (ValueError, RecursionError):
+            reply = None
+        if not isinstance(reply, dict):
+            raise Gone("it wrote into the grader's own line")
         return reply
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from minispec.cli import options
-from minispec.io.files import check_writable
+from minispec.io.files import check_writable, write_whole
 
 MOST_SECONDS, MOST_JOBS = 3600, 64
 
@@ -38,7 +38,30 @@ def grade_command(
     for path in (file, predictions):
         if path is not None:
             check_writable(path)
-    from minispec.cli.graded import grade_class  # it brings figures along: no other command waits for them
+    # These bring figures along: no other command waits for them.
+    from minispec.classroom.grading import WARNING
+    from minispec.classroom.grading.guesses import tally
+    from minispec.classroom.grading.marking import chosen, grade
+    from minispec.classroom.grading.report import csv_text, document
+    from minispec.classroom.grading.submission import read_submissions
+    from minispec.cli.graded import page, show
 
-    keys = [key.strip() for key in exercises.split(",") if key.strip()]
-    grade_class(folder, keys, seconds, jobs, file, as_csv, predictions, as_json)
+    wanted = chosen([key.strip() for key in exercises.split(",") if key.strip()])
+    console = options.console(as_json or (as_csv and file is None))
+    submissions = read_submissions(folder)
+    typer.echo(WARNING, err=True)
+    with console.status("grading") as status:
+        rows = grade(submissions, wanted, seconds, jobs, lambda name: status.update(f"grading {name}"))
+    tallies = tally([row.guesses for row in rows])
+    show(rows, wanted, tallies, console)
+    if file is not None:
+        # By its first sign spreadsheets know that it is UTF-8.
+        write_whole(file, "\ufeff" + csv_text(rows, wanted))
+        console.print(f"table: {file}", soft_wrap=True)
+    elif as_csv:
+        typer.echo(csv_text(rows, wanted), nl=False)
+    if predictions is not None:
+        write_whole(predictions, page(tallies, len(rows)))
+        console.print(f"predictions: {predictions}", soft_wrap=True)
+    if as_json:
+        options.print_json(document(rows, wanted, tallies))

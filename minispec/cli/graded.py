@@ -1,60 +1,17 @@
-"""What `minispec grade` does, and how it says it."""
+"""How `minispec grade` shows a graded class: on the terminal, and its predictions as a page."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.grading import WARNING
-from minispec.classroom.grading.guesses import Tally, histogram_text, tally
-from minispec.classroom.grading.marking import Row, chosen, full_marks, grade
-from minispec.classroom.grading.report import csv_text, document
-from minispec.classroom.grading.submission import read_submissions
-from minispec.cli import options
-from minispec.io.files import write_whole
+from minispec.classroom.grading.guesses import Tally, histogram_text
+from minispec.classroom.grading.marking import Row, full_marks
 from minispec.show.plots.guesses import guess_bars
-
-
-def grade_class(
-    folder: Path,
-    keys: Sequence[str],
-    seconds: float,
-    jobs: int,
-    file: Path | None,
-    as_csv: bool,
-    predictions: Path | None,
-    as_json: bool,
-) -> None:
-    """Grades a folder and writes what is wanted (see `minispec grade --help`).
-
-    Raises:
-        ValueError: if there is nothing to grade, an exercise is unknown, or a file cannot be written.
-    """
-    wanted = chosen(keys)
-    console = options.console(as_json or (as_csv and file is None))
-    submissions = read_submissions(folder)
-    typer.echo(WARNING, err=True)
-    with console.status("grading") as status:
-        rows = grade(submissions, wanted, seconds, jobs, lambda name: status.update(f"grading {name}"))
-    tallies = tally([row.guesses for row in rows])
-    show(rows, wanted, tallies, console)
-    if as_csv and file is None:
-        typer.echo(csv_text(rows, wanted), nl=False)
-    elif file is not None:
-        # By its first sign spreadsheets know that it is UTF-8.
-        write_whole(file, "\ufeff" + csv_text(rows, wanted))
-        console.print(f"table: {file}", soft_wrap=True)
-    if predictions is not None:
-        write_whole(predictions, page(tallies, len(rows)))
-        console.print(f"predictions: {predictions}", soft_wrap=True)
-    if as_json:
-        options.print_json(document(rows, wanted, tallies))
 
 
 def show(

@@ -34,7 +34,7 @@ def test_four_submissions_four_right_rows(folder, tmp_path, capsys):
     (folder / "dan" / "all.py").write_text(hostile())
     page = tmp_path / "predictions.html"
     status, out, err = call(
-        capsys, "grade", folder, "--csv", table, "--json", "--seconds", 6, "--predictions", page,
+        capsys, "grade", folder, "--csv", table, "--json", "--seconds", 6, "--jobs", 2, "--predictions", page,
         "--exercises", f"{WANTED},cache-bytes,positions-computed,shift-the-mask,cache-lengths",
     )  # fmt: skip
     assert status == 0, err

@@ -66,7 +66,7 @@ def contracts(folder):
 
 
 def draw_faults(source):
-    """Returns the names in a source that draw random numbers other than through an `rng`."""
+    """Returns the names in a source that draw random numbers other than through an `rng` or a parent class."""
     faults = [name for name in imported(source) if any(f"{name}.".startswith(f"{s}.") for s in SOURCES)]
     faults += [
         name for name in imported(source) if name.split(".")[0] == "torch" and name.split(".")[-1] in DRAWS
@@ -74,7 +74,7 @@ def draw_faults(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             owner = ast.unparse(node.value)
-            if (node.attr in DRAWS and not owner.endswith("rng")) or f"{owner}.{node.attr}" in {
+            if (node.attr in DRAWS and not owner.endswith(("rng", "super()"))) or f"{owner}.{node.attr}" in {
                 "torch.random",
                 "np.random",
             }:

@@ -66,7 +66,7 @@ def contracts(folder):
 
 
 def draw_faults(source):
-    """Returns the names in a source that draw random numbers other than through an `rng` or a parent class."""
+    """Returns the names in a source that draw random numbers other than through an `rng` or its parent."""
     faults = [name for name in imported(source) if any(f"{name}.".startswith(f"{s}.") for s in SOURCES)]
     faults += [
         name for name in imported(source) if name.split(".")[0] == "torch" and name.split(".")[-1] in DRAWS

@@ -25,7 +25,7 @@ from minispec.evidence.proof.enumeration import NotScripted
 
 ROOT = Path(__file__).resolve().parents[3]
 START = (
-    "import sys; sys.path.append(sys.argv.pop()); from minispec.classroom.grading.worker import main; main()"
+    "import sys; sys.path.append(sys.argv[1]); from minispec.classroom.grading import worker; worker.main()"
 )
 STARTING = 120.0  # seconds to import everything, on a slow machine
 
@@ -42,12 +42,7 @@ class Worker:
     """A process that runs a student's code. It can be called like the answer that it has loaded."""
 
     def __init__(self) -> None:
-        """Starts it, with an empty home that is thrown away in the end. It gets none of your variables.
-
-        Raises:
-            OSError: if no process can be started.
-            Gone: if it does not get ready.
-        """
+        """Starts it, with an empty home that is thrown away in the end. It gets none of your variables."""
         self._home = home = tempfile.mkdtemp(prefix="minispec-grade-")
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
         homes = ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "MINISPEC_HOME")

@@ -55,7 +55,7 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
     for name, path in paths.items():
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
-        said = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
+        said = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].replace("`", "").split())
         folders = path.relative_to(root).parts[1:-1]
         others = frozenset(imported(tree, paths) - {name})
         found[name] = Module(name, folders[0] if folders else "", said, others, len(source.splitlines()))

@@ -66,7 +66,7 @@ def section(exercise):
         "",
         "| typical wrong answer | what is said to it |",
         "|---|---|",
-        *(f"| {name.replace('-', ' ')} | {cell(message)} |" for name, (message, _) in exercise.wrong.items()),
+        *(f"| `{name}` | {cell(message)} |" for name, (message, _) in exercise.wrong.items()),
         "",
     ]
     return "\n".join(lines)

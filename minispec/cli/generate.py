@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import tee
+from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.core.draft import Drafter
+from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.rng import Rng
@@ -21,13 +23,14 @@ from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import measure_costs
+from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, TORCH, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
-from minispec.rules.fixed_width import ExactCost, FixedWidth, measure_cost
+from minispec.rules.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked
 
 # Rules that need a random number generator of their own; the others belong to a backend.
@@ -114,7 +117,11 @@ def generate(
     kind = ready.backend
     rule, source = RULES[verifier] if verifier in RULES else (kind.rules[verifier], kind.rng)
     warp = kind.warp(degree, top_k, top_p)
-    target, draft, cost = exactly(models) if exact else (ready.target, ready.draft, None)
+    target, draft = ready.target, ready.draft
+    cost = None
+    if exact:
+        target, draft = FixedWidth(models.target), FixedWidth(models.draft)
+        cost = cost_of_exactness(models.target, target)
     drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
     costs = None
     if drafter is not None and k == AUTO:
@@ -133,8 +140,12 @@ def generate(
     trace = Trace((tuple(ids),), config, tuple(rounds))
     document = describe(trace, models, stopper, perf_counter() - started, logprobs)
     if cost is not None:
-        document["exact"] = {**asdict(cost), "ratio": cost.ratio}
-        print(cost, file=sys.stderr)  # not in the text, which may be read by another program
+        document["exact"] = cost
+        # On standard error, not in the text: another program may read that.
+        said = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
+        print(
+            f"exact mode, width {cost['width']}: {said}, {cost['ratio']:.2f} times as long", file=sys.stderr
+        )
     if costs is not None:
         document["costs"] = asdict(costs)  # seconds, by which K was chosen
     if as_json:
@@ -157,14 +168,12 @@ def read_k(k: str) -> int:
         raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
 
 
-def exactly(models: Pair) -> tuple[FixedWidth, FixedWidth, ExactCost]:
-    """Returns target and draft in exact mode, and what that costs the target on this machine.
-
-    Raises:
-        ValueError: if exact mode does not work here.
-    """
-    target, draft = FixedWidth(models.target), FixedWidth(models.draft)
-    return target, draft, measure_cost(models.target, target)
+def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, float]:
+    """Returns the seconds of a forward over one token, half of the context read before: plain and exact."""
+    sides = {"plain": plain, "fixed": exact}
+    tasks = {name: forward_task(side, exact.max_length // 2, 1) for name, side in sides.items()}
+    seconds = {name: median(taken) for name, taken in interleaved_seconds(tasks, 10).items()}
+    return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
 
 
 def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> Iterator[ObservedRound]:

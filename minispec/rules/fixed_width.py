@@ -16,42 +16,12 @@ number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from statistics import median
-from time import perf_counter
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, Tree
-
-
-@dataclass(frozen=True)
-class ExactCost:
-    """What exact mode costs on this machine: median seconds of a forward over one token.
-
-    Attributes:
-        plain: of the model itself.
-        fixed: at a fixed width.
-        width: that width.
-    """
-
-    plain: float
-    fixed: float
-    width: int
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long exact mode takes."""
-        return self.fixed / self.plain
-
-    def __str__(self) -> str:
-        return (
-            f"exact mode, width {self.width}: {1e3 * self.fixed:.2f} ms a token instead of "
-            f"{1e3 * self.plain:.2f} ms, {self.ratio:.2f} times as long"
-        )
 
 
 class FixedCache(KVCache):
@@ -219,30 +189,3 @@ class FixedWidth(GPT):
         hidden = super().hidden(block, cache)  # [B, width, D]
         columns = order.argsort(dim=1)[:, :new]  # where each token stands
         return hidden.take_along_dim(columns[..., None], dim=1)
-
-
-@torch.inference_mode()
-def measure_cost(model: GPT, exact: FixedWidth, steps: int = 30) -> ExactCost:
-    """Measures what exact mode costs: one row, one token, half of the context read before.
-
-    The timings of the two sides are interleaved, so that a machine that slows down slows both.
-
-    Args:
-        model: the plain side.
-        exact: the model in exact mode.
-        steps: how many forward passes of each to time.
-    """
-    half = exact.max_length // 2
-    sides = [(side, side.new_cache(1)) for side in (model, exact)]
-    taken: tuple[list[float], list[float]] = ([], [])
-    for side, cache in sides:
-        side.hidden(torch.zeros(1, half, dtype=torch.long, device=exact.device), cache)
-    token = torch.zeros(1, 1, dtype=torch.long, device=exact.device)
-    for _ in range(steps + 3):
-        for (side, cache), seconds in zip(sides, taken, strict=True):
-            started = perf_counter()
-            side(token, cache)[0, 0, 0].item()  # reading one number waits for all
-            seconds.append(perf_counter() - started)
-            cache.truncate([half])
-    plain, fixed = (median(seconds[3:]) for seconds in taken)  # the first three warm up
-    return ExactCost(plain, fixed, exact.width)

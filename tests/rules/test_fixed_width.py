@@ -9,7 +9,7 @@ import torch
 
 import minispec
 from minispec.core.model import GPT, Tree
-from minispec.rules.fixed_width import ExactCost, FixedWidth, measure_cost
+from minispec.rules.fixed_width import FixedWidth
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 CAPACITY = 24
@@ -282,13 +282,3 @@ def test_a_block_that_does_not_fit_changes_nothing():
         exact()(tokens(2, 15), cache)
     assert cache.row_lengths == (10, 10)
     assert torch.equal(cache._keys, before)
-
-
-def test_the_cost_is_measured_and_said():
-    """Both sides take some time; the ratio and the sentence follow from them."""
-    cost = measure_cost(plain(), exact(width=17), steps=3)
-    assert cost.plain > 0 and cost.fixed > 0 and cost.width == 17
-    assert cost.ratio == cost.fixed / cost.plain
-    assert str(ExactCost(0.002, 0.003, 17)) == (
-        "exact mode, width 17: 3.00 ms a token instead of 2.00 ms, 1.50 times as long"
-    )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from book.layout import cut_texts, drawn_texts, overlapping_texts
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.grading import NOT_STOPPED, WARNING
@@ -20,7 +19,6 @@ from minispec.classroom.grading.submission import Answer, Submission, answer_in,
 from minispec.classroom.grading.worker import limit
 from minispec.classroom.wire import decode, encode, line_of
 from minispec.core.records import Draft
-from minispec.show.plots.guesses import AnswerCount, guess_bars
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc, needs its limits")
@@ -384,19 +382,3 @@ def test_guesses_are_read_and_counted(tmp_path):
     assert counted["law-of-rejection"].bars[0].right is True
     text = histogram_text(tally(students))
     assert "✓ ██████████████████████████████   1  a  never" in text and "3  gave no answer" in text
-
-
-def test_the_figure_of_guesses_can_be_read():
-    """No text over another or over the edge, long answers included; caption and twin have the numbers."""
-    long = "a very long answer that goes on and on, as answers of people do when they explain what they think"
-    picture = guess_bars(
-        f"Is it so? {long}?",
-        [AnswerCount(f"a  {long}", 12, True), AnswerCount("b  no", 0, False), AnswerCount("c", 5)],
-        3,
-    )
-    lines = drawn_texts(picture.figure)
-    assert overlapping_texts(lines) == [] and cut_texts(picture.figure, lines=lines) == []
-    assert picture.caption == "17 answered, 12 of them right; 3 gave no answer."
-    assert "12 ✓ a  a very" in picture.twin
-    with pytest.raises(ValueError, match="no answers"):
-        guess_bars("?", [])

@@ -78,7 +78,7 @@ def check_predictions(predictions, page):
     assert counts["correction-again"] == {"a": 1, "b": 2, "c": 0}
     (again,) = (one for one in predictions if one["key"] == "correction-again")
     assert [a["right"] for a in again["answers"]] == [True, False, False] and again["unanswered"] == 1
-    assert page.count("<figure") == 2 and "the correction can equal the rejected token" in page
+    assert page.count("<pre>") == 2 and "the correction can equal the rejected token" in page
     assert "http" not in page
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from minispec.classroom.grading.submission import Submission
 from minispec.classroom.question import Guess, Question
 from minispec.classroom.questions import QUESTIONS, predict
-from minispec.show.plots.guesses import AnswerCount
 
 UNREADABLE = "…"  # a guess that no figure of ours can be made of
 MOST_NUMBERS = 8  # bars for a question whose answer is a number
@@ -22,6 +21,23 @@ ARITHMETIC = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+
+
+@dataclass(frozen=True)
+class AnswerCount:
+    """How many gave one answer.
+
+    Attributes:
+        answer: as it was given.
+        count: how many gave it.
+        right: whether it is right; None if that depends on the machine.
+        belief: what somebody believes who gives it, or an empty string.
+    """
+
+    answer: str
+    count: int
+    right: bool | None = None
+    belief: str = ""
 
 
 @dataclass(frozen=True)

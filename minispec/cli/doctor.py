@@ -33,7 +33,7 @@ GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
 PROGRAM = '#include <cstdio>\nint main() { std::puts("two lines"); }\n'
 SPACE = 200 * 2**20  # bytes that `make demo` and an hour in class may want to write
 WIDTH = 80  # columns that tables are made for
-SIGNS = "✓✗★◆→–█"  # of texts and figures
+SIGNS = "✓✗★◆→–█"  # of texts
 PAIRS = ("quick", "english")  # trained here when first asked for
 
 
@@ -59,7 +59,7 @@ class Fact:
 def doctor(as_json: options.JsonOption = False) -> None:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
-    parts = (versions, machine, compiler, gpu, pairs, cache, terminal, font, jupyter)
+    parts = (versions, machine, compiler, gpu, pairs, cache, terminal, jupyter)
     with console.status("looking"):
         facts = [fact for part in parts for fact in part()]
     broken = [fact.name for fact in facts if fact.needed and fact.state == "broken"]
@@ -226,19 +226,6 @@ def terminal() -> Iterator[Fact]:
         yield Fact("terminal", f"{columns} columns", "missing", f"make it {WIDTH} wide: tables wrap")
     else:
         yield Fact("terminal", f"{columns} columns")
-
-
-def font() -> Iterator[Fact]:
-    """The font of the figures, and whether it has their signs."""
-    from matplotlib.font_manager import findfont, get_font  # it reads all fonts: seconds, the first time
-
-    path = findfont("DejaVu Sans")
-    lacking = [sign for sign in SIGNS if not get_font(path).get_char_index(ord(sign))]
-    if lacking:
-        advice = "install the font DejaVu Sans, which comes with matplotlib: reinstall that"
-        yield Fact("font", f"{Path(path).name} lacks {len(lacking)} signs", "missing", advice)
-    else:
-        yield Fact("font", f"{Path(path).name} has all signs")
 
 
 def jupyter() -> Iterator[Fact]:

@@ -28,7 +28,7 @@ from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import AUTO, TORCH, on_backend
+from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked
@@ -84,7 +84,6 @@ def generate(
         ),
     ] = False,
     backend: options.BackendOption = "torch",
-    path: options.PathOption = None,
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",
     threads: options.ThreadsOption = None,
@@ -92,7 +91,7 @@ def generate(
 ) -> None:
     """Continue a prompt, speculatively."""
     options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
-    asked = options.backend_name(backend, path)
+    asked = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and asked != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)

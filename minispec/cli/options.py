@@ -33,9 +33,6 @@ BackendOption = Annotated[
         "seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
     ),
 ]
-# The option's name until this version; kept for scripts.
-PathOption = Annotated[str | None, typer.Option("--path", hidden=True)]
-OLD_PATHS = {"readable": "torch", "native": "native"}
 NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
@@ -91,19 +88,6 @@ def check_device(device: str) -> torch.device:
         return torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"--device {device!r} is unknown; choose cpu or cuda") from error
-
-
-def backend_name(backend: str, path: str | None) -> str:
-    """Returns the backend that was asked for, by either option.
-
-    Raises:
-        ValueError: if it is unknown.
-    """
-    if path is not None and path not in OLD_PATHS:
-        raise ValueError(
-            f"--path {path!r} is no more; use --backend torch, --backend native or --backend auto"
-        )
-    return choose(OLD_PATHS[path] if path else backend, (*BACKENDS, AUTO), "--backend")
 
 
 def find_backends(name: str) -> list[Backend]:

@@ -97,7 +97,7 @@ def choose_recipe(
 def train_and_publish(
     recipe: Recipe, folder: Path, command: str, console: Console, *, device: str = "cpu", fresh: bool = False
 ) -> dict[str, Any]:
-    """Trains with a progress bar, writes the pair and its loss curve, and returns `pair.json`.
+    """Trains with a progress bar, writes the pair, and returns its `pair.json`.
 
     Raises:
         ValueError: if the text is too short, or something cannot be written.
@@ -106,7 +106,7 @@ def train_and_publish(
     if fresh:
         for state in run.glob("*.safetensors"):
             state.unlink()
-    history: list[Progress] = []
+    history: list[dict[str, Any]] = []
     columns = (
         progress.TextColumn("{task.description:<12}"),
         progress.BarColumn(),
@@ -123,9 +123,10 @@ def train_and_publish(
             tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
         bars.update(tasks[now.model], completed=now.step)
         if not math.isnan(now.loss):
-            history.append(now)
             bars.update(tasks[now.model], loss=f"{now.loss:.3f}")
-            if now.validation is not None and not console.is_terminal:  # a log has no bars
+        if now.validation is not None:
+            history.append(now.to_json())
+            if not console.is_terminal:  # a log has no bars
                 console.print(f"{now.model} {now.step}/{now.steps}: held-out loss {now.validation:.4f}")
 
     try:
@@ -133,12 +134,9 @@ def train_and_publish(
     finally:
         if tasks:
             bars.stop()
-    measured = [point.to_json() for point in history if point.validation is not None]
-    info = publish(
-        recipe, dataset, trained, folder, command, lambda pair: {**finish(pair), "history": measured}
+    return publish(
+        recipe, dataset, trained, folder, command, lambda pair: {**finish(pair), "history": history}
     )
-    draw_curve(history, info, folder / "loss.png")
-    return info
 
 
 def finish(pair: Pair) -> dict[str, Any]:
@@ -149,18 +147,6 @@ def finish(pair: Pair) -> dict[str, Any]:
         "acceptance_tested": statistics.tested,
         "walkthrough": WALKTHROUGHS.get(pair.name),
     }
-
-
-def draw_curve(history: list[Progress], info: Mapping[str, Any], path: Path) -> None:
-    """Writes the loss curve as a picture; a resumed run shows what it has done itself."""
-    from minispec.show.plots.learning import learning  # matplotlib takes half a second to import
-
-    if all(step.validation is None for step in history):
-        return
-    try:
-        path.write_bytes(learning([], history, info["entropy_floor"]).png())
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error}") from error
 
 
 def summary(info: Mapping[str, Any]) -> dict[str, Any]:

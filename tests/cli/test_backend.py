@@ -129,24 +129,6 @@ def test_exact_mode_is_torchs_alone(capsys, pair):
         assert f"leave out --backend {name}" in refused(capsys, *options, "--backend", name)
 
 
-def test_the_options_old_name_still_works(capsys, pair, used):
-    """`--path readable` is torch, `--path native` is native; what is gone is named, with what there is."""
-    generate(capsys, pair, "--path", "readable")
-    if has_compiler():
-        generate(capsys, pair, "--path", "native")
-    assert used == ["torch", "native"][: len(used)] and len(used) == 1 + has_compiler()
-    for gone in ("lean", "compiled", "fast"):
-        says = refused(capsys, "generate", "--pair", pair, "--prompt", "a", "--path", gone)
-        assert f"--path '{gone}' is no more; use --backend torch" in says
-
-
-def test_the_old_name_is_not_in_the_help(capsys):
-    """People are told of one option."""
-    assert run(["generate", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert "--backend" in out and "--path" not in out
-
-
 @needs_compiler
 def test_the_first_time_it_says_that_it_builds(capsys, pair, minispec_home, monkeypatch):
     """One line before some seconds of silence, and none the next time."""

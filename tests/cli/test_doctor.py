@@ -35,7 +35,7 @@ def test_it_says_what_is_there(capsys):
     assert found["torch"]["value"] == metadata.version("torch")
     assert str(os.cpu_count()) in found["processor"]["value"]
     assert str(torch.get_num_threads()) in found["threads"]["value"]
-    wanted = {"python", "minispec", "C++ compiler", "GPU", "cache folder", "free disk", "characters", "font"}
+    wanted = {"python", "minispec", "C++ compiler", "GPU", "cache folder", "free disk", "characters"}
     assert wanted | {"pair stories", "terminal", "JupyterLab"} <= found.keys()
     assert "complete" in found["pair stories"]["value"] and found["pair stories"]["state"] == "fine"
     assert found["pair quick"]["state"] == "missing" and "minispec train" in found["pair quick"]["advice"]

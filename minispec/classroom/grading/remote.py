@@ -122,10 +122,9 @@ class Worker:
             raise Gone(f"it had not come to an end after {self._seconds:g} seconds")
         if not lines or not lines[0]:
             raise Gone("its process ended before it had answered")
-        try:
+        reply = None
+        with suppress(ValueError, RecursionError):
             reply = json.loads(lines[0])
-        except (ValueError, RecursionError):
-            reply = None
         if not isinstance(reply, dict):
             raise Gone("it wrote into the grader's own line")
         return reply

@@ -96,10 +96,8 @@ def main() -> None:
                 answer = load(order["source"], order["name"])
                 outcome = unwritten(answer) or Outcome()
             else:
-                names, data = order["special"], decode(order["arguments"])
-                arguments = [
-                    special[name] if name else value for name, value in zip(names, data, strict=True)
-                ]
+                pairs = zip(order["special"], decode(order["arguments"]), strict=True)
+                arguments = [special[name] if name else value for name, value in pairs]
                 outcome = attempt(RUNS[order["run"]], answer, *arguments)
             grader.say({"value": encode(outcome.value), "fault": outcome.fault, "kind": outcome.kind})
         except BaseException as error:  # somebody's code may do anything

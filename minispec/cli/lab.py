@@ -6,13 +6,12 @@ were computed here. What a student has changed is never overwritten.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +19,7 @@ from minispec.cli import options
 from minispec.io.files import write_whole
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-RECORD = ".minispec-lab.json"  # what we have copied, as hashes: a file that differs is the student's
+MARK = ".minispec-lab"  # an empty file: by it `minispec grade` knows a single copy from a class
 
 
 def lab(
@@ -62,52 +61,35 @@ def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
 
 
 def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
-    """Copies notebooks without their outputs; leaves alone what has been changed since the last copy.
+    """Copies notebooks without their outputs; what is there already is left alone.
 
     Args:
         folder: where to; made if need be.
         notebooks: from `find_notebooks`.
 
     Returns:
-        The notebooks that were `copied`, `updated` by a newer version, `there already`, or `kept`, because
-        the student has changed them.
+        The notebooks that were `copied`, were `there already` as a fresh copy would be, or were `kept`,
+        because they differ from it: the student has changed them, or the course is newer.
 
     Raises:
         ValueError: if the folder cannot be written.
     """
-    fates: dict[str, list[str]] = {"copied": [], "updated": [], "there already": [], "kept": []}
+    fates: dict[str, list[str]] = {"copied": [], "there already": [], "kept": []}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        record = read_record(folder / RECORD)
+        (folder / MARK).touch()
         for name, source in notebooks.items():
             text, copy = without_outputs(source), folder / name
-            fate = fate_of(copy, text, record.get(name))
-            fates[fate].append(name)
-            if fate in ("copied", "updated"):
+            if not copy.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, text)
-            if fate != "kept":
-                record[name] = digest(text)
-        write_whole(folder / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
+                fates["copied"].append(name)
+            else:
+                same = copy.read_text(encoding="utf-8", errors="replace") == text
+                fates["there already" if same else "kept"].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
     return fates
-
-
-def fate_of(copy: Path, text: str, copied_before: str | None) -> str:
-    """Says what to do with a student's file: a key of what `copy_notebooks` returns.
-
-    Args:
-        copy: the student's file.
-        text: what it would be as a fresh copy.
-        copied_before: the hash of what was copied there last, or None.
-    """
-    if not copy.exists():
-        return "copied"
-    there = digest(copy.read_text(encoding="utf-8", errors="replace"))
-    if there == digest(text):
-        return "there already"
-    return "updated" if there == copied_before else "kept"
 
 
 def without_outputs(path: Path) -> str:
@@ -117,20 +99,6 @@ def without_outputs(path: Path) -> str:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Returns what was copied before; if that cannot be read, nothing: every file counts as changed then."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def digest(text: str) -> str:
-    """Returns the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def open_jupyterlab(folder: Path) -> int:

@@ -18,6 +18,7 @@ from minispec.classroom.grading.report import csv_text
 from minispec.classroom.grading.submission import Answer, Submission, answer_in, read_source, read_submissions
 from minispec.classroom.grading.worker import limit
 from minispec.classroom.wire import decode, encode, line_of
+from minispec.cli.lab import MARK
 from minispec.core.records import Draft
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -143,7 +144,7 @@ def test_no_class_to_grade(tmp_path):
         read_submissions(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="holds no submission"):
         read_submissions(tmp_path)
-    (tmp_path / ".minispec-lab.json").write_text("{}")
+    (tmp_path / MARK).touch()
     with pytest.raises(ValueError, match="one copy of the notebooks"):
         read_submissions(tmp_path)
     with pytest.raises(ValueError, match="no exercise 'resdual'"):

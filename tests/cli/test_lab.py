@@ -1,4 +1,4 @@
-"""`minispec lab`: a student's copy is made, brought up to date, and never overwritten."""
+"""`minispec lab`: a student's copy is made, and never overwritten."""
 
 import importlib.util
 import json
@@ -62,7 +62,7 @@ def test_a_copy_has_the_notebooks_without_outputs_or_solutions(copy, tmp_path):
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {
         "01_one.ipynb",
         "02_two.ipynb",
-        module.RECORD,
+        module.MARK,
     }
 
 
@@ -84,27 +84,12 @@ def test_what_the_student_changed_is_kept(copy, course, tmp_path):
         assert mine.read_text() == notebook("my answer")
 
 
-def test_what_the_student_left_alone_is_brought_up_to_date(copy, course, tmp_path):
-    """A newer version replaces a copy that was not changed; one that was deleted comes back."""
+def test_a_notebook_that_was_deleted_comes_back(copy, tmp_path):
+    """So a student starts one afresh."""
     copy()
-    (course / "01_one.ipynb").write_text(notebook("newer"))
     (tmp_path / "mine" / "02_two.ipynb").unlink()
-    assert "1 copied, 1 updated" in copy()
-    assert "newer" in (tmp_path / "mine" / "01_one.ipynb").read_text()
+    assert "1 copied, 1 there already" in copy()
     assert "2 there already" in copy()
-
-
-@pytest.mark.parametrize("record", ["", "[]", "{", None])
-def test_without_a_record_every_other_file_is_the_students(copy, course, tmp_path, record):
-    """If it is unknown what was copied, nothing is overwritten."""
-    copy()
-    (course / "01_one.ipynb").write_text(notebook("newer"))
-    path = tmp_path / "mine" / module.RECORD
-    path.unlink()
-    if record is not None:
-        path.write_text(record)
-    assert "kept yours: 01_one.ipynb" in copy()
-    assert "newer" not in (tmp_path / "mine" / "01_one.ipynb").read_text()
 
 
 def test_a_file_in_the_way_is_one_line(copy, tmp_path):

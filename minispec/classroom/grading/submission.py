@@ -101,7 +101,7 @@ def read_submissions(folder: Path) -> list[Submission]:
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    if (folder / ".minispec-lab.json").exists():
+    if (folder / ".minispec-lab").exists():
         raise ValueError(f"{folder} is one copy of the notebooks; put each student's into its own folder")
     try:
         entries = sorted(entry for entry in folder.iterdir() if not entry.is_symlink())

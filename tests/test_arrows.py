@@ -128,7 +128,9 @@ def test_random_numbers_come_from_one_file():
         for package in WITHOUT_DRAWS
         for path in (PACKAGE / package).rglob("*.py")
     }
-    assert {"native/decisions.py", "rules/coupled.py", "drafters/stopping.py", "io/draws.py"} <= set(sources)
+    assert {"native/decisions.py", "rules/coupled.py", "drafters/stopping.py", "io/recording.py"} <= set(
+        sources
+    )
     assert draw_faults(sources.pop("core/rng.py"))  # this one does draw
     assert {name: draw_faults(source) for name, source in sources.items() if draw_faults(source)} == {}
 

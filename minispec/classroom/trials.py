@@ -22,7 +22,7 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.branches import outcomes
+from minispec.evidence.proof.distributions import outcomes
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import table_model, table_pair, tiny_gpt_pair
 

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.io.draws import Draw
 from minispec.io.files import write_whole
-from minispec.io.recording import Recording
+from minispec.io.recording import Draw, Recording
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 FORMAT = "minispec recording"

@@ -8,8 +8,7 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.io.checkpoint import Pair, find_pair
-from minispec.io.draws import LoggingRng
-from minispec.io.recording import Recording, record_run
+from minispec.io.recording import LoggingRng, Recording, record_run
 from minispec.io.recording_file import load_recording
 
 VERIFIERS: dict[str, tuple[Verifier, float]] = {  # each with the temperature that it is shown at

@@ -9,7 +9,7 @@ import html
 from dataclasses import replace
 from itertools import groupby
 
-from minispec.io.draws import Draw
+from minispec.io.recording import Draw
 from minispec.show.plots.style import DRAFTER, STATES, TARGET
 from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, count, number, readable
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from minispec.io.draws import Draw
+from minispec.io.recording import Draw
 
 TokenState = Literal["prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus"]
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.verify import residual
-from minispec.io.draws import Draw
-from minispec.io.recording import Recording
+from minispec.io.recording import Draw, Recording
 from minispec.io.trace import ObservedRound
 from minispec.show.step_records import (
     NO_CHART,

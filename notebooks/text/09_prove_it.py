@@ -115,8 +115,8 @@ for seed in (1, 2, 3):
 # the probabilities. The loop is the one that you have just run.
 
 # %% tags=["claim-D1", "nbval-check-output"]
-from minispec.evidence.proof.branches import branches
 from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)

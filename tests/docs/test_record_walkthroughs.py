@@ -14,7 +14,7 @@ from book.record_walkthroughs import (
 )
 
 import minispec
-from minispec.io.draws import Draw
+from minispec.io.recording import Draw
 from minispec.io.recording_file import load_recording
 from minispec.io.walkthrough import load_walkthrough, walkthrough_path
 

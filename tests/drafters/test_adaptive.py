@@ -24,9 +24,8 @@ from minispec import (
 )
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import outcomes
 from minispec.evidence.proof.cases import COSTS, Case, automatic
-from minispec.evidence.proof.distributions import exact_distributions
+from minispec.evidence.proof.distributions import exact_distributions, outcomes
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair as small_pair
 from minispec.evidence.proof.models import tiny_gpt_pair

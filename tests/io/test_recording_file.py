@@ -8,8 +8,7 @@ import torch
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.io.draws import LoggingRng
-from minispec.io.recording import record_run
+from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 
 WORDS = (" a", "b", "\n", "é", "⏹", '"', "\\", "g", "h", "i", "�")

@@ -4,8 +4,7 @@ import pytest
 from tiny import gpt_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.io.draws import LoggingRng
-from minispec.io.recording import record_run
+from minispec.io.recording import LoggingRng, record_run
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.step_records import equation, quoted
 from minispec.show.stepper import steps

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from minispec.core.model import LanguageModel
 from minispec.core.warp import ROUNDING, Warp
-from minispec.evidence.proof.branches import RowRound
 from minispec.evidence.proof.cases import Case, Text
+from minispec.evidence.proof.distributions import RowRound
 from minispec.rules.coupled import verify_coupled
 
 

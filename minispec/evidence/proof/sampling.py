@@ -19,9 +19,8 @@ import torch
 from minispec.core.model import GPT
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.warp import Warp
-from minispec.evidence.proof.branches import outcomes
 from minispec.evidence.proof.cases import Case, Text
-from minispec.evidence.proof.distributions import continuations
+from minispec.evidence.proof.distributions import continuations, outcomes
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 from minispec.evidence.theory.statistics import Cell, Sampled, check_sample, check_uniform, pearson_p_value
 from minispec.io.checkpoint import load_pair

@@ -16,7 +16,6 @@ from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.proof.branches import branches, outcomes
 from minispec.evidence.proof.by_hand import (
     distributions_after,
     greedy_by_hand,
@@ -28,7 +27,9 @@ from minispec.evidence.proof.by_hand import (
 )
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
+    branches,
     exact_distributions,
+    outcomes,
     speculative_distributions,
     total_variation,
 )

@@ -16,9 +16,9 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
-from minispec.evidence.proof.branches import branches
 from minispec.evidence.proof.by_hand import open_decisions
 from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.zoo.check_distributions import EXACT
 from minispec.rules.coupled import KeyedRng

@@ -16,12 +16,13 @@ from time import perf_counter
 from typing import Any
 
 from minispec.core.rng import SeededRng
-from minispec.evidence.proof.branches import branches, outcomes
 from minispec.evidence.proof.cases import Case, size_ordered_cases
 from minispec.evidence.proof.distributions import (
     Distribution,
     Enumerated,
+    branches,
     exact_distributions,
+    outcomes,
     speculative_distributions,
     total_variation,
 )

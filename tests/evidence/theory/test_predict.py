@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from minispec import SeededRng, Warp, verify_greedy
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.branches import branches
 from minispec.evidence.proof.cases import Case
-from minispec.evidence.proof.distributions import exact_distributions
+from minispec.evidence.proof.distributions import branches, exact_distributions
 from minispec.evidence.proof.models import TableModel, table_pair
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.formulas import expected_tokens, speed_up

@@ -9,8 +9,7 @@ from tiny import table_pair
 
 import minispec
 from minispec.core.records import Draft
-from minispec.io.draws import LoggingRng
-from minispec.io.recording import record_run
+from minispec.io.recording import LoggingRng, record_run
 from minispec.show.plots.verification import (
     along_the_text,
     drafted_tokens,

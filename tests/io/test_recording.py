@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
-from minispec.io.draws import LoggingRng
-from minispec.io.recording import record_run
+from minispec.io.recording import LoggingRng, record_run
 
 PROMPTS = [[1, 2, 3], [4], [3, 3]]
 

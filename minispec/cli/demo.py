@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
-from rich.text import Text
 
 from minispec.cli import options
 from minispec.cli.generate import show
@@ -27,18 +23,9 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.io.walkthrough import VERIFIERS, record_pair
 from minispec.native.backend import Backend, Models, on_backend
 from minispec.show.step_page import page
-from minispec.show.text import COLOURS, Outcome, losses_table, outcome_table
+from minispec.show.text import Outcome, losses_table, outcome_table
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
-
-# On this ground all colours but the bonus's blue have the contrast that small text needs: 4.5 to 1.
-NIGHT = TerminalTheme(
-    (20, 20, 20),
-    SVG_EXPORT_THEME.foreground_color,
-    [SVG_EXPORT_THEME.ansi_colors[number] for number in range(8)],
-    [SVG_EXPORT_THEME.ansi_colors[number] for number in range(8, 16)],
-)
-BONUS_BY_NIGHT = "#56b4e9"  # Okabe and Ito's lighter blue
 
 
 @dataclass(frozen=True)
@@ -115,7 +102,6 @@ def demo(
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Also write the output as a picture.")] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a page on which to walk through the runs.")
     ] = None,
@@ -127,16 +113,11 @@ def demo(
     for name, number in (("--k", k), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
-    for path in (svg, html):
-        if path is not None:
-            check_writable(path)  # better said now than after a training
+    if html is not None:
+        check_writable(html)  # better said now than after a training
     options.set_threads(threads)
     prompt = options.read_prompt(prompt) if prompt is not None else None
     console = options.console(as_json)
-    if svg is not None:
-        console = Console(
-            file=console.file, highlight=False, markup=False, emoji=False, record=True, width=100
-        )
     models = load_pair(pair)
     shown = [(models, prompt if prompt is not None else prompt_of(models))]
     prompt_ids(*shown[0])  # refused before anything is built
@@ -147,28 +128,11 @@ def demo(
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
         documents.append(decode_both_ways(*shown[1], backends, settings, console))
-    if svg is not None:
-        write_picture(console, svg)
     if html is not None:
         write_whole(html, walk_page(shown, settings))
         console.print(f"\nTo walk through it, open {html} in a browser.")
     if as_json:
         options.print_json({"pairs": documents})
-
-
-def write_picture(console: Console, path: Path) -> None:
-    """Writes what a recording console has shown as an SVG that loads nothing from elsewhere.
-
-    Raises:
-        ValueError: if the file cannot be written.
-    """
-    # A terminal wraps long lines by itself. A picture would cut them off, so they are set once more.
-    shown = Text.from_ansi(console.export_text(clear=False, styles=True))
-    paper = Console(file=io.StringIO(), record=True, width=console.width, color_system="truecolor")
-    paper.print(shown)
-    picture = paper.export_svg(title="minispec demo", theme=NIGHT, unique_id="demo")
-    picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-    write_whole(path, picture.replace(COLOURS["bonus"].lower(), BONUS_BY_NIGHT))
 
 
 def walk_page(shown: Sequence[tuple[Pair, str]], settings: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ def test_writes_both_runs_and_the_same_each_time(pair, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "is a folder"), ("no/a.html", "there is no folder")])
-@pytest.mark.parametrize("option", ["--html", "--svg"])
+@pytest.mark.parametrize("option", ["--html"])
 def test_a_bad_path_is_one_line_before_anything_runs(pair, tmp_path, capsys, option, name, words):
     """Exit status 2, one line, and nothing decoded."""
     assert run(["demo", "--pair", str(pair), *SHORT, option, str(tmp_path / name)]) == 2

@@ -109,14 +109,6 @@ def test_demo_prints_both_verifiers(pair, capsys, backend):
     assert "speed-up" in err
 
 
-def test_demo_writes_its_picture(pair, tmp_path, capsys):
-    """`--svg` writes a picture that loads nothing from elsewhere."""
-    path = tmp_path / "demo.svg"
-    assert run(["demo", "--pair", str(pair), "--no-train", "--prompt", "The cat", "--svg", str(path)]) == 0
-    picture = path.read_text(encoding="utf-8")
-    assert picture.startswith("<svg") and "@font-face" not in picture and "url(http" not in picture
-
-
 def test_a_pair_is_its_folder(pair):
     """The folder that the command line takes is the one that `load_pair` takes."""
     assert load_pair(pair).name == "tiny"

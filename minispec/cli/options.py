@@ -138,10 +138,8 @@ def read_prompt(prompt: str | None) -> str:
         if prompt == "-":
             prompt = sys.stdin.buffer.read().decode("utf-8") if sys.stdin else ""
         prompt.encode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"the prompt is not UTF-8: byte {error.start} cannot be read") from error
-    except UnicodeEncodeError as error:  # bytes of the command line that the system could not decode
-        raise ValueError(f"the prompt is not UTF-8: character {error.start} cannot be read") from error
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:  # the system may hand over what is no text
+        raise ValueError(f"the prompt is not UTF-8: what stands at {error.start} cannot be read") from error
     if not prompt:
         raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
     return prompt

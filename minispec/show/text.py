@@ -21,7 +21,6 @@ from minispec.io.trace import Statistics
 # Okabe and Ito's colours, which people with colour-blindness can tell apart.
 COLOURS = {"draft": "#009E73", "correction": "#D55E00", "bonus": "#0072B2", "target": "#888888"}
 
-
 Glyphs = Mapping[str, str]  # one sign per kind of token
 FANCY = {"draft": "✓", "correction": "✗", "bonus": "★"}
 PLAIN = {"draft": "+", "correction": "x", "bonus": "*"}

@@ -14,10 +14,10 @@ from minispec.classroom.grading import NOT_STOPPED, WARNING
 from minispec.classroom.grading.guesses import guesses_in, histogram_text, tally
 from minispec.classroom.grading.marking import chosen, grade, judged
 from minispec.classroom.grading.remote import Worker
-from minispec.classroom.grading.report import csv_text
 from minispec.classroom.grading.submission import Answer, Submission, answer_in, read_source, read_submissions
 from minispec.classroom.grading.worker import limit
 from minispec.classroom.wire import decode, encode, line_of
+from minispec.cli.grade import csv_text
 from minispec.cli.lab import MARK
 from minispec.core.records import Draft
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minispec.evidence.bench.machine import describe_machine
-from minispec.io.files import write_whole
+from minispec.io.files import read_json, write_whole
 
 FORMAT = 1
 FOLDER = Path(__file__).parents[1] / "recorded"  # they come with the package
@@ -172,19 +172,13 @@ def load_measurement(path: str | Path) -> Measurement:
     Raises:
         ValueError: if there is none, or it is no measurement; the message is one line.
     """
+    document = read_json(Path(path))
+    if document.get("kind") not in KINDS or document.get("format") != FORMAT:
+        raise ValueError(f"{path} is no measurement of format {FORMAT}")
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or document.get("kind") not in KINDS:
-            raise ValueError(f"{path} is no measurement")
-        if document.get("format") != FORMAT:
-            raise ValueError(f"{path} has format {document.get('format')}; this version reads {FORMAT}")
         kind, points = document["kind"], document["points"]
         about = {name: document[name] for name in ("date", "machine", "conditions")}
         return Measurement(kind, points=tuple(point_of(kind, point) for point in points), **about)
-    except OSError:
-        raise ValueError(f"there is no measurement {path}") from None
-    except json.JSONDecodeError:
-        raise ValueError(f"{path} is not JSON") from None
     except (KeyError, TypeError):
         raise ValueError(f"{path} is broken: something is missing in it") from None
 

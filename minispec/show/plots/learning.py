@@ -39,7 +39,7 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
 def learning(
     live: Sequence[Progress],
     recorded: Sequence[Progress],
-    floor: float | None = None,
+    floor: float,
     guess: float | None = None,
 ) -> Picture:
     """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
@@ -47,7 +47,7 @@ def learning(
     Args:
         live: what the live training reported; without any of it, the recorded one is drawn alone, boldly.
         recorded: what the other one did.
-        floor: the entropy of the grammar in nats per token, where it is known.
+        floor: the entropy of the grammar in nats per token.
         guess: how low the reader thinks that a loss can go.
 
     Raises:
@@ -61,7 +61,6 @@ def learning(
     if not curves:
         raise ValueError("the training has no held-out loss to draw")
     bold = curves[0][0]
-    top = max(TOP, *(1.5 * line[-1][1] for *_, line in curves))
     figure = sheet(12, 7.2)
     axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
     for kind, name, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
@@ -71,26 +70,22 @@ def learning(
             style = {"markersize": 10, "markerfacecolor": "white", "linewidth": 1.5}
         style |= {"color": look.colour, "marker": look.marker, "markeredgewidth": 2}
         axes.plot(*zip(*line, strict=True), label=f"{look.word}, {kind}", **style)
-    if floor is not None:
-        axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
+    axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
     steps = [step for *_, line in curves for step, _ in line]
     axes.set_xscale("log")
     axes.set_xlim(min(steps) / 1.15, max(steps) * 1.3)
     charts.ticks(axes, "x", [x for x in charts.steps_of_ten(*axes.get_xlim()) if min(steps) <= x])
-    axes.set_ylim(0, top)
+    axes.set_ylim(0, TOP)
     if guess is not None:
-        charts.guess_at(axes, max(steps), min(guess, top))
+        charts.guess_at(axes, max(steps), min(guess, TOP))
     key: dict[str, Any] = {"loc": "outside upper left", "ncols": 3, "fontsize": TEXT, "frameon": False}
     figure.legend(*axes.get_legend_handles_labels(), **key)
     loss, best = min((line[-1][1], LOOKS[name].word) for kind, name, line in curves if kind == bold)
-    above = "" if floor is None else f", {loss - floor:.2f} above the entropy of {floor:.3f}"
-    text = (
-        f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token{above}; losses above "
-        f"{top:.2g} are cut off."
-    )
+    text = f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token, "
+    text += f"{loss - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
     drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, name, _ in curves)
     alt = f"Lines of held-out loss against optimizer steps: {drawn}. {text}"
-    twin = [f"entropy of the grammar: {floor:.3f} nats per token"] if floor is not None else []
+    twin = [f"entropy of the grammar: {floor:.3f} nats per token"]
     for kind, name, line in curves:
         said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
         twin.append(f"{LOOKS[name].word}, {kind}, by step: {said}")

@@ -75,11 +75,3 @@ def test_nothing_measured_is_refused():
     with pytest.raises(ValueError, match="no held-out loss"):
         learning(unmeasured, [], 0.37)
     assert "recorded" in learning(unmeasured, RECORDED, 0.37).caption
-
-
-def test_a_text_of_ones_own_has_higher_losses_and_no_known_entropy():
-    """The axis reaches above what was learned, and nothing is said of an entropy."""
-    picture = learning([], [Progress("target", n, 30, 5.0, 1.0, 5.0 - n / 10) for n in (10, 20, 30)])
-    (axes,) = picture.figure.axes
-    assert axes.get_ylim() == (0, 3.0) and len(axes.lines) == 1
-    assert "entropy" not in picture.alt + picture.twin and "above 3 are cut off" in picture.caption

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
-IO = ("trace", "recording", "draws", "recording_file", "stream")
+IO = ("trace", "recording", "recording_file", "stream")
 NATIVE = ("backend", "decisions", "drafter", "model", "pack")
 # Shown from their first line to their last.
 COMPLETE = [

@@ -29,7 +29,7 @@ class Verifier(Protocol):
             draft: tokens [B, K], their distributions [B, K, V], lengths [B].
             target_probs: [B, K+1, V]; [:, i] is the target's distribution where token i was drafted, and the
                 one after the last drafted token is that of the bonus.
-            rng: decides what is left to chance.
+            rng: makes the random decisions.
 
         Returns:
             Accepted counts [B] and next tokens [B].

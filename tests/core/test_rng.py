@@ -41,7 +41,7 @@ def test_a_stream_of_its_own():
 
 
 def test_what_has_probability_zero_never_happens_and_what_is_certain_always():
-    """Chances 0 and 1 are kept 100,000 times, and ids of probability 0 are never picked."""
+    """Probabilities 0 and 1 are kept 100,000 times, and ids of probability 0 are never picked."""
     rng = SeededRng(0)
     assert not rng.bernoulli(torch.zeros(100_000)).any()
     assert rng.bernoulli(torch.ones(100_000)).all()

@@ -15,7 +15,7 @@ EXACT = 1e-10
 
 
 class Ways:
-    """Chance for B rows, each with a script of its own: K answers to yes-or-no, and one id.
+    """Random decisions for B rows, each with a script of its own: K answers to yes-or-no, and one id.
 
     Attributes:
         weight: [B], the probability of each way; 0 where it is impossible, or names the same way twice.

@@ -132,7 +132,7 @@ def test_acceptance_probabilities_of_models():
     assert said == [[0] * 5] and acceptance_probabilities(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
 
 
-def test_mean_chance_estimates_alpha():
+def test_the_mean_acceptance_probability_estimates_alpha():
     """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
     p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
     (exact,) = exact_distributions(replace(BASE, max_new_tokens=1))

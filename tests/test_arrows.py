@@ -160,7 +160,5 @@ def test_a_planted_draw_is_found(source):
 
 def test_asking_an_rng_is_no_fault():
     """Rules ask `rng`, and may name its types."""
-    source = (
-        "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(p)"
-    )
+    source = "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(p)"
     assert draw_faults(source) == []

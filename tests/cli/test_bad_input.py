@@ -163,13 +163,15 @@ def test_closed_pipe_and_ctrl_c_end_quietly(pair, tmp_path):
     assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr
     # A parent that runs in the background may have set Ctrl-C to be ignored; a terminal has not.
     listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start = f"{listen}from minispec.cli import main; main(sys.argv[1:])"
+    start = f"{listen}from minispec.cli import main; print('here', flush=True); main(sys.argv[1:])"
     waiting = subprocess.Popen(
         [sys.executable, "-c", start, "generate", "--pair", str(pair), "--prompt", "-"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(6)  # by then it waits for its prompt
+    assert waiting.stdout.readline() == b"here\n"
+    time.sleep(0.5)  # by then it waits for its prompt, or will soon
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 130 and b"Traceback" not in err, err

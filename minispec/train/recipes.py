@@ -147,10 +147,10 @@ QUICK = Recipe(
     tokenizer="bpe",
     target=gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
     draft=gpt(layers=1, width=64, heads=2, kv_heads=1, ffn=176, vocab_size=512),
-    target_stages=(CurriculumStage(100, 32, 64, friends=1), CurriculumStage(300, 16, 128, friends=2)),
-    draft_stages=(CurriculumStage(300, 16, 128, friends=2),),
-    distill_stages=(CurriculumStage(150, 16, 128, friends=2),),
-    stories=6_000,
+    target_stages=(CurriculumStage(100, 32, 64, friends=1), CurriculumStage(280, 16, 128, friends=2)),
+    draft_stages=(CurriculumStage(240, 16, 128, friends=2),),
+    distill_stages=(CurriculumStage(130, 16, 128, friends=2),),
+    stories=5_000,
     friends=2,
 )
 

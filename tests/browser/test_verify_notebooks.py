@@ -37,19 +37,20 @@ def test_notebook_5_answers(browser, address):
 
 def test_notebook_6_answers(browser, address):
     """A guessed distribution gets its reply; drawing the correction from p gets its own message."""
-    ask = 'top_match = predict("law-of-top-match", guess={})\ntop_match'
+    asked = 'predict("law-of-top-match"'
+    ask = f"top_match = {asked}, guess={{}})\ntop_match"
     with opened(browser, address, "06_verify_by_rejection.ipynb") as page:
         run_all(page)
-        guess = edit_cell(page, 'predict("law-of-top-match"', ask.format("(6, 4, 2)"))
+        guess = edit_cell(page, asked, ask.format("(6, 4, 2)"))
         assert "You said (6, 4, 2) twelfths." in guess.inner_text()
         assert "the rule says a" in guess.inner_text()
-        odd = edit_cell(page, 'predict("law-of-top-match"', ask.format("(1, 0, 0)"))
+        odd = edit_cell(page, asked, ask.format("(1, 0, 0)"))
         assert "3 numbers that sum to 12" in odd.inner_text()
-        edit_cell(page, 'predict("law-of-top-match"', ask.format("(12, 0, 0)"))
+        edit_cell(page, asked, ask.format("(12, 0, 0)"))
         wrong = edit_cell(page, "def my_verifier", FROM_P, seconds=200)
         assert "Not yet" in wrong.inner_text() and "draw from the residual" in wrong.inner_text().replace(
             "\n", " "
         )
         run_all(page)
         assert errors(page) == []
-        assert "Right" in cell_with(page, 'predict("law-of-top-match"').inner_text()
+        assert "Right" in cell_with(page, asked).inner_text()

@@ -9,6 +9,7 @@ from pairs import build_pair
 from tiny import table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, record, verify_rejection
+from minispec.evidence.bench import machine
 from minispec.evidence.bench.measure import (
     acceptance_by_position,
     cost_ratio,
@@ -152,3 +153,16 @@ def test_files_that_are_none(tmp_path):
             load_measurement(tmp_path / name)
     with pytest.raises(ValueError, match="there is latency, speed"):
         saved("weather")
+
+
+def test_a_system_without_proc_says_what_it_is(monkeypatch):
+    """macOS and Windows have no /proc/cpuinfo: there `platform` knows the processor, or nobody."""
+
+    def absent(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", absent)
+    monkeypatch.setattr(machine.platform, "processor", lambda: "Apple M4")
+    assert machine.processor() == "Apple M4"
+    monkeypatch.setattr(machine.platform, "processor", lambda: "")
+    assert machine.processor() == "unknown"

@@ -1,6 +1,6 @@
 """The contact sheet: all figures on one page, each under its name, at one scale.
 
-`python -m book.contact_sheet docs/figures.png` makes the page.
+`PYTHONPATH=docs python -m book.contact_sheet docs/figures.png` makes the page.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def write_contact_sheet(pictures: Iterable[Picture], path: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Writes the page of all figures to the path that is given; returns an exit status."""
     if len(arguments) != 1:
-        print("usage: python -m book.contact_sheet FILE.png", file=sys.stderr)
+        print("usage: PYTHONPATH=docs python -m book.contact_sheet FILE.png", file=sys.stderr)
         return 2
     try:
         write_contact_sheet(gallery(), Path(arguments[0]))

@@ -1,7 +1,7 @@
 """Reports of the bench that come with the package, and the saved measurements that are taken out of one.
 
     minispec bench --full --pair stories --output minispec/evidence/recorded/bench-stories.json
-    python -m book.reports minispec/evidence/recorded/bench-stories.json
+    PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
 
 The first measures; run it on a quiet machine. The second writes the points of latency, speed, drafts and
 batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot disagree.
@@ -104,7 +104,7 @@ MAKERS: dict[str, Callable[[Report], list[Report]]] = {
 def main(arguments: Sequence[str]) -> int:
     """Writes a file for each kind, beside the report or into a folder; returns an exit status."""
     if not 1 <= len(arguments) <= 2 or arguments[0].startswith("-"):
-        print("usage: python -m book.reports REPORT.json [FOLDER]", file=sys.stderr)
+        print("usage: PYTHONPATH=docs python -m book.reports REPORT.json [FOLDER]", file=sys.stderr)
         return 2
     try:
         report, folder = load_report(arguments[0]), Path(arguments[1]) if arguments[1:] else FOLDER

@@ -1,4 +1,4 @@
-"""The results page, written from reports of the bench: `python -m book.results docs/results.md`.
+"""The results page, written from reports of the bench: `PYTHONPATH=docs python -m book.results docs/results.md`.
 
 Nothing on the page is typed by hand but its explanations: every number comes from a report, and a sentence
 that judges one looks at it first.
@@ -48,7 +48,7 @@ def page(reports: Sequence[Report]) -> str:
         "minispec bench               # the core, in minutes\n"
         "minispec bench --quick       # a minute\n"
         "minispec bench --full --output report.json\n"
-        "python -m book.results results.md report.json\n```",
+        "PYTHONPATH=docs python -m book.results results.md report.json\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -215,7 +215,7 @@ def fill(text: str) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Writes the page from the package's reports, or from those that are named; returns an exit status."""
     if not arguments or arguments[0].startswith("-"):
-        print("usage: python -m book.results PAGE.md [REPORT.json …]", file=sys.stderr)
+        print("usage: PYTHONPATH=docs python -m book.results PAGE.md [REPORT.json …]", file=sys.stderr)
         return 2
     try:
         reports = [load_report(path) for path in arguments[1:]] or saved_reports()

@@ -1,4 +1,6 @@
-"""The results page, written from reports of the bench: `PYTHONPATH=docs python -m book.results docs/results.md`.
+"""The results page, written from reports of the bench.
+
+`PYTHONPATH=docs python -m book.results docs/results.md` writes it.
 
 Nothing on the page is typed by hand but its explanations: every number comes from a report, and a sentence
 that judges one looks at it first.

@@ -159,10 +159,10 @@ def test_greedy_differs_only_at_near_ties(dtype, corpus, record_property):
 
 @pytest.mark.slow
 def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(corpus):
-    """100 prompts, 200 tokens each: with a target of fixed width, and the draft as it is, texts are equal."""
+    """40 prompts, 200 tokens each: with a target of fixed width, and the draft as it is, texts are equal."""
     pair = minispec.load_pair("stories", dtype=torch.bfloat16)
-    alone, fast = greedy(pair, hundred_prompts(pair, corpus), 200, target=FixedWidth(pair.target))
-    assert sum(map(len, alone)) >= 100 * 200
+    alone, fast = greedy(pair, hundred_prompts(pair, corpus)[:40], 200, target=FixedWidth(pair.target))
+    assert sum(map(len, alone)) >= 40 * 200
     assert fast == alone
 
 

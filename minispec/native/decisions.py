@@ -2,17 +2,19 @@
 
 After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`
 and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does
-not fit, because numbers are on a GPU or the random number generator does not lend its numbers, the core's
-rules decide. Tests hold the two to each other, draw by draw.
+not fit, because numbers are on a GPU or the random number generator is no `Lender`, the core's rules decide.
+Tests hold the two to each other, draw by draw, and `evidence/proof/replay.py` branch by branch.
 
 A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
-them in the core's order, and gives back the rest.
+them in the core's order, and says how many it has used.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Unpack
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -23,11 +25,28 @@ from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import DAMAGED, Warp
 from minispec.native.library import NAMES, native_functions
 
+T = TypeVar("T")
 AHEAD = 256  # so many numbers are drawn at once
 NO_DRAFT = "the draft has a token id outside 0 to {}, or a length outside 0 to {}"
 
 
-class NativeRng(SeededRng):
+class Lender(ABC):
+    """A generator that lets the library decide, by numbers that it lends."""
+
+    @abstractmethod
+    def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
+        """Has the library make decisions.
+
+        Args:
+            most: how many numbers they may need.
+            native: makes them by [most] float64 in [0, 1), in their order; returns how many it has used, and
+                what was decided.
+            core: makes the same decisions by the core's code, with this generator. One that enumerates learns
+                from it which decisions there are; others leave it alone.
+        """
+
+
+class NativeRng(SeededRng, Lender):
     """A `SeededRng` that draws ids in one call, and lends numbers."""
 
     def __init__(self, seed: int) -> None:
@@ -41,16 +60,16 @@ class NativeRng(SeededRng):
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
-        batch, vocab = probs.shape
-        if not fits(probs):
-            return super().categorical(probs, **which)
-        live = which.get("live")
-        numbers, picked = self.lend(batch), torch.empty(batch, dtype=torch.long)
-        is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
-        addresses = is_live, numbers.data_ptr(), picked.data_ptr()
-        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses)
-        self.give_back(batch - used)
-        return picked
+        return native_categorical(self, probs, which, lambda: SeededRng.categorical(self, probs, **which))
+
+    def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
+        """Lends the stream's next numbers, and takes back those that decided nothing (see `Lender`)."""
+        used = 0
+        try:
+            used, decided = native(self.lend(most))
+        finally:
+            self.give_back(most - used)
+        return decided
 
     def lend(self, count: int) -> Tensor:
         """Returns the numbers that the next decisions will be made by: [count] float64 in [0, 1)."""
@@ -68,9 +87,32 @@ class NativeRng(SeededRng):
         return self.lend(count)
 
 
-def lender(rng: Rng) -> NativeRng | None:
-    """Returns the generator whose numbers a round may borrow, or None if `rng` lends none."""
-    return rng.rng if isinstance(rng, BlockRng) and isinstance(rng.rng, NativeRng) else None
+def lender(rng: Rng) -> Lender | None:
+    """Returns the generator that lets the library decide, or None if `rng`, or what is in it, does not."""
+    inner = rng.rng if isinstance(rng, BlockRng) else rng
+    return inner if isinstance(inner, Lender) else None
+
+
+def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[], Tensor]) -> Tensor:
+    """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids.
+
+    Args:
+        by: decides.
+        probs: distributions, up to rounding.
+        which: as in `Rng`.
+        core: draws as the core does: what decides where the library cannot read `probs`.
+    """
+    if not fits(probs):
+        return core()
+    (batch, vocab), live = probs.shape, which.get("live")
+    is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
+
+    def native(numbers: Tensor) -> tuple[int, Tensor]:
+        picked = torch.empty(batch, dtype=torch.long)
+        addresses = is_live, numbers.data_ptr(), picked.data_ptr()
+        return native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses), picked
+
+    return by.decide(batch, native, core)
 
 
 class NativeWarp(Warp):
@@ -140,29 +182,22 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     p, q, tokens, lengths = target_probs, draft.probs, draft.tokens, draft.lengths
     (rows, k), vocab = tokens.shape, p.shape[-1]
     alike = p.dtype == q.dtype and p.shape == (rows, k + 1, vocab) and q.shape == (rows, k, vocab)
-    numbers_of = lender(rng)
-    if not (alike and fits(p) and fits(q) and are_whole(tokens, lengths)) or numbers_of is None:
+    by = lender(rng)
+    if by is None or not (alike and fits(p) and fits(q) and are_whole(tokens, lengths)):
         return verify_rejection(draft, target_probs, rng)
-    assert isinstance(rng, BlockRng)
-    accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
-    numbers = numbers_of.lend(rows * (k + 1))
-    used = native_functions(p.dtype).reject(
-        p.data_ptr(),
-        q.data_ptr(),
-        tokens.data_ptr(),
-        lengths.data_ptr(),
-        (ctypes.c_int64 * rows)(*rng.budgets),
-        rows,
-        k,
-        vocab,
-        numbers.data_ptr(),
-        accepted.data_ptr(),
-        token.data_ptr(),
-    )
-    numbers_of.give_back(len(numbers) - max(used, 0))
-    if used < 0:
-        raise ValueError(NO_DRAFT.format(vocab - 1, k))
-    return Verdict(accepted, token)
+    budgets = rng.budgets if isinstance(rng, BlockRng) else [k + 1] * rows
+    inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
+    sizes = (ctypes.c_int64 * rows)(*budgets), rows, k, vocab
+
+    def native(numbers: Tensor) -> tuple[int, Verdict]:
+        accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
+        addresses = numbers.data_ptr(), accepted.data_ptr(), token.data_ptr()
+        used = native_functions(p.dtype).reject(*inputs, *sizes, *addresses)
+        if used < 0:
+            raise ValueError(NO_DRAFT.format(vocab - 1, k))
+        return used, Verdict(accepted, token)
+
+    return by.decide(rows * (k + 1), native, lambda: verify_rejection(draft, target_probs, rng))
 
 
 def fits(numbers: Tensor) -> bool:

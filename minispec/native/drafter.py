@@ -28,14 +28,19 @@ class NativeDrafter(ModelDrafter):
             warp: the target's warp, used unless the drafter has its own.
             rng: draws the tokens, the same ones as in `ModelDrafter`.
         """
-        own, model, numbers_of = self.warp or warp, self.model, lender(rng)
+        own, model, by = self.warp or warp, self.model, lender(rng)
         plain = own.top_k is None and own.top_p is None
-        if not plain or numbers_of is None or not isinstance(model, NativeGPT):
+        if not plain or by is None or not isinstance(model, NativeGPT):
             return super().propose(pending, k, warp, rng)
         if not model.can_draw(self.cache, k):
             return super().propose(pending, k, warp, rng)
-        assert isinstance(rng, BlockRng)
-        numbers = numbers_of.lend(0 if own.is_greedy else len(pending) * k)
-        tokens, probs, used = model.draw(pending, self.cache, k, own.temperature, numbers, rng.budgets)
-        numbers_of.give_back(len(numbers) - used)
-        return Draft(tokens, probs)
+        most = 0 if own.is_greedy else len(pending) * k
+        budgets = rng.budgets if isinstance(rng, BlockRng) else None
+        before = self.cache.row_lengths
+
+        def native(numbers: Tensor) -> tuple[int, Draft]:
+            self.cache.truncate(before)  # a generator that enumerates drafts more than once
+            tokens, probs, used = model.draw(pending, self.cache, k, own.temperature, numbers, budgets)
+            return used, Draft(tokens, probs)
+
+        return by.decide(most, native, lambda: ModelDrafter.propose(self, pending, k, warp, rng))

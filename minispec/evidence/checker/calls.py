@@ -7,7 +7,8 @@ enumerated raises `NotScripted`.
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Callable
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -17,13 +18,16 @@ from minispec.core.rng import Rng, Which
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.instances import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
+from minispec.native.decisions import Lender
+
+T = TypeVar("T")
 
 
 class Broken(Exception):
     """A rule did what no rule may do. The message says what."""
 
 
-class CheckedRng:
+class CheckedRng(Lender):
     """The random number generator that a rule under test gets: it checks each request and passes it on.
 
     With one row every draw belongs to it, so any shape will do. With several, a request must be for all
@@ -52,6 +56,10 @@ class CheckedRng:
         if not bool((wanted.sum(-1) > 0).all()):
             raise Broken("it drew from a distribution that is 0 everywhere")
         return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
+
+    def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
+        """Has the library decide, by numbers that take the scripts' branches (see `Lender`)."""
+        return self._rng.decide(most, native, core)
 
     def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
         """Returns the row that each draw is for, and which draws are to be made: [n], [n]."""

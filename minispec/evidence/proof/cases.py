@@ -21,6 +21,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
+from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair
 from minispec.native.backend import TORCH, Backend
 from minispec.native.drafter import NativeDrafter
@@ -52,6 +53,7 @@ class Case:
         draft_warp: the draft's own warp, or None.
         drafter: makes what drafts, from the draft and its own warp.
         rows: how many branches run as rows of one batch; 1 where a row's drafts depend on the others.
+        rng: what enumerates it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Case:
     draft_warp: Warp | None = None
     drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter
     rows: int = 512
+    rng: type[EnumeratingRng] = EnumeratingRng
 
     @property
     def drafts_all(self) -> bool:
@@ -120,6 +123,7 @@ class Case:
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=rules.get(self.verifier, self.verifier),
             drafter=backend.drafter if self.drafter is ModelDrafter else self.drafter,
+            rng=NativeEnumeratingRng,
         )
 
 

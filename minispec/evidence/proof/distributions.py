@@ -111,7 +111,7 @@ def branches(case: Case, together: bool = False) -> Iterator[Branch]:
         return [([row], len(way)) for row, way in zip(rows, rng.ways, strict=True)]
 
     starts, most_rows = (range(1), 1) if together else (range(len(case.prompts)), case.rows)
-    for start, (rows, decisions), weight in enumerate_branches(run, starts, most_rows):
+    for start, (rows, decisions), weight in enumerate_branches(run, starts, most_rows, case.rng):
         for prompt, steps in enumerate(rows, start):
             yield Branch(prompt, weight, steps, decisions)
 
@@ -216,7 +216,7 @@ def target_only_distributions(case: Case) -> list[Distribution]:
         return [tuple(t for step in steps if (t := step[row]) is not None) for row in range(len(keys))]
 
     found: list[Distribution] = [{} for _ in case.prompts]
-    for start, tokens, weight in enumerate_branches(run, range(len(case.prompts))):
+    for start, tokens, weight in enumerate_branches(run, range(len(case.prompts)), make=case.rng):
         outcome = (tokens, case.finish(case.prompts[start], tokens))
         found[start][outcome] = found[start].get(outcome, 0.0) + weight
     return found

@@ -6,6 +6,8 @@ run was; the branches not taken become the scripts of further runs. In the end e
 decisions has been visited once, and the probabilities of the leaves add up to 1.
 
 Each row of a batch follows a script of its own, so that hundreds of branches run at once.
+
+Code in C++ follows no script. `replay.py` says how its branches are taken all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from typing import Any, TypeVar, Unpack
 import torch
 from torch import Tensor
 
-from minispec.core.rng import Which
+from minispec.core.rng import CERTAIN, Which
+from minispec.evidence.proof.replay import Interval, interval_of, replay
+from minispec.native.decisions import Lender, native_categorical
 
 T = TypeVar("T")
 Key = TypeVar("Key")
@@ -27,7 +31,7 @@ class NotScripted(ValueError):
     """The code under enumeration follows no script: it draws numbers of its own, or names no rows."""
 
 
-class EnumeratingRng:
+class EnumeratingRng(Lender):
     """An `Rng` that does what a script says, and the first possible thing where the script has ended.
 
     A script has a number per open decision: which of its possible outcomes to take, counted from 0 in the
@@ -48,15 +52,31 @@ class EnumeratingRng:
         self._scripts = [tuple(script) for script in scripts]
         self.weights = [1.0] * len(scripts)
         self.ways: list[list[tuple[int, int]]] = [[] for _ in scripts]
+        self._intervals: list[Interval] | None = None  # of the outcomes taken, while a branch is prepared
+
+    def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
+        """Has the core take a branch by the scripts, then the library (see `Lender` and `replay`).
+
+        Raises:
+            Differs: if the library does not decide as the core does.
+        """
+        intervals: list[Interval] = []
+        self._intervals = intervals
+        try:
+            core()
+        finally:
+            self._intervals = None
+        return replay(native, intervals, most)
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
         said = []
+        certain = 1 if self._intervals is None else CERTAIN
         for row, p, live in zip(*self._rows(probs, which), strict=True):
             if not live or p <= 0:
                 said.append(False)
             else:
-                said.append(p >= 1 or self._take(row, [p, 1 - p]) == 0)
+                said.append(p >= certain or self._take(row, [p, 1 - p]) == 0)
         return torch.tensor(said, device=probs.device)
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
@@ -96,11 +116,28 @@ class EnumeratingRng:
             raise NotScripted("the script names an outcome that there is not: the code did not repeat itself")
         way.append((choice, len(probabilities)))
         self.weights[row] *= probabilities[choice]
+        if self._intervals is not None:
+            self._intervals.append(interval_of(probabilities, choice))
         return choice
 
 
+class NativeEnumeratingRng(EnumeratingRng):
+    """An `EnumeratingRng` that has the library draw ids, too."""
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Picks what the scripts say, in C++: probs [B, V] -> [B] ids (see `Rng`)."""
+
+        def core() -> Tensor:
+            return EnumeratingRng.categorical(self, probs, **which)
+
+        return core() if self._intervals is not None else native_categorical(self, probs, which, core)
+
+
 def enumerate_branches(
-    run: Callable[[EnumeratingRng, Sequence[Key]], Sequence[T]], starts: Sequence[Key], most_rows: int = 512
+    run: Callable[[EnumeratingRng, Sequence[Key]], Sequence[T]],
+    starts: Sequence[Key],
+    most_rows: int = 512,
+    make: type[EnumeratingRng] = EnumeratingRng,
 ) -> Iterator[tuple[Key, T, float]]:
     """Runs every branch of every start, many at once.
 
@@ -109,6 +146,7 @@ def enumerate_branches(
             row. A row's decisions must not depend on the other rows.
         starts: where rows may start, for instance one prompt each.
         most_rows: how many rows to run at once.
+        make: makes the rng.
 
     Yields:
         (start, what came of it, probability of the branch), every branch once.
@@ -120,7 +158,7 @@ def enumerate_branches(
     waiting: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
     while waiting:
         batch = [waiting.popleft() for _ in range(min(most_rows, len(waiting)))]
-        rng = EnumeratingRng([script for _, script in batch])
+        rng = make([script for _, script in batch])
         outcomes = run(rng, [key for key, _ in batch])
         for row, (key, script) in enumerate(batch):
             way = rng.ways[row]

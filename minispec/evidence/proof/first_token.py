@@ -65,8 +65,8 @@ def first_token(
 
     def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[bool, int]]:
         rows = len(drafted)
-        draft = Draft(torch.tensor(drafted)[:, None], reported.expand(rows, 1, size))
-        verdict = rule(draft, target.expand(rows, 2, size), rng)
+        draft = Draft(torch.tensor(drafted)[:, None], reported.repeat(rows, 1, 1))
+        verdict = rule(draft, target.repeat(rows, 2, 1), rng)
         pairs = zip(verdict.accepted.tolist(), verdict.token.tolist(), drafted, strict=True)
         return [(bool(kept), own if kept else token) for kept, token, own in pairs]
 

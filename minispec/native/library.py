@@ -54,20 +54,34 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-def load_native(dtype: torch.dtype, folder: Path | None = None) -> SimpleNamespace:
+def load_native(
+    dtype: torch.dtype,
+    folder: Path | None = None,
+    source: Path | None = None,
+    flags: Sequence[str] | None = None,
+) -> SimpleNamespace:
     """Returns the functions of `native.cpp`; the library is built first if it is not there or is damaged.
 
     Args:
         dtype: float32 or float64.
         folder: where it is kept; by default `native` in the cache folder.
+        source: what is built: by default the shipped `native.cpp`.
+        flags: for the compiler; by default `FLAGS`.
 
     Raises:
         ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
     """
     compiler = find_compiler()
-    path = library_path(compiler, folder)
+    recipe = source or SOURCE, flags or FLAGS
+    path = library_path(compiler, folder, *recipe)
     if not is_whole(path):
-        build_library(compiler, path)
+        build_library(compiler, path, *recipe)
+    return functions_of(path, dtype)
+
+
+@cache
+def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
+    """Returns the functions of a library; all that use it share them."""
     library = ctypes.CDLL(str(path))
     found = SimpleNamespace()
     for name, (result, arguments) in ARGUMENTS.items():
@@ -101,9 +115,14 @@ def find_compiler() -> tuple[str, ...]:
     )
 
 
-def library_path(compiler: Sequence[str], folder: Path | None = None) -> Path:
+def library_path(
+    compiler: Sequence[str],
+    folder: Path | None = None,
+    source: Path | None = None,
+    flags: Sequence[str] | None = None,
+) -> Path:
     """Returns where the library that a compiler builds is kept, by default in the cache folder."""
-    return (folder or cache_folder() / "native") / f"{key_of(compiler)}.so"
+    return (folder or cache_folder() / "native") / f"{key_of(compiler, source, flags)}.so"
 
 
 def will_be_built() -> bool:
@@ -114,12 +133,14 @@ def will_be_built() -> bool:
         return False
 
 
-def build_library(compiler: Sequence[str], path: Path) -> None:
+def build_library(compiler: Sequence[str], path: Path, source: Path, flags: Sequence[str]) -> None:
     """Compiles `native.cpp`; the file appears when it is complete.
 
     Args:
         compiler: its command.
         path: of the library.
+        source: of `native.cpp`.
+        flags: for the compiler.
 
     Raises:
         ValueError: if the folder cannot be written, or the build fails.
@@ -128,7 +149,7 @@ def build_library(compiler: Sequence[str], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-") as folder:
             made = Path(folder) / path.name
-            command = [*compiler, *FLAGS, "-o", str(made), str(SOURCE)]
+            command = [*compiler, *flags, "-o", str(made), str(source)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
             if done.returncode:
                 raise OSError((done.stderr.strip() or "the compiler failed").splitlines()[0])
@@ -150,11 +171,11 @@ def is_whole(path: Path) -> bool:
     return mark.read_bytes() == hashlib.sha256(path.read_bytes()).hexdigest().encode()
 
 
-def key_of(compiler: Sequence[str]) -> str:
-    """Returns a hash of all that decides what is built."""
-    about = (FLAGS, compiler, platform.machine(), processor_flags())
+def key_of(compiler: Sequence[str], source: Path | None = None, flags: Sequence[str] | None = None) -> str:
+    """Returns a hash of all that decides what is built; the arguments are those of `load_native`."""
+    about = (tuple(flags or FLAGS), compiler, platform.machine(), processor_flags())
     digest = hashlib.sha256(repr(about).encode())
-    for path in sorted(SOURCE.parent.iterdir()):
+    for path in sorted((source or SOURCE).parent.iterdir()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
 

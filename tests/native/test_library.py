@@ -31,7 +31,7 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
     shutil.copytree(tmp_path, damaged)
     (damaged / path.name).write_bytes(path.read_bytes()[:1000])
     built, real = [], library.build_library
-    monkeypatch.setattr(library, "build_library", lambda *a: (built.append(a[-1]), real(*a)))
+    monkeypatch.setattr(library, "build_library", lambda *a: (built.append(a[1]), real(*a)))
     NativeGPT(model, tmp_path)
     assert built == []
     NativeGPT(model, damaged)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import ceil
 
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from minispec.drafters.costs import RETRY, Costs
 MOST = 16  # the largest K that is tried
 HUGE = 1e100  # beyond this, counts are scaled back
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
+TRIES = 0.02  # where drafting does not pay, tries take at most this share of the time
 
 
 class RunningAcceptance:
@@ -107,8 +109,18 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
     for width in range(len(alphas) + 1):
         all_kept *= alphas[width - 1] if width else 1.0
         gained += all_kept  # the token at this position, or for width 0 the one that is always gained
-        found.append(gained / costs.of_round(width, 1 - (1 - all_kept) ** rows))
+        catches_up = 1 - (1 - all_kept) ** rows if width else 0.0  # where nothing is drafted, the draft rests
+        found.append(gained / costs.of_round(width, catches_up))
     return found
+
+
+def rounds_between_tries(costs: Costs) -> int:
+    """Returns how many rounds draft nothing before one token is tried, where drafting does not pay.
+
+    A try costs its round, and the text that the draft has to read first. The dearer it is, the rarer.
+    """
+    extra = costs.of_round(1, 1.0) + costs.restart - costs.of_round(0)
+    return max(RETRY, ceil(extra / (TRIES * costs.of_round(0))))
 
 
 class AdaptiveDrafter:
@@ -116,7 +128,8 @@ class AdaptiveDrafter:
 
     One width serves all rows of a batch, learned from all of them. What was learned is kept from run to run:
     make a new one to forget it. Where nothing is drafted nothing is learned, so now and then one token is
-    drafted all the same.
+    tried, unless drafting would not pay even if all were accepted. Between tries the drafter within rests: it
+    reads nothing and has no cache. Before a try it reads the whole text anew.
 
     Attributes:
         width: how many tokens the next round will draft, if there is budget for them.
@@ -130,7 +143,7 @@ class AdaptiveDrafter:
         costs: Costs,
         most: int = MOST,
         acceptance: RunningAcceptance | None = None,
-        retry: int = RETRY,
+        retry: int | None = None,
         pace: int = PACE,
     ) -> None:
         """Wraps a drafter.
@@ -140,7 +153,8 @@ class AdaptiveDrafter:
             costs: what the parts of a round take here, such as `measure_costs` finds.
             most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
             acceptance: counts what is accepted; by default a new count.
-            retry: after how many rounds without a draft one token is drafted.
+            retry: after how many rounds without a draft one token is tried; by default what
+                `rounds_between_tries` says.
             pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
@@ -158,20 +172,26 @@ class AdaptiveDrafter:
         self._drafter, self._costs = drafter, costs
         self._most = min(most, costs.most)
         self._acceptance = acceptance or RunningAcceptance(self._most)
-        self._retry, self._idle = retry, 0  # rounds since the last draft
+        can_pay = best_width(costs, [1.0] * self._most) > 0
+        self._retry = (rounds_between_tries(costs) if retry is None else retry) if can_pay else sys.maxsize
+        self._idle = 0  # rounds since the last draft
+        self._texts: list[list[int]] = []
+        self._rests = True
         self._rounds, self._pace = 0, pace
         self._news: list[Round] = []  # rounds to learn from
         self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
-        """How many tokens the cache of the drafter within holds, row by row."""
-        return self._drafter.cache_lengths
+        """How many tokens the cache of the drafter within holds, row by row; None while it rests."""
+        return None if self._rests else self._drafter.cache_lengths
 
     def start(self, prompts: Sequence[Sequence[int]]) -> None:
         """Begins a run; the width is chosen from what earlier runs have taught."""
-        self._drafter.start(prompts)
+        self._texts, self._rests = [list(prompt) for prompt in prompts], True
         self.width = self._choose(len(prompts))
+        if self.width:
+            self._wake()
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes `width` tokens a row, or k if that is fewer. Nothing of this round has been drawn yet.
@@ -188,17 +208,23 @@ class AdaptiveDrafter:
         width = min(self.width, k)
         if width == 0:
             return Draft.empty(len(pending), self.vocab_size, pending.device)
+        if self._rests:
+            self._wake()
         return self._drafter.propose(pending, width, warp, rng)
 
     def commit(self, round: Round) -> None:
         """Notes what was accepted, and now and then chooses another width for the next rounds."""
-        self._drafter.commit(round)
+        for text, emitted in zip(self._texts, round.emitted, strict=True):
+            text.extend(emitted)
+        if not self._rests:
+            self._drafter.commit(round)
         self._news.append(round)
         self._rounds += 1
         early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
         if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
             self._learn()
             self.width = self._choose(sum(round.live))
+            self._rests = self._rests or self.width == 0
 
     def _learn(self) -> None:
         """Takes all rounds since the last choice: at once, for that takes less time than one by one."""
@@ -207,10 +233,16 @@ class AdaptiveDrafter:
             live = [row for row, on in enumerate(round.live) if on]
             tested = [min(kept[row] + 1, drafted[row]) for row in live]
             self._acceptance.see([kept[row] for row in live], tested)
-            self._idle = 0 if any(tested) else self._idle + 1
+            if not any(tested):
+                self._idle += 1
+            else:  # after a try that was accepted comes another at once: so it shows soon that drafting pays
+                self._idle = self._retry if all(kept[row] for row in live if drafted[row]) else 0
         self._news.clear()
 
     def _choose(self, rows: int) -> int:
-        if self._idle >= self._retry:
-            return min(1, self._most)
-        return best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)
+        best = best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)
+        return 1 if best == 0 and self._idle >= self._retry else best
+
+    def _wake(self) -> None:
+        self._drafter.start(self._texts)
+        self._rests = False

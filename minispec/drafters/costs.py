@@ -27,6 +27,7 @@ class Costs:
         step: what a step of the target alone takes besides its forward pass.
         prefill: the target reads the prompt.
         draft_prefill: the draft reads it.
+        restart: the draft reads a whole text, after rounds that drafted nothing.
 
     Raises:
         ValueError: if there is no t(1), a forward takes no time, or something is negative or no number.
@@ -40,14 +41,15 @@ class Costs:
     step: float = 0.0
     prefill: float = 0.0
     draft_prefill: float = 0.0
+    restart: float = 0.0
 
     def __post_init__(self) -> None:
         if 1 not in self.t_target or min(self.t_target) < 1:
             raise ValueError(f"t(n) is needed for n = 1 and numbers above, not for {sorted(self.t_target)}")
         if not all(isfinite(t) and t > 0 for t in self.t_target.values()):
             raise ValueError(f"a forward pass takes more than 0 seconds and is finite: {self.t_target}")
-        rest = (self.catch_up, self.round, self.place, self.step, self.prefill, self.draft_prefill)
-        if not all(isfinite(seconds) and seconds >= 0 for seconds in (self.t_draft, *rest)):
+        rest = (self.round, self.place, self.step, self.prefill, self.draft_prefill, self.restart)
+        if not all(isfinite(seconds) and seconds >= 0 for seconds in (self.t_draft, self.catch_up, *rest)):
             raise ValueError(f"all seconds must be numbers of 0 or more: {self}")
 
     @property

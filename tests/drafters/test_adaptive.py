@@ -1,5 +1,6 @@
 """An automatic K: the best for what past rounds accepted, decided before anything is drawn, and lossless."""
 
+import random
 from dataclasses import replace
 from itertools import product
 
@@ -22,6 +23,7 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
+from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
 from minispec.evidence.proof.cases import COSTS, Case, automatic
@@ -50,7 +52,7 @@ def test_best_width_is_the_best(alphas, t_draft):
 
     def rate(k):
         kept = torch.tensor(alphas[:k], dtype=torch.float64).prod()
-        return expected_tokens_by_position(alphas[:k]) / costs.of_round(k, float(kept))
+        return expected_tokens_by_position(alphas[:k]) / costs.of_round(k, float(kept) if k else 0.0)
 
     best = best_width(costs, alphas)
     assert rate(best) >= max(rate(k) for k in range(len(alphas) + 1)) * (1 - 1e-12)
@@ -139,6 +141,90 @@ def test_a_draft_that_costs_too_much_is_never_used():
     steps = generate(target, [[3]], max_new_tokens=14, warp=Warp(), rng=SeededRng(3))
     alone = [step[0] for step in steps]
     assert widths_of(trace.rounds) == [0] * 14 and trace.tokens() == alone
+
+
+class Counted:
+    """Proposes tokens without a model; counts reading a whole text, or a token that it did not draft."""
+
+    vocab_size, cache_lengths, starts, reads = 1, (0,), 0, 0
+
+    def start(self, prompts):
+        self.starts += 1
+
+    def propose(self, pending, k, warp, rng):
+        return Draft(torch.zeros(1, k, dtype=torch.long), torch.zeros(1, k, 1))
+
+    def commit(self, round):
+        self.reads += round.draft.k == 0
+
+
+def counted_run(drafter, inner, costs, alpha, tokens, seed=0):
+    """Counts instead of decoding: a drafted token is accepted with probability alpha.
+
+    Returns the seconds of each round by `costs`, and its width, from the first to the last.
+    """
+    draw, gained, found, none = random.Random(seed), 0, [], torch.zeros(1, dtype=torch.long)
+    drafter.start([[0]])
+    while gained < tokens:
+        starts, reads = inner.starts, inner.reads
+        draft = drafter.propose(none, 16, Warp(), None)
+        kept = next((i for i in range(draft.k) if draw.random() >= alpha), draft.k)
+        seconds = costs.of_round(draft.k, float(0 < draft.k == kept))
+        emitted, verdict = ((0,) * (kept + 1),), Verdict(torch.tensor([kept]), none)
+        gained += kept + 1
+        drafter.commit(
+            Round(len(found), none, draft, none, none, verdict, emitted, (True,), (None,), (gained,))
+        )
+        seconds += costs.restart * (inner.starts - starts) + costs.catch_up * (inner.reads - reads)
+        found.append((seconds, draft.k))
+    return found
+
+
+EASY = Costs(0.035, {1: 1.0, 17: 2.4}, catch_up=0.03, round=0.2, place=0.01, restart=0.3)
+HALF = Costs(0.45, {1: 1.0, 17: 2.0}, catch_up=0.4, round=0.2, place=0.01, restart=1.0)
+EQUAL = Costs(1.0, {1: 1.0, 17: 1.5}, catch_up=1.0, round=0.1, place=0.01, restart=2.0)
+
+
+@pytest.mark.parametrize(("costs", "alpha"), [(EASY, 0.02), (HALF, 0.02), (HALF, 0.4), (EQUAL, 0.9)])
+def test_where_drafting_cannot_pay_it_costs_next_to_nothing(costs, alpha):
+    """Tries and all that is read for them: within 5% of rounds that draft nothing, after 100 tokens."""
+    inner = Counted()
+    drafter = AdaptiveDrafter(inner, costs)
+    counted_run(drafter, inner, costs, alpha, 100)
+    later = counted_run(drafter, inner, costs, alpha, 2_000)
+    assert sum(seconds for seconds, _ in later) <= 1.05 * costs.of_round(0) * 2_000
+    tries = [width for _, width in later if width]
+    assert bool(tries) == (costs is not EQUAL)  # where even a perfect draft would not pay there is no try
+
+
+@pytest.mark.parametrize(("costs", "rounds"), [(EASY, 90), (HALF, 760)])
+def test_it_drafts_again_when_acceptance_improves(costs, rounds):
+    """1,000 tokens with next to no acceptance, then 0.9: it drafts soon, or later where tries are dear.
+
+    For 20 seeds the first width above 1 came after 29 to 85 rounds, and after 87 to 755. The seed is fixed.
+    """
+    inner = Counted()
+    drafter = AdaptiveDrafter(inner, costs)
+    before = counted_run(drafter, inner, costs, 0.02, 1_000)
+    assert {width for _, width in before[-100:]} <= {0, 1}
+    after = [width for _, width in counted_run(drafter, inner, costs, 0.9, 3_000)]
+    assert max(after[:rounds]) > 1
+    assert after[-1] >= best_width(costs, [0.9] * 16) - 2 > 1
+
+
+def test_a_drafter_that_cannot_pay_never_reads():
+    """As for K = 0: no draft cache is made, for no prompt and no round."""
+
+    class Unread(type(PAIRS["gpt"][1])):
+        def new_cache(self, rows):
+            raise AssertionError("the draft was read")
+
+    target, draft = PAIRS["gpt"]
+    unread = Unread(draft.config)
+    drafter = AdaptiveDrafter(ModelDrafter(unread), EQUAL)
+    trace = run(target, drafter, [[3], [1, 4]], record, max_new_tokens=14)
+    assert drafter.cache_lengths is None and all(r.draft_cache is None for r in trace.rounds)
+    assert widths_of(trace.rounds) == [0] * len(trace.rounds)
 
 
 @pytest.mark.parametrize("name", PAIRS)

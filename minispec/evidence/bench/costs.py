@@ -77,6 +77,7 @@ def measure_costs(
         **{n: forward_task(target, cached, n) for n in fitting},
         "draft": draft_task(draft, cached, width, warp, backend),
         "catch up": forward_task(draft, cached, 1, head=False),
+        "restart": forward_task(draft, 0, max(cached, 1), head=False),
         "prefill": lambda: prefill(target, [prompt]),
         "draft prefill": lambda: prefill(draft, [prompt]),
     }
@@ -88,6 +89,7 @@ def measure_costs(
         seconds["catch up"],
         prefill=seconds["prefill"],
         draft_prefill=seconds["draft prefill"],
+        restart=seconds["restart"],
     )
     how: dict[str, Any] = {"max_new_tokens": new_tokens, "warp": warp}
     most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run

@@ -5,11 +5,16 @@ the layout of Hugging Face's `LlamaForCausalLM`. Next to them lie `tokenizer.jso
 how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
 
 A pair is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
+
+`pair.json` holds a SHA-256 of each model's weights and config and of the tokenizer. What is loaded is
+compared with those that are there; a pair without them, made by hand, is not. They find damage and mix-ups,
+no forgery: whoever can change a file can change `pair.json` too.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from minispec.core.model import GPT, GPTConfig
-from minispec.io.files import read_json, write_json
+from minispec.io.files import read_json, shown, write_json
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
@@ -46,7 +51,7 @@ FIELDS: dict[str, tuple[str, type, float]] = {
     "num_attention_heads": ("heads", int, 2**20),
     "num_key_value_heads": ("kv_heads", int, 2**20),
     "intermediate_size": ("ffn", int, 2**20),
-    "max_position_embeddings": ("max_length", int, 2**17),
+    "max_position_embeddings": ("max_length", int, 2**14),  # a cache's mask has its square: 1 GiB
     "tie_word_embeddings": ("tied", bool, True),
     "rope_theta": ("rope_theta", float, 1e9),
     "rms_norm_eps": ("norm_eps", float, 1.0),
@@ -98,13 +103,16 @@ def find_pair(name: str | Path) -> Path:
         ValueError: if there is none; the message says what there is.
     """
     for folder in (Path(name), cache_folder() / str(name), SHIPPED / str(name)):
-        if (folder / "pair.json").is_file():
-            return folder
+        try:
+            if (folder / "pair.json").is_file():
+                return folder
+        except OSError:  # a name that no file can have
+            continue
     how = "Train one with: minispec train"
     if str(name) in MINUTES:
         how = f"Train it with: minispec train --preset {name} (about {MINUTES[str(name)]} min)"
     known = ", ".join(sorted(known_pairs())) or "none yet"
-    raise ValueError(f"there is no pair called {str(name)!r}; there is {known}. {how}")
+    raise ValueError(f"there is no pair called {shown(str(name))}; there is {known}. {how}")
 
 
 def known_pairs() -> set[str]:
@@ -133,13 +141,22 @@ def load_pair(
         The pair, both models in evaluation mode.
 
     Raises:
-        ValueError: if there is no such pair, or a part of it is missing, damaged, or does not fit the rest.
+        ValueError: if there is no such pair, or a part of it is missing, damaged, not the one that
+            `pair.json` describes, or does not fit the rest.
     """
     folder = find_pair(name)
-    tokenizer = load_tokenizer(folder / "tokenizer.json")
-    target = load_model(folder / "target", device=device, dtype=dtype)
-    small = load_model(folder / draft, device=device, dtype=dtype)
     info = read_json(folder / "pair.json")
+    models = info.get("models", {})
+    if not (isinstance(models, dict) and all(isinstance(one, dict) for one in models.values())):
+        raise ValueError(f"{folder}/pair.json: models should hold an object for each model")
+    path = folder / "tokenizer.json"
+    if "tokenizer_sha256" in info:
+        compare(path, json_hash(read_json(path)), info["tokenizer_sha256"])
+    tokenizer = load_tokenizer(path)
+    target, small = (
+        load_model(folder / one, device=device, dtype=dtype, described=models.get(one, {}))
+        for one in ("target", draft)
+    )
     sizes = (target.vocab_size, small.vocab_size, tokenizer.vocab_size)
     if fault := fault_of(info, *sizes):
         raise ValueError(f"{folder}{fault}")
@@ -164,7 +181,11 @@ def fault_of(info: Mapping[str, Any], target: int, draft: int, tokenizer: int) -
 
 
 def load_model(
-    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    folder: str | Path,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    described: Mapping[str, Any] | None = None,
 ) -> GPT:
     """Loads one model.
 
@@ -172,14 +193,21 @@ def load_model(
         folder: holds `config.json` and `model.safetensors`.
         device: where to put it.
         dtype: of its weights in memory.
+        described: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
+            as they are stored, and `config_sha256`.
 
     Raises:
-        ValueError: if a file is missing, damaged, or of another architecture.
+        ValueError: if a file is missing, damaged, of another architecture, or not the one described.
     """
-    folder = Path(folder)
-    config = config_from_json(read_json(folder / "config.json"), folder)
+    folder, described = Path(folder), described or {}
+    data = read_json(folder / "config.json")
+    config = config_from_json(data, folder)
+    if "config_sha256" in described:
+        compare(folder / "config.json", json_hash(data), described["config_sha256"])
     path = folder / "model.safetensors"
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no file")
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
@@ -191,6 +219,11 @@ def load_model(
     wrong = mismatch(model, weights)
     if wrong:
         raise ValueError(f"{path} does not fit its config.json: {wrong}")
+    if "sha256" in described:
+        types = ", ".join(sorted({str(weight.dtype) for weight in weights.values()}))
+        # The hash is of names and bits, and so it says nothing without the type that `save_model` writes.
+        found = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
+        compare(path, found, described["sha256"])
     model.load_state_dict({n: w.to(device, dtype) for n, w in weights.items()}, assign=True)
     if config.tied:
         model.lm_head.weight = model.embed_tokens.weight
@@ -230,11 +263,35 @@ def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) ->
 
 def weights_hash(model: GPT) -> str:
     """Returns the SHA-256 of a model's weights, in order of their names, as hexadecimal digits."""
+    return tensors_hash(model.state_dict())
+
+
+def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
+    """Returns the SHA-256 of tensors of any shapes, in order of their names, as hexadecimal digits."""
     digest = hashlib.sha256()
-    for name, weight in sorted(model.state_dict().items()):
+    for name, tensor in sorted(tensors.items()):
         digest.update(name.encode())
-        digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def json_hash(data: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of what a JSON file says.
+
+    Of what it says, not of its bytes: line ends, blanks and the order of fields mean nothing, and change
+    where git or an editor writes a file anew.
+    """
+    plain = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def compare(path: Path, found: str, wanted: object) -> None:
+    """Raises ValueError if what was found, a hash, is not what `pair.json` says of a file."""
+    if found != wanted:
+        raise ValueError(
+            f"{path} is not the file that pair.json describes: found {found[:28]}, described "
+            f"{shown(wanted)[1:29]}; restore it, or train the pair again"
+        )
 
 
 def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
@@ -259,25 +316,25 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
     """
     path = folder / "config.json"
     if data.get("model_type") != "llama":
-        raise ValueError(f"{path} describes {data.get('model_type')!r}; minispec reads 'llama'")
+        raise ValueError(f"{path} describes {shown(data.get('model_type'))}; minispec reads 'llama'")
     for name, value in REQUIRED.items():
         if data.get(name, value) != value:
-            raise ValueError(f"{path} has {name} {data[name]!r}; minispec reads {value!r} only")
+            raise ValueError(f"{path} has {name} {shown(data[name])}; minispec reads {value!r} only")
     for name, (_, kind, most) in FIELDS.items():
         if name not in data:
             raise ValueError(f"{path} lacks {name}")
         if not fits(data[name], kind, most):
             wanted = f"{'an integer' if kind is int else 'a number'} above 0 and at most {most:,}"
             wanted = "true or false" if kind is bool else wanted
-            raise ValueError(f"{path} has {name} {data[name]!r}; it should be {wanted}")
+            raise ValueError(f"{path} has {name} {shown(data[name])}; it should be {wanted}")
     try:
-        config = GPTConfig(**{ours: data[name] for name, (ours, _, _) in FIELDS.items()})
+        config = GPTConfig(**{ours: kind(data[name]) for name, (ours, kind, _) in FIELDS.items()})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if data.get("head_dim") not in (None, config.head_dim):
         raise ValueError(
-            f"{path} has head_dim {data['head_dim']!r}; minispec reads hidden_size / num_attention_heads "
-            f"only, {config.head_dim}"
+            f"{path} has head_dim {shown(data['head_dim'])}; minispec reads hidden_size / "
+            f"num_attention_heads only, {config.head_dim}"
         )
     return config
 

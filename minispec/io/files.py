@@ -13,6 +13,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+MOST_BYTES = 2**28  # of a file that is read as text; the largest tokenizers have a tenth of it
+
 
 def write_whole(path: Path, text: str) -> None:
     """Writes a text as UTF-8 under a temporary name and renames it, so that a crash leaves the old file.
@@ -102,6 +104,20 @@ def check_pair_folder(folder: Path) -> None:
         raise ValueError(f"cannot write a pair to {folder}: it holds other files; choose a new folder")
 
 
+def read_text(path: Path) -> str:
+    """Reads a file of UTF-8, and no pipe or device, which may never end.
+
+    Raises:
+        OSError: if there is none, or it is larger than any file of a pair.
+        ValueError: if it is not UTF-8.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
+    if path.stat().st_size > MOST_BYTES:
+        raise OSError(f"it is larger than {MOST_BYTES // 2**20} MB")
+    return path.read_text(encoding="utf-8")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Reads an object from a JSON file.
 
@@ -109,7 +125,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: if the file is missing, damaged, or holds something else.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(data, dict):
@@ -120,3 +136,9 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Writes an object as a JSON file, UTF-8 and indented."""
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+
+def shown(value: object, most: int = 80) -> str:
+    """Returns what a message says of a value that somebody gave: of a long one, both ends."""
+    text, half = repr(value), most // 2
+    return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"

@@ -12,6 +12,8 @@ from pathlib import Path
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from minispec.io.files import read_text
+
 END_OF_TEXT = "<|endoftext|>"
 
 
@@ -87,9 +89,11 @@ def load_tokenizer(path: Path) -> Tokenizer:
         ValueError: if the file is missing or no tokenizer.
     """
     try:
-        return Tokenizer(Library.from_str(path.read_text(encoding="utf-8")))
-    except Exception as error:  # the library raises plain Exception
-        raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+        return Tokenizer(Library.from_str(read_text(path)))
+    except BaseException as error:  # the library raises plain Exception; where it panics, a BaseException
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise ValueError(f"{path} is not a tokenizer file: {' '.join(str(error).split())}") from error
 
 
 def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 512) -> Tokenizer:

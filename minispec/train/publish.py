@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from minispec.core.model import GPT
-from minispec.io.checkpoint import Pair, load_model, load_pair, save_model, weights_hash
-from minispec.io.files import replacing, write_json
+from minispec.io.checkpoint import Pair, json_hash, load_model, load_pair, save_model, weights_hash
+from minispec.io.files import read_json, replacing, write_json
 from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe
@@ -57,9 +57,12 @@ def publish(
             (temporary / name).mkdir()
             save_model(result.model, temporary / name)
         info = describe(recipe, dataset, command)
+        info["tokenizer_sha256"] = json_hash(read_json(temporary / "tokenizer.json"))
         write_json(temporary / "pair.json", info)
         written = {name: load_model(temporary / name) for name in trained}
         info |= {"models": measure(written, dataset, trained)}
+        for name, model in info["models"].items():
+            model["config_sha256"] = json_hash(read_json(temporary / name / "config.json"))
         info |= finish(load_pair(temporary))
         if dataset.corpus.stories:
             accuracy = partial(forced_accuracy, corpus=dataset.corpus, tokenizer=dataset.tokenizer)

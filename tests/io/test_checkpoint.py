@@ -3,6 +3,7 @@
 import ast
 import errno
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -15,16 +16,18 @@ from safetensors.torch import load_file, save_file
 
 import minispec
 from minispec.core.model import GPT
-from minispec.io import checkpoint
+from minispec.io import checkpoint, files
 from minispec.io.checkpoint import (
     find_pair,
+    json_hash,
     known_pairs,
     load_model,
     load_pair,
     save_model,
     weights_hash,
 )
-from minispec.io.files import check_pair_folder, replacing
+from minispec.io.files import check_pair_folder, read_json, replacing
+from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
 from minispec.train.dataset import Dataset, kind_of, pack
 from minispec.train.publish import prompts, publish, verdict
@@ -278,6 +281,8 @@ FOREIGN = [
     ({"max_position_embeddings": 10**6}, "has max_position_embeddings 1000000; it should be"),
     ({"vocab_size": 2**63}, "it should be an integer above 0 and at most 1,048,576"),
     ({"rope_theta": 1e30}, "has rope_theta 1e+30; it should be a number above 0"),
+    ({"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
+    ({"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
     ({"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
     ({"num_hidden_layers": 50}, "weights are missing"),
     ({"rope_theta": []}, "it should be a number above 0"),
@@ -291,6 +296,77 @@ def test_a_foreign_config_is_refused(changes, says, pair):
     with pytest.raises(ValueError, match=re.escape(says)) as caught:
         load_pair(pair)
     assert str(pair) in str(caught.value) and "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(pair))
+
+
+def with_hashes(pair):
+    """Writes into `pair.json` what `publish` writes."""
+    models = {
+        name: {
+            "sha256": weights_hash(load_model(pair / name, dtype=torch.bfloat16)),
+            "config_sha256": json_hash(read_json(pair / name / "config.json")),
+        }
+        for name in MODELS
+    }
+    edit_json(
+        pair / "pair.json", models=models, tokenizer_sha256=json_hash(read_json(pair / "tokenizer.json"))
+    )
+
+
+OTHERS = {  # another file that fits all others
+    "target/config.json": lambda f: edit_json(f / "target/config.json", rope_theta=9999.0),
+    "draft/config.json": lambda f: edit_json(f / "draft/config.json", rms_norm_eps=1e-6),
+    "draft/model.safetensors": lambda f: change_weights(f / "draft", lambda w: w["model.norm.weight"].neg_()),
+    "target/model.safetensors": lambda f: change_weights(
+        f / "target", lambda w: w.update({name: weight.float() for name, weight in w.items()})
+    ),
+    "tokenizer.json": lambda f: train_tokenizer(["abc abc"] * 9 + ["q" * 9], "bpe", 300).save(
+        f / "tokenizer.json"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_that_pair_json_does_not_describe_is_named(name, pair):
+    """Other weights, the same in another type, another config or tokenizer. Without hashes: one's own."""
+    with_hashes(pair)
+    load_pair(pair), load_pair(pair, draft="draft-plain")
+    OTHERS[name](pair)
+    with pytest.raises(ValueError, match="is not the file that pair.json describes") as caught:
+        load_pair(pair)
+    assert str(caught.value).startswith(f"{pair / name} is not") and "\n" not in str(caught.value)
+    edit_json(pair / "pair.json", models=..., tokenizer_sha256=...)
+    if name != "tokenizer.json":
+        load_pair(pair)
+
+
+def test_what_a_hash_does_not_cover_can_be_edited(pair):
+    """A pair's name, prompts and walkthrough, and how its JSON files are laid out; models must be objects."""
+    with_hashes(pair)
+    edit_json(pair / "pair.json", name="mine", prompts=[[1, 2]], walkthrough="The cat", note="ours")
+    for name in ("tokenizer.json", "target/config.json"):
+        (pair / name).write_text(json.dumps(read_json(pair / name), indent=7), encoding="utf-8")
+    assert load_pair(pair).name == "mine"
+    for models in ([], {"target": []}, 5):
+        edit_json(pair / "pair.json", models=models)
+        with pytest.raises(ValueError, match="models should hold an object for each model"):
+            load_pair(pair)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX")
+def test_pipes_devices_and_huge_files_are_not_read(pair, monkeypatch):
+    """What may never end is no file of a pair."""
+    for name in ("tokenizer.json", "target/config.json", "draft/model.safetensors"):
+        copy = pair.with_name("copy")
+        shutil.copytree(pair, copy)
+        (copy / name).unlink()
+        os.mkfifo(copy / name)
+        with pytest.raises(ValueError, match="it is no file"):
+            load_pair(copy)
+        shutil.rmtree(copy)
+    monkeypatch.setattr(files, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match="it is larger than"):
+        load_pair(pair)
 
 
 def test_a_flipped_byte_is_refused_or_read(pair):
@@ -396,6 +472,10 @@ def test_publishing_writes_a_whole_pair(tmp_path):
     assert info["corpus"]["sha256"] == dataset.corpus.sha256
     assert info["entropy_floor"] is None and info["vocab_size"] == 300
     assert info["prompts"] == [dataset.tokenizer.encode(dataset.corpus.validation[0])[:32]]
+    assert info["tokenizer_sha256"] == json_hash(read_json(tmp_path / "made/tokenizer.json"))
+    for name in MODELS:
+        config = read_json(tmp_path / "made" / name / "config.json")
+        assert info["models"][name]["config_sha256"] == json_hash(config)
     assert info["models"]["target"]["sha256"] == weights_hash(pair.target.to(torch.bfloat16))
     assert {f.name for f in (tmp_path / "made").iterdir()} == {*MODELS, "tokenizer.json", "pair.json"}
 

@@ -1,0 +1,222 @@
+"""Damaged copies of the shipped pair: each is refused in one line, or what is loaded is the original.
+
+`MINISPEC_DAMAGED=2000` makes so many copies instead of `COPIES`; every one hangs on its number alone.
+"""
+
+import os
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from minispec import load_pair
+from minispec.io.checkpoint import SHIPPED, weights_hash
+from minispec.io.files import read_json, write_json
+
+COPIES = int(os.environ.get("MINISPEC_DAMAGED", 100))
+MODELS = ("target", "draft")
+WEIGHTS = tuple(f"{name}/model.safetensors" for name in MODELS)
+CONFIGS = tuple(f"{name}/config.json" for name in MODELS)
+TEXTS = (*CONFIGS, "tokenizer.json", "pair.json")
+FILES = (*WEIGHTS, *TEXTS)
+ODD = (None, True, 0, -1, 1, 3, 2**63, 10**18, 10**400, 1e30, 1e-320, float("nan"), "", "x", [], {}, [[1]])
+HASHES = ("models", "tokenizer_sha256")  # a pair without them is its maker's own
+SAID = "Rue the cat sat by the mill, \x00 née in 1984 … 猫!  <|endoftext|>"
+
+
+def flip(dice, folder):
+    """Flips one to eight bits anywhere in a file."""
+    path = folder / dice.choice(FILES)
+    data = bytearray(path.read_bytes())
+    head = dice.choice((len(data), min(len(data), 3000)))  # often where a file says what it holds
+    for _ in range(dice.choice((1, 1, 2, 8))):
+        data[dice.randrange(head)] ^= 1 << dice.randrange(8)
+    path.write_bytes(data)
+
+
+def cut_or_extend(dice, folder):
+    """Leaves the beginning of a file, or adds bytes to its end."""
+    path = folder / dice.choice(FILES)
+    data = path.read_bytes()
+    more = dice.choice((b"\0", b"{}", b"\n", data[:100]))
+    path.write_bytes(
+        data[: dice.choice((0, 1, 8, dice.randrange(len(data))))] if dice.random() < 0.7 else data + more
+    )
+
+
+def change_tensors(dice, folder):
+    """Swaps or turns over tensors, writes them as another type, or changes a single number by one bit."""
+    path = folder / dice.choice(WEIGHTS)
+    weights = load_file(path)
+    name = dice.choice(sorted(weights))
+    alike = [other for other in sorted(weights) if weights[other].shape == weights[name].shape]
+    other = dice.choice(alike)
+    if (kind := dice.randrange(6)) == 0:
+        weights[name], weights[other] = weights[other].clone(), weights[name].clone()
+    elif kind == 1:
+        weights[name] = weights[name].flip(0)
+    elif kind == 2:
+        types = (torch.float32, torch.float16, torch.int8, torch.int16, torch.bool, torch.float64)
+        dtype = dice.choice(types)
+        weights = {n: w.to(dtype) if n == name or dice.random() < 0.5 else w for n, w in weights.items()}
+    elif kind == 3:
+        weights[name] = weights[name].view(torch.float16)  # the same bits
+    elif kind == 4:
+        weights[name].view(torch.int16).view(-1)[dice.randrange(weights[name].numel())] ^= 1
+    else:
+        weights[dice.choice(("lm_head.weight", "model.more.weight"))] = weights.pop(name)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def edit_config(dice, folder):
+    """Sets one field of a config to something odd, or removes it."""
+    path = folder / dice.choice(CONFIGS)
+    data = read_json(path)
+    name = dice.choice(sorted(data))
+    changed = dice.choice((2, 0.5, 1000, 1.001, 2**40))
+    if dice.random() < 0.1:
+        del data[name]
+    elif type(data[name]) in (int, float) and dice.random() < 0.5:
+        data[name] = type(data[name])(data[name] * changed)
+    else:
+        data[name] = dice.choice(ODD)
+    write_json(path, data)
+
+
+def edit_tokenizer(dice, folder):
+    """Changes ids, merges or settings of the tokenizer."""
+    path = folder / "tokenizer.json"
+    data = read_json(path)
+    model = data["model"]
+    one, other = dice.sample(sorted(model["vocab"]), 2)
+    i = dice.randrange(len(model["merges"]) - 1)
+    if (kind := dice.randrange(5)) == 0:
+        model["vocab"][one], model["vocab"][other] = model["vocab"][other], model["vocab"][one]
+    elif kind == 1:
+        model["merges"][i], model["merges"][i + 1] = model["merges"][i + 1], model["merges"][i]
+    elif kind == 2:
+        del model["merges"][i]
+    elif kind == 3:
+        data[dice.choice(sorted(data))] = dice.choice(ODD)
+    else:
+        model[dice.choice(sorted(model))] = dice.choice(ODD)
+    write_json(path, data)
+
+
+def edit_record(dice, folder):
+    """Removes or changes a field of `pair.json`."""
+    path = folder / "pair.json"
+    data = read_json(path)
+    inner = dice.choice((data, data, data["models"], *data["models"].values()))
+    name = dice.choice(sorted(inner))
+    inner[name] = dice.choice(ODD)
+    if dice.random() < 0.3:
+        del inner[name]
+    write_json(path, data)
+
+
+def swap_files(dice, folder):
+    """Two files, or two models' folders, change places; or one is a copy of the other."""
+    one, other = dice.sample((*FILES, "draft-plain/model.safetensors", "draft-plain/config.json"), 2)
+    if dice.random() < 0.3:
+        one, other = dice.sample(("target", "draft", "draft-plain"), 2)
+        (folder / one).rename(folder / "aside")
+        (folder / other).rename(folder / one)
+        (folder / "aside").rename(folder / other)
+    else:
+        data = (folder / one).read_bytes(), (folder / other).read_bytes()
+        (folder / other).write_bytes(data[0])
+        if dice.random() < 0.5:
+            (folder / one).write_bytes(data[1])
+
+
+def replace_by_another_thing(dice, folder):
+    """A link, a folder, a pipe or nothing stands where a file was."""
+    path = folder / dice.choice(FILES)
+    kind = dice.randrange(6)
+    original = folder / "kept"
+    path.rename(original)
+    if kind == 0:
+        path.symlink_to(dice.choice((path, folder, original, folder / dice.choice(FILES), Path("/dev/zero"))))
+    elif kind == 1:
+        path.mkdir()
+    elif kind == 2 and hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    elif kind == 3:
+        path.write_bytes(b"\xef\xbb\xbf" + original.read_bytes())
+    elif kind == 4:
+        path.write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
+
+
+DAMAGE = (
+    flip,
+    flip,
+    cut_or_extend,
+    change_tensors,
+    edit_config,
+    edit_config,
+    edit_tokenizer,
+    edit_record,
+    swap_files,
+    replace_by_another_thing,
+)
+
+
+def looks(pair):
+    """Returns all of a loaded pair that decides what it writes."""
+    ids = pair.tokenizer.encode(SAID)
+    pieces = [pair.tokenizer.bytes_of(token) for token in range(pair.tokenizer.vocab_size)]
+    models = [(weights_hash(model), model.config) for model in (pair.target, pair.draft)]
+    return models, ids, pieces, pair.tokenizer.end_of_text, pair.tokenizer.decode(ids)
+
+
+def outcome(folder, original):
+    """Loads a damaged copy; returns `refused` or `loaded`, and asserts what either means."""
+    try:
+        pair = load_pair(folder)
+    except ValueError as error:
+        message = str(error)
+        assert "\n" not in message and len(message) < 1000 and str(folder) in message, message
+        return "refused"
+    if looks(pair) == original:
+        return "loaded"
+    found = read_json(folder / "pair.json")
+    own = not all(name in found for name in HASHES)
+    assert own, "loaded in silence, and not the original"
+    return "own"
+
+
+@pytest.fixture(scope="module")
+def stories():
+    """What the shipped pair is."""
+    return looks(load_pair("stories"))
+
+
+def copied(folder):
+    """Returns a fresh copy of the shipped pair."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return Path(shutil.copytree(SHIPPED / "stories", folder))
+
+
+def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_property):
+    """One damage, sometimes two: nothing but ValueError, and never other weights, config or tokenizer."""
+    seen = Counter()
+    for number in range(COPIES):
+        dice, folder = random.Random(number), copied(tmp_path / "pair")
+        damage = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
+        names = [one.__name__ for one in damage]
+        for one in damage:
+            try:
+                one(dice, folder)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                continue  # the first damage has left nothing for the second one
+        try:
+            seen[outcome(folder, stories)] += 1
+        except BaseException as error:
+            raise AssertionError(f"copy {number} ({', '.join(names)}): {error!r}") from error
+    print(dict(seen))
+    assert seen["refused"] > 0.7 * COPIES and seen["loaded"] > 0

@@ -110,7 +110,8 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     )
     for table in bench_tables.tables(report):
         console.print(table)
-    for name, reason in report["skipped"].items():
+    lack = report["sections"].get("real-sizes", {}).get("unavailable", {})
+    for name, reason in (report["skipped"] | lack).items():
         console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     if output is not None:
         console.print(f"the whole report: {output}", soft_wrap=True)

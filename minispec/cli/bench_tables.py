@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,9 @@ def tables(report: Found) -> Iterator[Table]:
         yield speed_ups(found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
         yield speed_ups(found["widths"]["settings"]).rich("The best K, on other prompts")
         yield backends(report).rich("Every backend, at the best K")
+    if "real_sizes" in report:
+        title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
+        yield real_sizes(report).rich(title)
     if found.get("prediction", {}).get("compared"):
         title = "Predicted before the run; theorem 3.8 takes verifying to cost one step"
         yield errors(found["prediction"]["compared"]).rich(title)
@@ -114,6 +117,26 @@ def backends(report: Found) -> Grid:
         for row in report["sections"]["widths"]["backends"]["rows"]
     ]
     return Grid(("backend", "", "K", "tokens/s", "over torch", "quartiles"), rows, 2)
+
+
+def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
+    """Returns milliseconds of forwards, ours and others'; `times` writes how many times as fast native is."""
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in report["real_sizes"]:
+        for n, milliseconds in row["milliseconds"].items():
+            key = row["shape"], row["dtype"], str(row["threads"]), n
+            found.setdefault(key, {})[row["backend"]] = milliseconds
+    others = [
+        name for name in dict.fromkeys(name for of in found.values() for name in of) if name != "native"
+    ]
+    rows: list[Sequence[str]] = []
+    for where, of in found.items():
+        cells = [f"{of[name]:.2f}" if name in of else "–" for name in ("native", *others)]
+        ratios = [times(of[name] / of["native"]) if {name, "native"} <= of.keys() else "–" for name in others]
+        pairs = [cell for both in zip(cells[1:], ratios, strict=True) for cell in both]
+        rows.append((*where, cells[0], *pairs))
+    columns = [cell for name in others for cell in (name, "×")]
+    return Grid(("shape", "weights", "threads", "n", "native", *columns), rows, 2)
 
 
 def errors(compared: Found) -> Grid:

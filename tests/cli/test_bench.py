@@ -3,9 +3,12 @@
 import json
 
 import pytest
+import torch
 from pairs import build_pair, call
 
 from minispec.cli import bench
+from minispec.core.model import GPTConfig
+from minispec.evidence.bench import real_sizes
 from minispec.evidence.bench.section import Plan
 
 TINY = Plan(
@@ -49,6 +52,22 @@ def test_tables(capsys, pair, monkeypatch):
     for words in ("Every K", "The best K", "Every backend", "theorem 3.8"):
         assert words in out
     assert "…" not in out  # 80 columns are enough
+
+
+def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
+    """Every backend in 80 columns, and what is not installed says how to get it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
+    monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
+    monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
+    status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "real-sizes")
+    assert status == 0 and out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
+    assert (
+        "native" in out
+        and "…" not in out
+        and max(map(len, out.partition("not measured")[0].splitlines())) <= 80
+    )
+    assert "not measured: llama.cpp, float32: llama-cpp-python is not installed" in out
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,26 @@ def bench_prompts(pair: Pair) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def interleaved_seconds(tasks: Mapping[Key, Callable[[], object]], repeats: int) -> dict[Key, list[float]]:
+def interleaved_seconds(
+    tasks: Mapping[Key, Callable[[], object]], repeats: int, settle: float = 0.0
+) -> dict[Key, list[float]]:
     """Returns the seconds of each task, one number for each of several passes over all tasks.
 
     In a pass each task runs several times, and its last run counts. In a loop a forward follows itself, and
     finds its weights and its code in the processor's caches; after the other tasks it would not.
+
+    Args:
+        tasks: what is timed.
+        repeats: how many passes count.
+        settle: above 0, a task runs at least once, and for so many seconds, before the run that counts.
     """
     seconds: dict[Key, list[float]] = {name: [] for name in tasks}
     for number in range(repeats + WARM_UP):
         for name, task in tasks.items():
-            for _ in range(STREAK - 1):
+            begun, runs = perf_counter(), 0
+            while runs < (1 if settle else STREAK - 1) or perf_counter() - begun < settle:
                 task()
+                runs += 1
             started = perf_counter()
             task()
             if number >= WARM_UP:
@@ -78,7 +87,7 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
     device, cache = device_of(model), model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
     if cached:
-        model.hidden(ids[:, :cached], cache)
+        model(ids[:, :cached], cache)
 
     def task() -> None:
         forward = model if head else model.hidden

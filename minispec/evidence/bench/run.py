@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import prediction, sections, transformers
+from minispec.evidence.bench import prediction, real_sizes, sections, transformers
 from minispec.evidence.bench.interleaved import Tell
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
@@ -34,6 +34,12 @@ SECTIONS: tuple[Section, ...] = (
     Section("drafts", "the speed-up with every draft", sections.drafts, START, core=False),
     Section("batch", "the speed-up of batches", sections.batch, START, core=False),
     Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
+    Section(
+        "real-sizes",
+        "forwards from 1.5M to 135M weights, and those of others",
+        real_sizes.measure,
+        core=False,
+    ),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 
@@ -156,6 +162,8 @@ def finish(report: dict[str, Any]) -> None:
     report["settings"] = found.get("widths", {}).get("settings", [])
     if "prediction" in found:
         found["prediction"]["compared"] = prediction.compare(found) or {}
+    if "real-sizes" in found:
+        report["real_sizes"] = real_sizes.rows(found["real-sizes"])
 
 
 def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:

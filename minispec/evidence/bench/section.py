@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, TypeVar
 
 from minispec.core.model import GPT
@@ -23,6 +24,14 @@ DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its te
 
 class Skipped(Exception):
     """A section cannot be measured here; the message says why."""
+
+
+def installed(module: str, package: str, extra: str) -> Any:
+    """Imports a library of an extra; a ValueError says how to install it."""
+    try:
+        return import_module(module)
+    except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
+        raise ValueError(f"{package} is not installed: pip install 'minispec[{extra}]'") from error
 
 
 @dataclass(frozen=True)

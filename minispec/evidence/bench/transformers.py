@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import (
     Batch,
     Decodes,
@@ -25,9 +28,9 @@ from minispec.evidence.bench.interleaved import (
     tokens_per_second,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.section import BenchRun, Found, Skipped
+from minispec.evidence.bench.section import BenchRun, Found, Skipped, installed
 from minispec.evidence.proof.ties import first_flip
-from minispec.io.checkpoint import Pair
+from minispec.io.checkpoint import Pair, config_to_json
 
 TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens
 THRESHOLDS = (0.0, 0.4)  # assistant_confidence_threshold: never stop early, and the library's default
@@ -163,6 +166,38 @@ def _texts(bench: BenchRun, runs: Mapping[str, Sequence[Run]]) -> Found:
     return found
 
 
+class TransformersGPT:
+    """Our weights in transformers' Llama, called as our models are; the weights are not copied."""
+
+    def __init__(self, model: GPT) -> None:
+        """Takes a model's weights; a ValueError says that transformers is not installed."""
+        library, self.vocab_size = library_of(), model.vocab_size
+        config = library.LlamaConfig(**config_to_json(model.config, model.dtype))
+        self.model = library.LlamaForCausalLM(config).to(model.dtype).eval()
+        weights = {
+            ("" if n.startswith("lm_head") else "model.") + n: w for n, w in model.state_dict().items()
+        }
+        self.model.load_state_dict(weights, assign=True)
+        self._cache = library.DynamicCache
+
+    def new_cache(self, rows: int) -> SimpleNamespace:
+        """Returns an empty cache."""
+        past = self._cache()
+        return SimpleNamespace(past=past, truncate=lambda lengths: past.crop(lengths[0]))
+
+    def __call__(self, tokens: Tensor, cache: SimpleNamespace) -> Any:
+        """Reads tokens [B, n] after those of the cache; returns logits [B, n, V]."""
+        return self.model(tokens, past_key_values=cache.past, use_cache=True).logits
+
+
+def library_of() -> Any:
+    """Imports transformers, and makes it quiet; a ValueError says how to install it."""
+    library = installed("transformers", "transformers", "peers")
+    library.logging.set_verbosity_error()
+    library.logging.disable_progress_bar()
+    return library
+
+
 def load(pair: Pair) -> tuple[Any, Any]:
     """Reads the pair's target and draft as transformers' models, with fused attention.
 
@@ -172,18 +207,11 @@ def load(pair: Pair) -> tuple[Any, Any]:
     Raises:
         ValueError: if transformers is missing, or cannot read them.
     """
-    try:
-        from transformers import LlamaForCausalLM
-        from transformers.utils import logging
-    except ImportError as error:
-        raise ValueError("transformers is not installed: pip install 'minispec[peers]'") from error
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    models = []
+    library, models = library_of(), []
     for name in ("target", "draft"):
         how = {"dtype": pair.target.dtype, "attn_implementation": "sdpa", "local_files_only": True}
         try:
-            model: Any = LlamaForCausalLM.from_pretrained(pair.folder / name, **how)
+            model: Any = library.LlamaForCausalLM.from_pretrained(pair.folder / name, **how)
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(f"transformers cannot read {name}: {str(error).splitlines()[0]}") from error
         models.append(model.to(pair.target.device).eval())

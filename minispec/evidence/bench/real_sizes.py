@@ -1,0 +1,184 @@
+"""Forwards at real sizes: our backends, llama.cpp and transformers, with the same weights, interleaved.
+
+The weights are random: how long a forward takes does not depend on what they are. Before anything is timed,
+each backend's logits are compared with those of the readable code in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import nn
+
+from minispec.core.model import GPT, GPTConfig
+from minispec.drafters.costs import Costs
+from minispec.evidence.bench.interleaved import quartiles
+from minispec.evidence.bench.llama_cpp import LlamaCpp
+from minispec.evidence.bench.machine import using_threads
+from minispec.evidence.bench.measure import forward_task, interleaved_seconds
+from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.transformers import TransformersGPT
+from minispec.evidence.theory.formulas import refined_speed_up
+from minispec.native.model import NativeGPT
+
+# Those of the target of `stories`, of that of `english`, and of a Llama of 135 million weights.
+SHAPES = {
+    "1.5M": GPTConfig(494, layers=8, width=128, heads=8, kv_heads=4, ffn=352, tied=True),
+    "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
+    "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
+}
+MAKERS: dict[str, Callable[[GPT, Path], Any]] = {
+    "torch": lambda model, folder: model,
+    "native": lambda model, folder: NativeGPT(model),
+    "llama.cpp": LlamaCpp,
+    "transformers": lambda model, folder: TransformersGPT(model),
+}
+# How far logits may be from those in float32: root of mean square, relative to that of the logits. The
+# readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
+SAME = {"float32": 1e-4, "bfloat16": 0.05}
+TOKENS = (1, 5, 9)  # new ones, in one forward
+CACHED = 64  # tokens in the cache before
+SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
+DRAFTS, ACCEPTANCES = (0.1, 0.05), (0.6, 0.7, 0.8)  # costs in target steps, and α, for which we predict
+
+
+def measure(bench: BenchRun) -> Found:
+    """Times forwards in all shapes, types and numbers of threads; what cannot be had says why."""
+    points: list[Found] = []
+    lack: dict[str, str] = {}
+    parameters = {}
+    for shape, config in SHAPES.items():
+        bench.tell(f"{shape}: random weights")
+        with using_threads(None), TemporaryDirectory() as folder:
+            models: dict[tuple[str, str], Any] = {}
+            for dtype in SAME:
+                model = random_model(config, dtype)
+                parameters[shape] = model.parameters_count
+                found = backends(model, dtype, Path(folder), lack)
+                models |= {(name, dtype): one for name, one in found.items()}
+            bench.tell(f"{shape}: {len(models)} models in turn")
+            points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
+    return {"cached_tokens": CACHED, "parameters": parameters, "points": points, "unavailable": lack}
+
+
+@torch.no_grad()
+def random_model(config: GPTConfig, dtype: str) -> GPT:
+    """Draws weights with which no part of the forward is idle; in bfloat16 they are the same, rounded."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = GPT(config)
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+            else:
+                nn.init.uniform_(weight, 0.5, 1.5)
+    return model.to(getattr(torch, dtype)).requires_grad_(False).eval()
+
+
+@torch.inference_mode()
+def backends(model: GPT, dtype: str, folder: Path, lack: dict[str, str]) -> dict[str, Any]:
+    """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
+    ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
+    wanted, found = deepcopy(model).float()(ids), {}
+    for name, make in MAKERS.items():
+        try:
+            one = make(model, folder)
+            cache, blocks = one.new_cache(1), ids.split(CACHED, dim=1)
+            off = difference(torch.cat([one(block, cache).clone() for block in blocks], dim=1), wanted)
+            if not off <= SAME[dtype]:
+                raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
+            found[name] = one
+        except ValueError as error:
+            lack[f"{name}, {dtype}"] = str(error)
+    return found
+
+
+def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Returns the root of mean square of the differences, relative to that of the wanted logits."""
+    return float((logits.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Iterable[Found]:
+    """Times forwards of models in turn, with one thread, with two and with all.
+
+    Args:
+        models: by backend and type.
+        repeats: how often each is timed.
+
+    Yields:
+        Per model and number of threads: medians and quartiles in milliseconds, by new tokens.
+    """
+    cores = torch.get_num_threads()
+    counts = sorted({1, min(2, cores), cores})
+    tasks = {
+        (name, dtype, threads, n): with_threads(forward_task(model, CACHED, n), threads)
+        for (name, dtype), model in models.items()
+        for threads in counts
+        for n in TOKENS
+    }
+    seconds = interleaved_seconds(tasks, repeats, SETTLE)
+    for name, dtype in models:
+        for threads in counts:
+            found = {str(n): quartiles(seconds[name, dtype, threads, n]) for n in TOKENS}
+            yield {
+                "backend": name,
+                "dtype": dtype,
+                "threads": threads,
+                "milliseconds": {n: 1000 * middle for n, (_, middle, _) in found.items()},
+                "quartiles": {n: [1000 * low, 1000 * high] for n, (low, _, high) in found.items()},
+            }
+
+
+def with_threads(task: Callable[[], object], threads: int) -> Callable[[], object]:
+    """Returns a task that computes with so many threads, on every backend."""
+
+    def run() -> None:
+        torch.set_num_threads(threads)
+        task()
+
+    return run
+
+
+def rows(found: Found) -> list[Found]:
+    """Returns what was measured as outside checks read it: a row per shape, backend, type and threads.
+
+    Tokens per second are those of forwards over one token, one after the other, and nothing else.
+    """
+    speed = {key_of(point): 1000 / point["milliseconds"]["1"] for point in found["points"]}
+    made = []
+    for point in found["points"]:
+        shape, backend, *how = key_of(point)
+        row = {name: point[name] for name in ("shape", "backend", "dtype", "threads", "milliseconds")}
+        row["tokens_per_second"] = speed[shape, backend, *how]
+        for peer in ("transformers", "llama.cpp"):
+            row[f"{peer.replace('.', '_')}_tokens_per_second"] = speed.get((shape, peer, *how))
+        made.append(row | {"predicted_speedup": predicted(point["milliseconds"])})
+    return made
+
+
+def key_of(point: Found) -> tuple[Any, ...]:
+    """Returns what was timed: shape, backend, type, threads."""
+    return tuple(point[name] for name in ("shape", "backend", "dtype", "threads"))
+
+
+def predicted(milliseconds: Mapping[str, float]) -> list[Found]:
+    """Returns the speed-up at the best K for several drafts, by `refined_speed_up` (rule and loop for free).
+
+    Args:
+        milliseconds: t(n) by n; between them it is taken to be a straight line.
+    """
+    costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
+    one, made = costs.call(1), []
+    for draft in DRAFTS:
+        for alpha in ACCEPTANCES:
+            gains = [
+                refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)
+            ]
+            best = max(gains)
+            made.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
+    return made

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -26,7 +27,7 @@ from minispec import __version__
 from minispec.cli import options
 from minispec.evidence.bench.machine import processor
 from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
-from minispec.native.library import find_compiler
+from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
 SPACE = 200 * 2**20  # bytes that `make demo` and an hour in class may want to write
@@ -57,7 +58,7 @@ class Fact:
 def doctor(as_json: options.JsonOption = False) -> None:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
-    parts = (versions, machine, compiler, gpu, pairs, cache, terminal, jupyter)
+    parts = (versions, machine, compiler, native, gpu, pairs, cache, terminal, jupyter)
     with console.status("looking"):
         facts = [fact for part in parts for fact in part()]
     broken = [fact.name for fact in facts if fact.needed and fact.state == "broken"]
@@ -140,13 +141,28 @@ def compiler() -> Iterator[Fact]:
 
 
 def fault_of(compiler: str) -> str:
-    """Lets a compiler say its version; returns what went wrong, or an empty string."""
-    try:
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it does not run ({type(error).__name__})"
-    said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-    return f"it fails ({said[0][:80]})" if done.returncode else ""
+    """Lets a compiler make something of nearly nothing; returns what went wrong, or an empty string."""
+    program = "#include <vector>\nint main() {}\n"  # finds a compiler without its standard library
+    with tempfile.TemporaryDirectory(prefix="minispec-") as folder:
+        made = Path(folder) / "made.o"
+        command = [compiler, *FLAGS, "-c", "-x", "c++", "-", "-o", str(made)]
+        try:
+            done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"it does not run ({type(error).__name__})"
+        if done.returncode == 0 and made.is_file():
+            return ""
+    said = (done.stderr or done.stdout).strip().splitlines() or ["it makes nothing, and gives no reason"]
+    return f"it fails ({said[0][:80]})"
+
+
+def native() -> Iterator[Fact]:
+    """Whether the native backend's library is built: without a compiler it is needed."""
+    if find_library(cache_folder() / "native", SOURCE, FLAGS) is not None:
+        yield Fact("native backend", "built: it needs no compiler any more")
+    else:
+        advice = "it is built when first asked for, in some seconds: --backend native"
+        yield Fact("native backend", "not built yet", "missing", advice)
 
 
 def gpu() -> Iterator[Fact]:

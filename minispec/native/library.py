@@ -1,6 +1,7 @@
 """The library of the native backend: `cpp/native.cpp`, built by a C++ compiler once, and kept.
 
-Building takes some seconds. The file's name is a hash of the source, the compiler and the processor.
+Building takes some seconds. The file's name is a hash of the source, the flags and the processor, and one of
+its own bytes: half of a library would end the process, so the bytes are compared before it is loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +29,8 @@ from minispec.io.checkpoint import cache_folder
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
+BUILDING = ".building-"  # how folders of builds that go on begin
+ABANDONED = 3600  # seconds after which such a folder is what an interrupted build has left
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64"}
 INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -71,11 +76,8 @@ def load_native(
     Raises:
         ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
     """
-    compiler = find_compiler()
-    recipe = source or SOURCE, flags or FLAGS
-    path = library_path(compiler, folder, *recipe)
-    if not is_whole(path):
-        build_library(compiler, path, *recipe)
+    folder, recipe = folder or cache_folder() / "native", (source or SOURCE, flags or FLAGS)
+    path = find_library(folder, *recipe) or build_library(find_compiler(), folder, *recipe)
     return functions_of(path, dtype)
 
 
@@ -115,67 +117,111 @@ def find_compiler() -> tuple[str, ...]:
     )
 
 
-def library_path(
-    compiler: Sequence[str],
-    folder: Path | None = None,
-    source: Path | None = None,
-    flags: Sequence[str] | None = None,
-) -> Path:
-    """Returns where the library that a compiler builds is kept, by default in the cache folder."""
-    return (folder or cache_folder() / "native") / f"{key_of(compiler, source, flags)}.so"
+def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | None:
+    """Returns a library that was built earlier of what `load_native` names, or None.
+
+    Any will do, whichever compiler made it: it is of the same source, for the same processor, it has answered
+    before it was kept, and `NativeGPT` compares what it computes. So with a library no compiler is needed.
+    """
+    for path in sorted(folder.glob(f"{key_of(source, flags)}-*.so")):
+        try:
+            if is_whole(path):
+                ctypes.CDLL(str(path))  # fails where another system has built it, in a folder that both share
+                return path
+        except OSError:
+            continue
+    return None
 
 
 def will_be_built() -> bool:
     """Whether the library has to be built when it is asked for: there is a compiler, and no library yet."""
     try:
-        return not is_whole(library_path(find_compiler()))
+        return find_library(cache_folder() / "native", SOURCE, FLAGS) is None and bool(find_compiler())
     except ValueError:
         return False
 
 
-def build_library(compiler: Sequence[str], path: Path, source: Path, flags: Sequence[str]) -> None:
-    """Compiles `native.cpp`; the file appears when it is complete.
+def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Sequence[str]) -> Path:
+    """Compiles `native.cpp`; the file appears when it is complete and has answered.
 
     Args:
         compiler: its command.
-        path: of the library.
+        folder: where the library is kept.
         source: of `native.cpp`.
         flags: for the compiler.
+
+    Returns:
+        The library. Processes that build at the same time write the same name, or each its own.
 
     Raises:
         ValueError: if the folder cannot be written, or the build fails.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-") as folder:
-            made = Path(folder) / path.name
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=BUILDING) as temporary:
+            made = Path(temporary) / "native.so"
             command = [*compiler, *flags, "-o", str(made), str(source)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
             if done.returncode:
                 raise OSError((done.stderr.strip() or "the compiler failed").splitlines()[0])
-            mark = Path(folder) / "mark"
-            mark.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+            if not answers(made):
+                raise OSError(f"{compiler[0]} has made a library that does not work")
+            path = folder / f"{key_of(source, flags)}-{hash_of(made)}.so"
             os.replace(made, path)
-            os.replace(mark, path.with_suffix(".sha256"))
+            return path
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(
             f"the native backend could not be built ({str(error)[:200]}); use --backend torch"
         ) from error
 
 
+def sweep(folder: Path) -> None:
+    """Removes what interrupted builds have left, and damaged libraries."""
+    for path in (*folder.glob(f"{BUILDING}*"), *folder.glob("*-*.so")):
+        with suppress(OSError):  # another process may have removed it first
+            if path.suffix == ".so" and not is_whole(path):
+                path.unlink()
+            elif path.is_dir() and time.time() - path.stat().st_mtime > ABANDONED:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+QUESTION = """
+import ctypes, math, sys
+library = ctypes.CDLL(sys.argv[1])
+for name in sys.argv[2:]:
+    library[name]
+for name, real in (("warp_f32", ctypes.c_float), ("warp_f64", ctypes.c_double)):
+    logits, found = (real * 2)(0, math.log(3)), (real * 2)()
+    library[name](logits, ctypes.c_int64(1), ctypes.c_int64(2), ctypes.c_double(1), found)
+    assert abs(found[0] - 0.25) + abs(found[1] - 0.75) < 1e-6
+"""
+
+
+def answers(path: Path) -> bool:
+    """Whether a new library has all functions and makes a distribution of two logits.
+
+    It is asked in a process of its own: one for another processor would end this one.
+    """
+    names = [f"{name}_{dtype}" for name in ARGUMENTS for dtype in NAMES.values()]
+    command = [sys.executable, "-I", "-c", QUESTION, str(path), *names]
+    return path.is_file() and not subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode
+
+
 def is_whole(path: Path) -> bool:
-    """Whether a library is there with the bytes that were written: half of one would end the process."""
-    mark = path.with_suffix(".sha256")
-    if not (path.is_file() and mark.is_file()):
-        return False
-    return mark.read_bytes() == hashlib.sha256(path.read_bytes()).hexdigest().encode()
+    """Whether a library has the bytes that its name speaks of."""
+    return path.is_file() and path.stem.endswith(f"-{hash_of(path)}")
 
 
-def key_of(compiler: Sequence[str], source: Path | None = None, flags: Sequence[str] | None = None) -> str:
-    """Returns a hash of all that decides what is built; the arguments are those of `load_native`."""
-    about = (tuple(flags or FLAGS), compiler, platform.machine(), processor_flags())
-    digest = hashlib.sha256(repr(about).encode())
-    for path in sorted((source or SOURCE).parent.iterdir()):
+def hash_of(path: Path) -> str:
+    """Returns a hash of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:24]
+
+
+def key_of(source: Path, flags: Sequence[str]) -> str:
+    """Returns a hash of what is built and for which processor."""
+    digest = hashlib.sha256(repr((tuple(flags), platform.machine(), processor_flags())).encode())
+    for path in sorted(source.parent.iterdir()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
 

@@ -119,15 +119,26 @@ def test_a_compiler_that_fails_is_told_from_none(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")
 def test_a_compiler_that_does_not_run_is_found_out(monkeypatch, tmp_path):
-    """One that complains, and one that is not there; a real one passes."""
+    """One that complains, one that does nothing, and one that is not there; a real one passes."""
     monkeypatch.undo()
     bad = tmp_path / "bad"
     bad.write_text("#!/bin/sh\necho no licence >&2; exit 1\n")
     bad.chmod(0o755)
     assert doctor.fault_of(str(bad)) == "it fails (no licence)"
+    bad.write_text("#!/bin/sh\n")
+    assert "it makes nothing" in doctor.fault_of(str(bad))
     assert "does not run" in doctor.fault_of(str(tmp_path / "nowhere"))
     if shutil.which("g++"):
         assert doctor.fault_of(shutil.which("g++")) == ""
+
+
+def test_it_says_whether_the_native_library_is_built(monkeypatch, tmp_path):
+    """A machine that has it needs no compiler."""
+    (one,) = doctor.native()
+    assert one.state == "missing" and "--backend native" in one.advice
+    monkeypatch.setattr(doctor, "find_library", lambda *_: tmp_path)
+    (one,) = doctor.native()
+    assert one.state == "fine" and "no compiler" in one.value
 
 
 def test_a_terminal_without_signs(monkeypatch, capsys):

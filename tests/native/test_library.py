@@ -1,7 +1,11 @@
 """The native library: built once, built again where it is damaged, and clear about what is missing."""
 
+import hashlib
+import os
 import shutil
+import subprocess
 import sys
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -21,26 +25,100 @@ def copied(folder, old, new):
     return folder / "cpp" / "native.cpp"
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Libraries that are slow and built in a second; yields a list of the compilers that were used."""
+    used, real = [], library.build_library
+    monkeypatch.setattr(library, "FLAGS", ("-O0", "-std=c++17", "-shared", "-fPIC"))
+    monkeypatch.setattr(library, "build_library", lambda *a: (used.append(a[0]), real(*a))[1])
+    return used
+
+
 @needs_compiler
-def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch):
-    """Half a file is replaced; another source has another file."""
+def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch, quick):
+    """Half a file, one whose end has changed, and one that is no library; another source has another file."""
     model, _ = small_pair()
     NativeGPT(model, tmp_path)
-    (path,) = tmp_path.glob("*.so")
-    damaged = tmp_path / "damaged"
-    shutil.copytree(tmp_path, damaged)
-    (damaged / path.name).write_bytes(path.read_bytes()[:1000])
-    built, real = [], library.build_library
-    monkeypatch.setattr(library, "build_library", lambda *a: (built.append(a[1]), real(*a)))
+    (path,) = tmp_path.iterdir()
     NativeGPT(model, tmp_path)
-    assert built == []
-    NativeGPT(model, damaged)
-    assert built == [damaged / path.name]
-    (damaged / path.name).with_suffix(".sha256").write_bytes(b"\xff")
-    assert not library.is_whole(damaged / path.name)
-    monkeypatch.setattr(library, "SOURCE", copied(tmp_path, "#pragma once", "#pragma once  // other"))
+    assert len(quick) == 1
+    whole = path.read_bytes()
+    foreign = tmp_path / f"{path.stem.partition('-')[0]}-{hashlib.sha256(b'foreign').hexdigest()[:24]}.so"
+    foreign.write_bytes(b"foreign")  # it has the bytes that its name speaks of, and cannot be loaded
+    for damaged in (b"", whole[:-1] + b"\xff", whole[:1000]):
+        path.unlink()  # a library that is loaded is not written into
+        path.write_bytes(damaged)
+        assert library.find_library(tmp_path, library.SOURCE, library.FLAGS) is None
     NativeGPT(model, tmp_path)
-    assert len(built) == 2 and built[1].name != path.name
+    assert len(quick) == 2 and path.read_bytes() == whole and set(tmp_path.iterdir()) == {path, foreign}
+    monkeypatch.setattr(library, "SOURCE", copied(tmp_path / "other", "#pragma once", "#pragma once  //"))
+    NativeGPT(model, tmp_path)
+    assert len(quick) == 3
+
+
+@needs_compiler
+def test_a_library_that_is_built_needs_no_compiler(tmp_path, monkeypatch, quick):
+    """Another compiler, or none: the library that is there is used, and `will_be_built` knows."""
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
+    assert library.will_be_built()
+    NativeGPT(small_pair()[0])
+    monkeypatch.setenv("CXX", program(tmp_path, "other-c++"))
+    NativeGPT(small_pair()[0])
+    monkeypatch.setattr(library, "find_compiler", None)
+    NativeGPT(small_pair()[0])
+    assert len(quick) == 1 and not library.will_be_built()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")
+@pytest.mark.parametrize("makes", ["nothing", "junk", "another library"])
+def test_a_compiler_that_makes_no_library_is_one_clear_line(makes, tmp_path, monkeypatch):
+    """It exits with 0, and what it has made is not kept."""
+    made = {"nothing": "", "junk": 'echo junk > "$last"', "another library": f'cp {another()} "$last"'}[makes]
+    wrong = program(tmp_path, "c++", f'for word; do case "$word" in *.so) last=$word;; esac; done\n{made}\n')
+    monkeypatch.setenv("CXX", wrong)
+    with pytest.raises(ValueError, match="c\\+\\+ has made a library that does not work") as error:
+        NativeGPT(small_pair()[0], tmp_path / "kept")
+    assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())
+
+
+def another():
+    """Returns the path of some library that is none of ours."""
+    return torch._C.__file__
+
+
+@needs_compiler
+def test_what_interrupted_builds_have_left_is_swept(tmp_path, quick):
+    """After an hour; the folder of a build that goes on stays."""
+    for name, age in ((".building-old", 4000), (".building-new", 10)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "native.so").write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    NativeGPT(small_pair()[0], tmp_path)
+    assert [path.name for path in tmp_path.glob(".building-*")] == [".building-new"]
+
+
+@needs_compiler
+def test_processes_that_build_at_once_do_no_harm(tmp_path):
+    """Two begin together in an empty folder: all compute, and one whole library is left."""
+    code = f"""
+import sys; sys.path[:0] = {sys.path[:2]!r}
+from minispec.native import library
+library.FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")
+from native_models import small_pair
+from minispec.native.model import NativeGPT
+from pathlib import Path
+sys.stdin.readline()
+NativeGPT(small_pair()[0], Path({str(tmp_path)!r}))
+"""
+    run = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    builders = [subprocess.Popen([sys.executable, "-c", code], **run) for _ in range(2)]
+    for builder in builders:
+        builder.stdin.write("\n")
+        builder.stdin.flush()
+    for builder in builders:
+        assert not builder.communicate(timeout=120)[1] and builder.returncode == 0
+    (left,) = tmp_path.iterdir()
+    assert library.is_whole(left)
 
 
 @needs_compiler
@@ -99,15 +177,15 @@ def test_a_system_without_proc_has_a_key_too(monkeypatch):
         patch.setattr(library.Path, "read_text", missing)
         patch.setattr(library.platform, "processor", lambda: "Apple M4")
         assert library.processor_flags() == "Apple M4"
-        key = library.key_of(["clang++"])
+        key = library.key_of(library.SOURCE, library.FLAGS)
         patch.setattr(library.platform, "processor", lambda: "another")
-        assert key != library.key_of(["clang++"])
+        assert key != library.key_of(library.SOURCE, library.FLAGS)
 
 
-def program(folder, name):
-    """Puts an empty program into a folder."""
+def program(folder, name, does=""):
+    """Puts a program into a folder; by default it does nothing."""
     path = folder / name
-    path.write_text("#!/bin/sh\n")
+    path.write_text(f"#!/bin/sh\n{does}")
     path.chmod(0o755)
     return str(path)
 

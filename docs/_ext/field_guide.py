@@ -126,7 +126,6 @@ class Bug(SphinxDirective):
 def facts(mutant: Mutant) -> nodes.Node:
     """Returns what was recorded of a bug, as a list."""
     row = row_of(mutant)
-    module = mutant.function.partition(":")[0].replace(".", "/") + ".py"
     if row is None:
         harm, found = "not recorded yet", [nodes.Text("not recorded yet")]
     else:
@@ -137,7 +136,7 @@ def facts(mutant: Mutant) -> nodes.Node:
         ("Damage", [nodes.Text(f"{EFFECTS[mutant.effect]}; {harm}")]),
         ("Found by", found),
         ("Seen", linked(mutant.seen)),
-        ("Planted in", [nodes.literal("", module)]),
+        ("Planted in", [nodes.literal("", mutant.path)]),
     ]
     points = nodes.bullet_list(bullet="-")
     for name, body in lines:

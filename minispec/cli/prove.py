@@ -16,13 +16,14 @@ from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
 from minispec.evidence.theory.acceptance import compare_acceptance
 from minispec.io.checkpoint import load_pair
+from minispec.native.backend import AUTO
 
 
 def prove_command(
     full: Annotated[
         bool, typer.Option("--full", help="More models, longer texts, the trained pair.")
     ] = False,
-    backend: options.BackendOption = "torch",
+    backend: options.BackendOption = AUTO,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,

@@ -33,6 +33,7 @@ def zoo_command(
     """Plant bugs in the shipped code, one at a time, and see which check finds each."""
     options.set_threads(threads)
     console = options.console(as_json)
+    options.tell_of_build()
     if output is not None:
         check_writable(output)
     if name is not None:
@@ -83,6 +84,7 @@ def show(report: Zoo, console: Console) -> None:
         "x killed   ! killed by an exception   . survived",
         "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call",
         *(f"{letters[check.name]} {check.name}: {check.promise}" for check in report.checks),
+        *([f"\nwithout the bugs of the C++: {report.left_out}"] if report.left_out else []),
         *(f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}" for name in theirs),
         f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "
         f"against the shipped code, on {len(report.unmutated)} cases: "

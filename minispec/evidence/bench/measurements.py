@@ -212,7 +212,7 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     rows = tuple(
         KillRow(
             mutant["name"],
-            mutant["function"].partition(":")[0].rpartition(".")[2],
+            file_of(mutant["function"]),
             mutant["effect"],
             mutant["harm"],
             "".join(mark(mutant["cells"][check]) for check in checks),
@@ -222,3 +222,9 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     theirs = [check["name"] for check in document["checks"] if not check["ours"]]
     conditions = {"checks": checks, "theirs": theirs}
     return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
+
+
+def file_of(function: str) -> str:
+    """Returns the file that a mutant's `function` names: `verify` for verify.py, `decisions.h` in C++."""
+    module = function.partition(":")[0]
+    return module.rpartition("/" if "/" in module else ".")[2]

@@ -224,6 +224,7 @@ def gpts(seed: int) -> Sequence[Case]:
     wide = tiny_gpt_pair(seed, vocab_size=3)
     return (
         least,
+        replace(least, name="GPT, V 2, K 1, cap 3, T 0.5", warp=SHARP),
         replace(least, name="GPT, V 2, K 1, cap 3, two rows", prompts=RAGGED),
         replace(least, name="GPT, V 2, K 2, cap 3", k=2),
         replace(least, name="GPT, V 2, K 2, cap 3, two rows", k=2, prompts=RAGGED),

@@ -27,6 +27,7 @@ from minispec.evidence.proof.by_hand import (
 )
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
+    Distribution,
     branches,
     exact_distributions,
     outcomes,
@@ -43,7 +44,11 @@ COPIES = 16  # how many rows of one prompt get keyed noise of their own
 
 def check_distribution(case: Case) -> str | None:
     """The joint distribution of whole outputs, branch by branch, is the chain rule's."""
-    found = speculative_distributions(case).distributions
+    return fault_of(case, speculative_distributions(case).distributions)
+
+
+def fault_of(case: Case, found: Sequence[Distribution]) -> str | None:
+    """Says where distributions, one per prompt, are not those of the case's target."""
     for prompt, got, want in zip(case.prompts, found, exact_distributions(case), strict=True):
         after = f"after {list(prompt)}"
         if not abs(fsum(got.values()) - 1) <= EXACT:

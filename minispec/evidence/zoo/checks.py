@@ -21,6 +21,7 @@ from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import outcomes
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.zoo import check_distributions as distributions
+from minispec.evidence.zoo import check_native as native
 from minispec.evidence.zoo import check_state as state
 
 CANDIDATE_DRAWS = 10_000
@@ -86,11 +87,13 @@ class Check:
         name: short.
         ask: returns what is wrong, or None; its docstring says what it looks at.
         ours: whether it is ours, and not somebody else's test reimplemented.
+        native: whether it needs the native backend.
     """
 
     name: str
     ask: Callable[[Case], str | None]
     ours: bool = True
+    native: bool = False
 
     @property
     def promise(self) -> str:
@@ -110,6 +113,7 @@ CHECKS = (
     Check("invariant", state.check_invariant),
     Check("ends", state.check_ends),
     Check("chance", state.check_randomness),
+    Check("native-law", native.check_native, native=True),
     Check("transformers-like", check_like_transformers, ours=False),
     Check("vllm-like-rejection", check_like_vllm_rejection, ours=False),
     Check("vllm-like-greedy", check_like_vllm_greedy, ours=False),

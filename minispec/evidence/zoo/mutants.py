@@ -1,10 +1,11 @@
-"""The bugs of the zoo, in the order in which a token is made."""
+"""The bugs of the zoo, in the order in which a token is made; then those of the C++."""
 
+from minispec.evidence.zoo.mutants_native import NATIVE
 from minispec.evidence.zoo.mutants_rules import ACCEPT, DRAFT, LENGTHS, NEXT, WARPS
 from minispec.evidence.zoo.mutants_state import CACHES, DRAFT_CACHE, ENDS, RANDOMNESS
 from minispec.evidence.zoo.mutation import Mutant
 
-MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *RANDOMNESS, *ENDS, *CACHES, *DRAFT_CACHE)
+MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *RANDOMNESS, *ENDS, *CACHES, *DRAFT_CACHE, *NATIVE)
 
 
 def mutant_named(name: str) -> Mutant:

@@ -5,6 +5,9 @@ are replaced, the result is compiled, and the live function gets the new code ob
 refers to the function sees the bug, and nothing is copied: what a check catches, it would catch in the real
 thing.
 
+Code in C++ cannot be patched while it runs. There the lines are replaced in a copy of the source, which is
+built like the shipped one, and kept; all models and rules that use the shipped library then call this one.
+
 Mutation testing goes back to DeMillo, Lipton and Sayward 1978, "Hints on test data selection".
 """
 
@@ -16,14 +19,24 @@ import difflib
 import importlib
 import inspect
 import re
+import shutil
+import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from pathlib import Path
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, Literal
 
+import torch
+
+from minispec.native.library import FLAGS, NAMES, SOURCE, load_native, native_functions
+
 Effect = Literal["biased", "slower", "breaks"]
+CPP = "minispec/native/cpp/"
+QUICK = tuple("-O1" if flag == "-O3" else flag for flag in FLAGS)  # builds in about a second
 
 
 @dataclass(frozen=True)
@@ -33,8 +46,10 @@ class Mutant:
     Attributes:
         name: short, with hyphens.
         title: what it does, in a few words.
-        function: where, as `module:function` or `module:Class.method`.
-        old: lines of that function, without the indentation of the first; they occur once.
+        function: where, as `module:function` or `module:Class.method`; in C++ `file:function`, such as
+            `minispec/native/cpp/decisions.h:reject`.
+        old: lines of that function (in C++, of the file), without the indentation of the first; they occur
+            once.
         new: what stands there instead.
         seen: where such a bug was seen.
         effect: `biased`: the output has another distribution. `slower`: the distribution is right, but less
@@ -53,6 +68,17 @@ class Mutant:
     harm: str = ""
     crosses_rows: bool = False
 
+    @property
+    def is_native(self) -> bool:
+        """Whether it is planted in the C++."""
+        return self.function.startswith(CPP)
+
+    @property
+    def path(self) -> str:
+        """The file that it is planted in, from the project's folder on."""
+        module = self.function.partition(":")[0]
+        return module if self.is_native else module.replace(".", "/") + ".py"
+
     def to_json(self) -> dict[str, str]:
         """Returns what there is to read about it, the patch included."""
         names = ("name", "title", "function", "seen", "effect")
@@ -61,7 +87,15 @@ class Mutant:
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """Runs the body of a `with` statement with the bug in the live code; takes it out whatever happens."""
+    """Runs the body of a `with` statement with the bug in the live code; takes it out whatever happens.
+
+    Raises:
+        ValueError: if the patch does not fit, or the library cannot be built.
+    """
+    if mutant.is_native:
+        with planted_in_library(mutant):
+            yield
+        return
     function = find_function(mutant.function)
     original = function.__code__
     function.__code__ = compiled(mutant, function)
@@ -69,6 +103,34 @@ def planted(mutant: Mutant) -> Iterator[None]:
         yield
     finally:
         function.__code__ = original
+
+
+@contextmanager
+def planted_in_library(mutant: Mutant) -> Iterator[None]:
+    """Does what `planted` does, for a mutant in C++."""
+    live = [native_functions(dtype) for dtype in NAMES]
+    shipped, faulty = [dict(vars(one)) for one in live], [faulty_library(mutant, dtype) for dtype in NAMES]
+    try:
+        for one, other in zip(live, faulty, strict=True):
+            vars(one).update(vars(other))
+        yield
+    finally:
+        for one, own in zip(live, shipped, strict=True):
+            vars(one).update(own)
+
+
+def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
+    """Returns the functions of the library with a bug; it is built if it is not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(SOURCE.parent, Path(folder) / "cpp")
+        (copy / Path(mutant.path).name).write_text(patched(mutant, source_of(mutant)), encoding="utf-8")
+        return load_native(dtype, source=copy / SOURCE.name, flags=QUICK)
+
+
+def build_all(mutants: Iterable[Mutant]) -> None:
+    """Builds the libraries of mutants in C++, two at a time."""
+    with ThreadPoolExecutor(2) as two:
+        list(two.map(lambda one: faulty_library(one, torch.float64), (m for m in mutants if m.is_native)))
 
 
 def find_function(name: str) -> FunctionType:
@@ -94,9 +156,11 @@ def find_function(name: str) -> FunctionType:
     return plain
 
 
-def source_of(function: FunctionType) -> str:
-    """Returns the source of a function, its outer indentation removed."""
-    return textwrap.dedent(inspect.getsource(function))
+def source_of(mutant: Mutant) -> str:
+    """Returns what a mutant patches: a function, its outer indentation removed; in C++ the whole file."""
+    if mutant.is_native:
+        return SOURCE.with_name(Path(mutant.path).name).read_text(encoding="utf-8")
+    return textwrap.dedent(inspect.getsource(find_function(mutant.function)))
 
 
 def patched(mutant: Mutant, source: str) -> str:
@@ -123,7 +187,7 @@ def patched(mutant: Mutant, source: str) -> str:
 
 def compiled(mutant: Mutant, function: FunctionType) -> CodeType:
     """Returns the code of the function with the patch applied."""
-    tree = ast.parse(patched(mutant, source_of(function)))
+    tree = ast.parse(patched(mutant, source_of(mutant)))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []  # the live function stays inside its decorators
@@ -135,9 +199,7 @@ def compiled(mutant: Mutant, function: FunctionType) -> CodeType:
 
 def diff(mutant: Mutant) -> str:
     """Returns the patch as a unified diff, with two lines around it."""
-    source = source_of(find_function(mutant.function))
-    path = mutant.function.partition(":")[0].replace(".", "/") + ".py"
-    lines = difflib.unified_diff(
-        source.splitlines(), patched(mutant, source).splitlines(), path, mutant.name, lineterm="", n=2
-    )
+    source = source_of(mutant)
+    texts = source.splitlines(), patched(mutant, source).splitlines()
+    lines = difflib.unified_diff(*texts, mutant.path, mutant.name, lineterm="", n=2)
     return "\n".join(lines)

@@ -3,18 +3,22 @@
 For each mutant the smallest case that shows its damage is looked for, and all checks are made there. A mutant
 that no check of ours kills is a survivor: the checks are too weak. The unmutated code must pass all of them
 on all cases: else they are too strict, or the code is wrong.
+
+Bugs of the C++ are planted and found in the same way, on the cases as the native backend decodes them. Where
+there is no native backend they are left out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from time import perf_counter
 from typing import Any
 
+from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
 from minispec.evidence.proof.cases import Case, size_ordered_cases
 from minispec.evidence.proof.distributions import (
@@ -22,17 +26,20 @@ from minispec.evidence.proof.distributions import (
     Enumerated,
     branches,
     exact_distributions,
-    outcomes,
     speculative_distributions,
     total_variation,
 )
+from minispec.evidence.proof.sampling import Experiment
 from minispec.evidence.theory.statistics import check_sample
+from minispec.evidence.zoo.check_native import no_library, on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Effect, Mutant, planted
+from minispec.evidence.zoo.mutation import Effect, Mutant, build_all, planted
+from minispec.native.decisions import NativeRng
 
 EXACT = 1e-10  # what differs by less differs by rounding
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
+AT_ONCE = 2_500  # rows of a batch in C++
 MOST_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
 GENERATOR = "minispec.core.rng:SeededRng"  # an enumeration brings its own rng, and does not meet its bugs
@@ -118,12 +125,16 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Zoo:
-    """The kill matrix: a specimen per mutant, and for each case what each check said of the shipped code."""
+    """The kill matrix: a specimen per mutant, and for each case what each check said of the shipped code.
+
+    `left_out` says why there are no mutants of the C++; it is None if there are.
+    """
 
     specimens: tuple[Specimen, ...]
     checks: tuple[Check, ...]
     unmutated: dict[str, dict[str, CheckResult]]
     seconds: float
+    left_out: str | None = None
 
     def killers(self, specimen: Specimen) -> list[str]:
         """Returns the names of our checks that kill a mutant."""
@@ -171,6 +182,7 @@ class Zoo:
                 "reasons": self.false_alarms,
             },
             "checks": checks,
+            "left_out": self.left_out,
             "seconds": self.seconds,
         }
 
@@ -192,7 +204,13 @@ def zoo(
         tell: told what is being done.
     """
     started = perf_counter()
+    tell("building")
     cases = size_ordered_cases(seed) if cases is None else cases
+    left_out = no_library() if any(one.is_native for one in mutants) else None
+    if left_out is not None:
+        mutants = [mutant for mutant in mutants if not mutant.is_native]
+        checks = [check for check in checks if not check.native]
+    build_all(mutants)
     unmutated = {}
     theirs = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
     for case in cases:
@@ -210,7 +228,7 @@ def zoo(
     for mutant in mutants:
         tell(mutant.name)
         specimens.append(examine(mutant, cases, checks, seed, sound))
-    return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started)
+    return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
 def examine(
@@ -227,16 +245,22 @@ def examine(
     """
     for must_show in (True, False):
         for case in cases:
-            if (unmutated := sound(case, mutant.crosses_rows)) is None:
+            if not meets(case, mutant) or (unmutated := sound(case, mutant.crosses_rows)) is None:
                 continue
+            played = on_native(case) if mutant.is_native else case
             with planted(mutant):
-                damage = damage_of(mutant, case, seed, *unmutated)
+                damage = damage_of(mutant, played, seed, *unmutated)
                 if must_show and not damage.shows(mutant.effect):
                     continue
                 cells = {check.name: answer(check, case) for check in checks}
             if any(cells[check.name].killed for check in checks if check.ours):
                 return Specimen(mutant, case.name, damage, cells)
     return Specimen(mutant, None, damage, cells)
+
+
+def meets(case: Case, mutant: Mutant) -> bool:
+    """Whether a case comes to a mutant at all: of the C++, table models meet the decisions only."""
+    return not mutant.is_native or mutant.path.endswith("decisions.h") or isinstance(case.target, GPT)
 
 
 def branches_together(case: Case) -> int:
@@ -260,15 +284,22 @@ def damage_of(
 
     exact: the right distribution for each prompt; shipped: what the shipped code does.
     """
-    sampled = mutant.effect == "biased" and mutant.function.startswith(GENERATOR)
+    by_numbers = mutant.function.startswith(GENERATOR) or mutant.is_native
+    sampled = mutant.effect == "biased" and by_numbers
     try:
         if sampled:
             found = shipped
-            worst = max(sampled_distance(case, *one, seed) for one in zip(case.prompts, exact, strict=True))
+            rng = NativeRng if mutant.is_native else SeededRng
+            rows = AT_ONCE if mutant.is_native else SAMPLES
+            given = Experiment(case, SAMPLES, rows, rng=rng)
+            pairs = zip(case.prompts, exact, strict=True)
+            worst = max(sampled_distance(given, prompt, want, seed) for prompt, want in pairs)
+        elif mutant.is_native:  # enumeration compares it with the core, branch by branch: it has no other
+            found, worst = shipped, 0.0
         else:
             found = speculative_distributions(case, mutant.crosses_rows)
-            pairs = zip(found.distributions, exact, strict=True)
-            worst = max(total_variation(got, want) for got, want in pairs)
+            both = zip(found.distributions, exact, strict=True)
+            worst = max(total_variation(got, want) for got, want in both)
     except Exception as error:  # a bug may do anything
         unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
         return Damage(None, True, *unknown, crash=in_one_line(error))
@@ -276,14 +307,15 @@ def damage_of(
     return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
 
 
-def sampled_distance(case: Case, prompt: tuple[int, ...], exact: Distribution, seed: int) -> float:
+def sampled_distance(given: Experiment, prompt: tuple[int, ...], exact: Distribution, seed: int) -> float:
     """Returns the total variation between samples and what is right; 0 where the samples could be right.
 
     Rows of one batch are the samples. For right samples the result is above 0 with a probability of 1e-9 at
     most; a distribution that is off by 0.1 is seen almost surely (see `check_sample`).
     """
-    counts = Counter(outcomes(list(case.rounds([prompt] * SAMPLES, SeededRng(seed))), SAMPLES))
-    test = check_sample(case.name, counts, exact, FALSE_ALARM)
+    counts = replace(given, case=replace(given.case, prompts=(prompt,))).draw(seed)
+    wanted = {tokens: p for (tokens, _), p in exact.items()}
+    test = check_sample(given.case.name, counts, wanted, FALSE_ALARM)
     return 0.0 if test.passed else test.distance
 
 

@@ -25,8 +25,13 @@ def entries(rows: Sequence[KillRow]) -> list[Entry]:
     """Returns the lines of the matrix: modules in the order in which they first come, and their mutants."""
     modules: dict[str, list[Entry]] = {}
     for row in rows:
-        modules.setdefault(row.module, [(f"in {row.module}.py", "")]).append((row.name, row.marks))
+        modules.setdefault(row.module, [(heading(row.module), "")]).append((row.name, row.marks))
     return [line for lines in modules.values() for line in lines]
+
+
+def heading(module: str) -> str:
+    """Returns the line over a file's mutants; in C++ the module is the file's whole name."""
+    return f"in {module}" if "." in module else f"in {module}.py"
 
 
 def panels(lines: Sequence[Entry]) -> list[Sequence[Entry]]:
@@ -49,9 +54,7 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
     """
     found = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     columns = panels(entries(rows))
-    names = (
-        widest([*(row.name for row in rows), *(f"in {row.module}.py" for row in rows), "found"], 1.0) + 0.2
-    )
+    names = widest([*(row.name for row in rows), *(heading(row.module) for row in rows), "found"], 1.0) + 0.2
     head = widest(checks) + 0.3
     panel = names + COLUMN * len(checks) + 0.5
     steps = [COLUMN * 1.4 + text_width(state.word) + 0.5 for state in MARKS.values()]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from operator import index
 from typing import TypeVar, Unpack
 
 import torch
@@ -23,11 +24,20 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import BlockRng, Rng, SeededRng, Which
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import DAMAGED, Warp
+from minispec.native.checks import (
+    NO_DISTRIBUTION,
+    budgets_of,
+    check_code,
+    check_decidable,
+    check_distributions,
+    check_generator,
+    check_tensor,
+)
 from minispec.native.library import NAMES, native_functions
 
 T = TypeVar("T")
 AHEAD = 256  # so many numbers are drawn at once
-NO_DRAFT = "the draft has a token id outside 0 to {}, or a length outside 0 to {}"
+MOST = 2**26  # so many are lent at most
 
 
 class Lender(ABC):
@@ -73,6 +83,8 @@ class NativeRng(SeededRng, Lender):
 
     def lend(self, count: int) -> Tensor:
         """Returns the numbers that the next decisions will be made by: [count] float64 in [0, 1)."""
+        if not 0 <= index(count) <= MOST:
+            raise ValueError(f"0 to {MOST:,} numbers can be lent at a time, not {count}")
         if self._next + count > len(self._stream):
             more = super()._numbers(max(AHEAD, count))
             self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
@@ -81,6 +93,8 @@ class NativeRng(SeededRng, Lender):
 
     def give_back(self, count: int) -> None:
         """Takes back the last numbers that were lent, of which `count` have decided nothing."""
+        if not 0 <= index(count) <= self._next:
+            raise ValueError(f"0 to {self._next:,} numbers can be given back, not {count}")
         self._next -= count
 
     def _numbers(self, count: int) -> Tensor:
@@ -101,16 +115,30 @@ def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[
         probs: distributions, up to rounding.
         which: as in `Rng`.
         core: draws as the core does: what decides where the library cannot read `probs`.
+
+    Raises:
+        TypeError: if `probs` is no tensor of a floating type, or `live` none of bool.
+        ValueError: if their shapes are wrong, or a row is no distribution.
     """
-    if not fits(probs):
+    live = which.get("live")
+    if live is not None:
+        check_tensor("live", live, 1, torch.bool)
+    if not fits(probs) or probs.dim() != 2 or (live is not None and len(live) != len(probs)):
+        check_tensor("probs", probs, 2)
+        if live is not None and len(live) != len(probs):
+            raise ValueError(f"live must be [{len(probs)}], not {list(live.shape)}")
+        check_distributions(probs if live is None else probs[live])
         return core()
-    (batch, vocab), live = probs.shape, which.get("live")
+    batch, vocab = probs.shape
     is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
         picked = torch.empty(batch, dtype=torch.long)
         addresses = is_live, numbers.data_ptr(), picked.data_ptr()
-        return native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses), picked
+        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses)
+        if used < 0:
+            raise ValueError(NO_DISTRIBUTION)
+        return used, picked
 
     return by.decide(batch, native, core)
 
@@ -125,9 +153,11 @@ class NativeWarp(Warp):
             logits: [..., V], of any floating type.
 
         Raises:
+            TypeError: if `logits` is no tensor of a floating type.
             ValueError: if a row has NaN or plus infinity, or nothing but minus infinity.
         """
         if self.top_k is not None or self.top_p is not None or not fits(logits):
+            check_tensor("logits", logits)
             return super().__call__(logits)
         probs, vocab = torch.empty_like(logits), logits.shape[-1]
         rows, warp = logits.numel() // vocab, native_functions(logits.dtype).warp
@@ -148,17 +178,19 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         As in `Verifier`.
 
     Raises:
-        ValueError: if the draft has a token or a length that cannot be.
+        TypeError: if something is of a wrong type.
+        ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
+    if not can_read(draft, target_probs):
+        check_decidable(draft, target_probs)
+        return verify_greedy(draft, target_probs, rng)
     tokens, lengths = draft.tokens, draft.lengths
     (rows, k), vocab = tokens.shape, target_probs.shape[-1]
-    if not (fits(target_probs) and target_probs.shape == (rows, k + 1, vocab) and are_whole(tokens, lengths)):
-        return verify_greedy(draft, target_probs, rng)
     accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
     addresses = accepted.data_ptr(), token.data_ptr()
     agree = native_functions(target_probs.dtype).agree
-    if agree(target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab, *addresses) < 0:
-        raise ValueError(NO_DRAFT.format(vocab - 1, k))
+    inputs = target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab
+    check_code(agree(*inputs, *addresses), vocab, k)
     return Verdict(accepted, token)
 
 
@@ -177,24 +209,24 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         As in `Verifier`.
 
     Raises:
-        ValueError: if the draft has a token or a length that cannot be.
+        TypeError: if something is of a wrong type.
+        ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
+    by = lender(rng)
+    if by is None or not can_read(draft, target_probs, probs=True):
+        check_decidable(draft, target_probs, probs=True)
+        check_generator(rng)
+        return verify_rejection(draft, target_probs, rng)
     p, q, tokens, lengths = target_probs, draft.probs, draft.tokens, draft.lengths
     (rows, k), vocab = tokens.shape, p.shape[-1]
-    alike = p.dtype == q.dtype and p.shape == (rows, k + 1, vocab) and q.shape == (rows, k, vocab)
-    by = lender(rng)
-    if by is None or not (alike and fits(p) and fits(q) and are_whole(tokens, lengths)):
-        return verify_rejection(draft, target_probs, rng)
-    budgets = rng.budgets if isinstance(rng, BlockRng) else [k + 1] * rows
+    budgets = budgets_of(rng, rows, k + 1)
     inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
     sizes = (ctypes.c_int64 * rows)(*budgets), rows, k, vocab
 
     def native(numbers: Tensor) -> tuple[int, Verdict]:
         accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
         addresses = numbers.data_ptr(), accepted.data_ptr(), token.data_ptr()
-        used = native_functions(p.dtype).reject(*inputs, *sizes, *addresses)
-        if used < 0:
-            raise ValueError(NO_DRAFT.format(vocab - 1, k))
+        used = check_code(native_functions(p.dtype).reject(*inputs, *sizes, *addresses), vocab, k)
         return used, Verdict(accepted, token)
 
     return by.decide(rows * (k + 1), native, lambda: verify_rejection(draft, target_probs, rng))
@@ -204,9 +236,20 @@ def fits(numbers: Tensor) -> bool:
     """Whether the library can read a tensor as it lies: on the CPU, without gaps, of a type that it knows.
 
     Args:
-        numbers: [..., V], logits or probabilities.
+        numbers: [..., V], logits or probabilities; there is at least one.
     """
-    return numbers.dtype in NAMES and numbers.is_cpu and numbers.is_contiguous()
+    known = isinstance(numbers, Tensor) and numbers.dtype in NAMES and numbers.layout is torch.strided
+    return known and numbers.is_cpu and numbers.is_contiguous() and numbers.dim() > 0 and numbers.numel() > 0
+
+
+def can_read(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> bool:
+    """Whether the library can read a draft and the target's distributions; `probs`: the draft's as well."""
+    if not (isinstance(draft, Draft) and fits(target_probs) and are_whole(draft.tokens, draft.lengths)):
+        return False
+    (rows, k), p, q = draft.tokens.shape, target_probs, draft.probs
+    if p.shape != (rows, k + 1, p.shape[-1]):
+        return False
+    return not probs or (p.dtype == q.dtype and q.shape == (rows, k, p.shape[-1]) and (k == 0 or fits(q)))
 
 
 def are_whole(tokens: Tensor, lengths: Tensor) -> bool:

@@ -7,10 +7,13 @@ nine new tokens, of all rows, so that checking a draft costs far less than writi
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections.abc import Callable, Sequence
+from operator import index
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -18,6 +21,7 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.warp import DAMAGED
+from minispec.native.checks import check_budgets, check_ids, check_memory, check_tensor
 from minispec.native.library import NAMES, load_native
 from minispec.native.pack import packed_weights
 
@@ -29,23 +33,38 @@ class NativeCache(KVCache):
     """A cache whose keys and values lie as `native.cpp` wants them.
 
     Attributes:
-        address: of the first of its numbers.
-        numbers: how many there are for each row.
+        owner: the address of the model that it is for.
     """
 
     def __init__(self, model: NativeGPT, rows: int) -> None:
-        """Takes the memory for `rows` rows of a model's whole context."""
+        """Takes the memory for `rows` rows of a model's whole context.
+
+        Raises:
+            TypeError: if `rows` is no integer.
+            ValueError: if it is below 1, or more than this machine can hold.
+        """
+        if index(rows) < 1:
+            raise ValueError(f"a cache has at least 1 row, not {rows}")
+        size = model.dtype.itemsize * (rows * model.cache_numbers + model.max_length**2)
+        check_memory(size, f"a cache of {rows:,} rows")
         super().__init__(1, rows, 0, model.max_length, 0, model.dtype)
         self._memory = torch.zeros(rows * model.cache_numbers, dtype=model.dtype)
-        self.address, self.numbers = self._memory.data_ptr(), model.cache_numbers
-        self._numbers = self._memory.numel()
+        self.owner, self._numbers = model._handle, self._memory.numel()
+
+    @property
+    def address(self) -> int:
+        """The address of its first number: a copy of a cache has its own."""
+        return self._memory.data_ptr()
 
     def extend(self, new: int) -> None:
         """Counts n more tokens in every row; those past the context's end are not stored.
 
         Raises:
-            ValueError: if no row has space for n more.
+            TypeError: if n is no integer.
+            ValueError: if it is negative, or no row has space for n more.
         """
+        if index(new) < 0:
+            raise ValueError(f"a cache cannot be extended by {new} tokens; truncate it")
         self.check_space(new)
         self._new = new
         self.advance()
@@ -57,6 +76,10 @@ class NativeCache(KVCache):
             ValueError: always.
         """
         raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
+
+    def begin(self, *_: Any, **__: Any) -> Any:
+        """Refuses, with a ValueError: only its model writes into it."""
+        raise ValueError("a native cache is for native models; take one from the other model's new_cache")
 
 
 class NativeGPT:
@@ -79,9 +102,12 @@ class NativeGPT:
             folder: where the library is kept; by default `native` in the cache folder.
 
         Raises:
+            TypeError: if the model is no GPT.
             ValueError: if the model is on another device or of another type, there is no C++ compiler, the
                 build fails, or the library does not compute what the model does.
         """
+        if not isinstance(model, GPT):
+            raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
         if model.device.type != "cpu" or model.dtype not in NAMES:
             raise ValueError(
                 "the native backend is for float32 or float64 on a CPU; elsewhere use --backend torch"
@@ -94,7 +120,14 @@ class NativeGPT:
         self._handle = hand_over(self._native, self.config, weights)
         weakref.finalize(self, self._native.free, self._handle)
         self.cache_numbers = self._native.cache(self._handle)
+        c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
+        wide = 5 * c.width + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
+        self._each = self.dtype.itemsize * wide
         self.check(model)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses to be copied: two would share memory of which neither knows when the other frees it."""
+        raise TypeError("a native model cannot be copied or pickled; make another one of its GPT")
 
     def new_cache(self, rows: int) -> NativeCache:
         """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
@@ -117,6 +150,9 @@ class NativeGPT:
 
     def head(self, hidden: Tensor) -> Tensor:
         """Maps the residual stream [B, n, D] to logits [B, n, V]."""
+        check_tensor("hidden", hidden, 3, self.dtype)
+        if hidden.shape[-1] != self.config.width:
+            raise ValueError(f"hidden must be [B, n, {self.config.width}], not {list(hidden.shape)}")
         return hidden @ self._head
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -154,29 +190,36 @@ class NativeGPT:
             used.
 
         Raises:
-            ValueError: if the context has no space for K more tokens, there are too few numbers, a token is
-                out of range, or a logit is not finite.
+            TypeError: if an argument is of a wrong type.
+            ValueError: if the context has no space for K more tokens, there are too few numbers or one is
+                outside [0, 1), a token is out of range, or a logit is not finite.
         """
+        check_ids(tokens, 1)
         rows, pending = len(tokens), tokens.tolist()
         cache = self._usable(cache, rows)
+        if index(k) < 1 or not 0 <= temperature < math.inf:
+            raise ValueError(
+                f"K must be at least 1, the temperature finite and not below 0: {k}, {temperature}"
+            )
         if not self.can_draw(cache, k):
             raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
         if not all(0 <= token < self.vocab_size for token in pending):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        if numbers.dtype != torch.float64 or (temperature > 0 and len(numbers) < rows * k):
-            raise ValueError(
-                f"{rows * k} numbers of float64 are needed, not {len(numbers)} of {numbers.dtype}"
-            )
+        check_tensor("numbers", numbers, 1, torch.float64)
+        if temperature > 0 and len(numbers) < rows * k:
+            raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
+        decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
         array, numbers = ctypes.c_int64 * rows, numbers.contiguous()
         ids = torch.empty(rows, k, dtype=torch.long)
         probs = torch.empty(rows, k, self.vocab_size, dtype=self.dtype)
-        starts = array(*cache.row_lengths)
+        before = cache.row_lengths
+        starts, budget = array(*before), array(*decided)
         cache.extend(k)
-        decided = array(*([k] * rows if budgets is None else budgets))
-        addresses = decided, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
+        addresses = budget, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
         used = self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *addresses)
         if used < 0:
-            raise ValueError(DAMAGED)
+            cache.truncate(before)
+            raise ValueError(DAMAGED if used == -1 else "the numbers to draw by must lie in [0, 1)")
         return ids, probs, used
 
     @torch.inference_mode()
@@ -198,8 +241,10 @@ class NativeGPT:
             )
 
     def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, columns: int) -> Tensor:
+        check_ids(tokens, 2)
         rows, new = tokens.shape
         cache = self._usable(cache, rows)
+        check_memory(rows * new * self._each, "this forward")
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
         cache.extend(new)
         ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
@@ -214,16 +259,21 @@ class NativeGPT:
             return self.new_cache(rows)
         if not isinstance(cache, NativeCache):
             raise ValueError("a native model needs a cache of its own: take it from its new_cache")
-        if cache.numbers != self.cache_numbers or cache.capacity != self.max_length:
+        if cache.owner != self._handle or cache.capacity != self.max_length:
             raise ValueError("the cache is another model's: take it from this model's new_cache")
-        if cache.rows != rows:
+        if cache.rows != rows or cache._memory.numel() != rows * self.cache_numbers:
             raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")
         return cache
 
 
 def hand_over(native: SimpleNamespace, config: GPTConfig, weights: Sequence[Tensor]) -> int:
     """Hands a model's `packed_weights` over, [in, out] each; returns the address of the library's copy."""
-    c = config
+    c, heads = config, (config.heads + 2 * config.kv_heads) * config.head_dim
+    layer = [(c.width, heads), (c.width, c.width), (c.width, 2 * c.ffn), (c.ffn, c.width)]
+    angles = (c.max_length, c.head_dim // 2)
+    wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), angles, angles]
+    if [tuple(weight.shape) for weight in weights] != wanted:
+        raise ValueError("the model's weights do not have the sizes that its config says")
     addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
     address: int = native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)

@@ -36,6 +36,7 @@ def no_compiler(monkeypatch, tmp_path):
     """A machine without a C++ compiler, on which nothing has been built."""
     library.native_functions.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     yield

@@ -212,7 +212,7 @@ def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_prope
         for one in damage:
             try:
                 one(dice, folder)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            except Exception:
                 continue  # the first damage has left nothing for the second one
         try:
             seen[outcome(folder, stories)] += 1

@@ -53,8 +53,8 @@ def test_native_is_what_auto_chooses(name):
     assert isinstance(models.target, NATIVE.model) and isinstance(models.draft, NATIVE.model)
 
 
-def test_without_a_compiler_auto_is_torch_and_says_why(tmp_path, monkeypatch):
-    """The note is one line; asked for by name, the native backend is refused."""
+def test_without_a_compiler_auto_is_torch_and_says_why(tmp_path, monkeypatch, minispec_home):
+    """With no library built, too. The note is one line; asked for by name, the native backend is refused."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(library, "find_spec", lambda name: None)

@@ -157,12 +157,11 @@ def test_damaged_logits_are_refused():
     with torch.no_grad():
         draft = native(model)
         model.norm.weight[0] = float("nan")
-    cache = draft.new_cache(1)
     bad = NativeGPT.__new__(NativeGPT)
     handle = hand_over(draft._native, model.config, packed_weights(model))
     vars(bad).update(vars(draft), _handle=handle)
     with pytest.raises(ValueError, match="not finite"):
-        bad.draw(torch.tensor([1]), cache, 1, 1.0, torch.rand(2, dtype=torch.float64))
+        bad.draw(torch.tensor([1]), bad.new_cache(1), 1, 1.0, torch.rand(2, dtype=torch.float64))
 
 
 def test_other_caches_strange_ids_and_a_full_context_are_refused():
@@ -187,8 +186,12 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
             ours(tokens, cache)
     with pytest.raises(ValueError, match="the context is full"):
         ours.draw(torch.tensor([1]), cache, 2, 1.0, torch.rand(2, dtype=torch.float64))
-    for few in (numbers[:0], numbers.float()):
-        with pytest.raises(ValueError, match="1 numbers of float64 are needed"):
+    for few, error, says in (
+        (numbers[:0], ValueError, "1 numbers are needed, not 0"),
+        (numbers.float(), TypeError, "must be of torch.float64"),
+        (numbers - 1, ValueError, r"must lie in \[0, 1\)"),
+    ):
+        with pytest.raises(error, match=says):
             ours.draw(torch.tensor([1]), cache, 1, 1.0, few)
     assert cache.row_lengths == (7,)
     with pytest.raises(ValueError, match="for float32 or float64 on a CPU"):

@@ -61,9 +61,44 @@ Int choose(const T* dist, Int vocab, const double*& next) {
     return pick(dist, vocab, total, open ? *next++ : 0.0);
 }
 
-// Picks in each row of distributions [rows, V] that is live; 0 elsewhere. Returns how many numbers were used.
+// Whether numbers [V] are a distribution: none is negative or NaN, and their sum is 1 up to rounding.
+template <class T>
+bool is_distribution(const T* dist, Int vocab) {
+    typedef typename Lanes<T>::Vector Vector;
+    const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
+    Vector sums = {}, nothing = {};
+    auto wrong = sums > nothing;  // no lane is true
+    for (Int id = 0; id < end; id += lanes) {
+        sums += load(dist + id);
+        wrong |= ~(load(dist + id) >= nothing);  // NaN is not at least anything
+    }
+    double sum = across<T>(sums, plus);
+    bool all = true;
+    for (Int lane = 0; lane < lanes; ++lane) all &= wrong[lane] == 0;
+    for (Int id = end; id < vocab; ++id) sum += dist[id], all &= dist[id] >= 0;
+    return all && std::abs(sum - 1) < 1e-3;
+}
+
+// Whether the first counts[b] + more of each row's `each` distributions are ones; after them comes padding.
+template <class T>
+bool are_distributions(const T* dists, Int rows, Int each, const Int* counts, Int more, Int vocab) {
+    for (Int row = 0; row < rows; ++row)
+        for (Int i = 0; i < counts[row] + more; ++i)
+            if (!is_distribution(dists + (row * each + i) * vocab, vocab)) return false;
+    return true;
+}
+
+// Whether numbers that a caller has chosen can decide: all lie in [0, 1).
+inline bool uniform(const double* numbers, Int count) {
+    return std::all_of(numbers, numbers + count, [](double number) { return 0 <= number && number < 1; });
+}
+
+// Picks in each row of distributions [rows, V] that is live; 0 elsewhere. Returns how many numbers were used, or -2
+// if one that is live is no distribution.
 template <class T>
 Int choose_all(const T* dists, Int rows, Int vocab, const Int* live, const double* numbers, Int* picked) {
+    for (Int row = 0; row < rows; ++row)
+        if (live[row] && !is_distribution(dists + row * vocab, vocab)) return -2;
     const double* next = numbers;
     for (Int row = 0; row < rows; ++row) picked[row] = live[row] ? choose(dists + row * vocab, vocab, next) : 0;
     return next - numbers;

@@ -87,7 +87,7 @@ Int cache_of(const Sizes& s) {
 
 // What Python calls, for float and for double. `hidden` and `logits` return 0 if a token id is out of range, and so
 // does `warp` for logits that are not finite. `draft`, `choose`, `agree` and `reject` return how many numbers they
-// have used, or -1 for tokens, lengths or logits that cannot be.
+// have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that are none.
 #define NATIVE(T, NAME)                                                                                      \
     extern "C" void* new_##NAME(const Int* sizes, double little, const T* const* weights) {                  \
         return packed<T>(sizes, little, weights);                                                            \
@@ -103,6 +103,7 @@ Int cache_of(const Sizes& s) {
     extern "C" Int draft_##NAME(Model<T>* m, Int* tokens, Int rows, Int* starts, Int k, double temperature,  \
                                 Int* budgets, double* numbers, T* cache, T* dists, Int* drawn) {             \
         if (!known(*m, tokens, rows)) return -1;                                                             \
+        if (temperature > 0 && !uniform(numbers, rows * k)) return -2;                                       \
         return draft(*m, tokens, rows, starts, k, temperature, budgets, numbers, cache, dists, drawn);       \
     }                                                                                                        \
     extern "C" Int warp_##NAME(T* logits, Int rows, Int vocab, double temperature, T* dists) {               \
@@ -114,12 +115,15 @@ Int cache_of(const Sizes& s) {
     extern "C" Int agree_##NAME(T* p, Int* tokens, Int* lengths, Int rows, Int k, Int vocab, Int* accepted,  \
                                 Int* token) {                                                                \
         if (!proper(tokens, lengths, rows, k, vocab)) return -1;                                             \
+        if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;                                \
         agree(p, tokens, lengths, rows, k, vocab, accepted, token);                                          \
         return 0;                                                                                            \
     }                                                                                                        \
     extern "C" Int reject_##NAME(T* p, T* q, Int* tokens, Int* lengths, Int* budgets, Int rows, Int k,       \
                                  Int vocab, double* numbers, Int* accepted, Int* token) {                    \
         if (!proper(tokens, lengths, rows, k, vocab)) return -1;                                             \
+        if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;                                \
+        if (!are_distributions(q, rows, k, lengths, 0, vocab)) return -2;                                    \
         return reject(p, q, tokens, lengths, budgets, rows, k, vocab, numbers, accepted, token);             \
     }
 

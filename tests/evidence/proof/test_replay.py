@@ -1,0 +1,191 @@
+"""Replay: the library takes every branch of the core's code, and what it says is what counts."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+from native_models import needs_compiler
+
+from minispec import ModelDrafter, check_verifier
+from minispec.core.rng import CERTAIN, BlockRng
+from minispec.evidence.checker.instances import greedy_instances
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    largest_error,
+    speculative_distributions,
+    target_only_distributions,
+)
+from minispec.evidence.proof.enumeration import (
+    EnumeratingRng,
+    NativeEnumeratingRng,
+    enumerate_branches,
+)
+from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.evidence.proof.prove import gpt_cases, table_cases
+from minispec.evidence.proof.replay import Differs, ends, interval_of
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+from minispec.native import decisions
+from minispec.native.backend import NATIVE
+from minispec.native.decisions import native_greedy, native_rejection
+
+CPU = torch.device("cpu")
+THIRDS = [0.25, 0.5, 0.25]
+
+
+def inverted(numbers, thresholds):
+    """Decides as the library does: for each threshold a number, and yes below it."""
+    return len(thresholds), torch.tensor([float(n) < t for n, t in zip(numbers, thresholds, strict=False)])
+
+
+def coins(thresholds, heads=(0.3, 0.6)):
+    """Returns a run that throws a coin for each of `heads`, and a library's by its own thresholds."""
+
+    def run(rng, keys):
+        def core():
+            return [rng.bernoulli(torch.tensor([p], dtype=torch.float64)) for p in heads]
+
+        return [tuple(rng.decide(4, lambda numbers: inverted(numbers, thresholds), core).tolist())]
+
+    return run
+
+
+def test_what_the_library_says_counts_with_the_branchs_probability():
+    """Right thresholds: four branches, each with its probability."""
+    found = {said: weight for _, said, weight in enumerate_branches(coins((0.3, 0.6)), [0], 1)}
+    assert found[True, True] == pytest.approx(0.18) and found[False, True] == pytest.approx(0.42)
+    assert len(found) == 4 and sum(found.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("off", [1e-2, -1e-2, 3e-9, -3e-9])
+def test_a_threshold_that_is_off_is_found(off):
+    """By a hundredth, and by some billionths of the interval."""
+    with pytest.raises(Differs, match="two ends"):
+        list(enumerate_branches(coins((0.3, 0.6 + off)), [0], 1))
+    assert len(list(enumerate_branches(coins((0.3, 0.6 + 1e-15)), [0], 1))) == 4  # rounding passes
+
+
+@pytest.mark.parametrize("thresholds", [(0.3,), (0.3, 0.6, 0.5)])
+def test_a_number_too_few_or_too_many_is_found(thresholds):
+    """Each open decision has a number of its own."""
+    with pytest.raises(
+        Differs, match=f"2 decisions are open, and the C\\+\\+ used {len(thresholds)} numbers"
+    ):
+        list(enumerate_branches(coins(thresholds), [0], 1))
+
+
+def test_what_is_certain_has_no_number():
+    """Also what the core's generator takes to be certain, next to 1; then there is no other branch."""
+    (leaf,) = enumerate_branches(coins((), (1.0, CERTAIN, 0.0)), [0], 1)
+    assert leaf == (0, (), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "choice", "interval"),
+    [(THIRDS, 0, (0, 0.25)), (THIRDS, 2, (0.75, 1)), ([1e-12, 1 - 1e-12], 0, (0, 1e-12))],
+)
+def test_numbers_lie_inside_the_interval(probabilities, choice, interval):
+    """Next to both ends, and further inside than sums are rounded by."""
+    low, high = interval_of(probabilities, choice)
+    assert (low, high) == interval
+    first, last = ends((low, high))
+    assert low + 1e-15 < first < last < high - 1e-15 and last - first > 0.9 * (high - low)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the library was called for what, and how often the core decided in its place."""
+    count, real = Counter(), decisions.native_functions
+
+    def watched(dtype):
+        functions = vars(real(dtype))
+        return SimpleNamespace(**{name: counted(name, own) for name, own in functions.items()})
+
+    def counted(name, function):
+        def call(*arguments):
+            count[name] += 1
+            return function(*arguments)
+
+        return call
+
+    def core(rule):
+        def call(draft, target_probs, rng):
+            inner = getattr(rng, "rng", rng)
+            # Where nothing was drafted the core decides, and has the library draw.
+            count["fallback"] += getattr(inner, "_rng", inner)._intervals is None and draft.k > 0
+            return rule(draft, target_probs, rng)
+
+        return call
+
+    monkeypatch.setattr(decisions, "native_functions", watched)
+    monkeypatch.setattr(decisions, "verify_rejection", core(decisions.verify_rejection))
+    monkeypatch.setattr(decisions, "verify_greedy", core(decisions.verify_greedy))
+    return count
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", [*table_cases(0, 0), *list(gpt_cases(0, 0))[:4]], ids=lambda case: case.name)
+def test_every_decision_is_made_in_cpp(case, calls, monkeypatch):
+    """Rules, draws and draft steps of a case on the native backend; each branch at both ends."""
+    moved = case.on(NATIVE)
+    drafted = Counter()
+    if isinstance(moved.draft, NATIVE.model):
+        real = NATIVE.model.draw
+        monkeypatch.setattr(NATIVE.model, "draw", lambda *a: (drafted.update(["draft"]), real(*a))[1])
+    found = speculative_distributions(moved).distributions
+    alone = target_only_distributions(moved)
+    assert max(map(largest_error, found + alone, 2 * exact_distributions(case))) < 1e-12
+    assert calls["choose"] > 0 and calls["fallback"] == 0
+    assert calls["agree" if moved.verifier is native_greedy else "reject"] > 0 or "coupled" in case.name
+    plain = case.warp.top_k is None and isinstance(moved.draft, NATIVE.model)
+    assert (drafted["draft"] > 0) == plain
+    assert calls["choose"] % 2 == calls["reject"] % 2 == drafted["draft"] % 2 == 0
+
+
+@needs_compiler
+def test_the_checker_reaches_the_library(calls):
+    """All instances of both native rules, exactly, and never by the core's code."""
+    report = check_verifier(native_rejection)
+    assert report.passed and report.method == "exact" and report.instances == 305 and report.branches > 2_900
+    assert calls["reject"] > 1_000
+    calls.clear()
+    report = check_verifier(native_greedy, instances=greedy_instances())
+    assert report.passed and report.method == "exact" and calls["agree"] > 300
+    assert calls["fallback"] == calls["reject"] == 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["native-residual-reversed", "native-number-used-twice"])
+def test_the_checker_finds_a_bug_of_the_library(name):
+    """By what comes out, with its damage; or by the numbers that are used."""
+    with planted(mutant_named(name)):
+        report = check_verifier(native_rejection)
+    assert not report.passed and report.counterexample.k == 1
+    assert (report.damage is not None) == (name == "native-residual-reversed")
+    assert check_verifier(native_rejection).passed  # it is taken out again
+
+
+@needs_compiler
+def test_a_draft_step_reports_what_the_core_would():
+    """Tokens, distributions to 1e-12, and the cache's length, branch by branch; nothing beyond a budget."""
+    model = NATIVE.model(tiny_gpt_pair(0)[1])
+    prompts, budgets = [[0, 1], [2, 0, 1]], [3, 1]
+
+    def propose(make, rng):
+        drafter = make(model)
+        drafter.start(prompts)
+        block = BlockRng(rng, [2, 3], budgets, CPU)
+        return drafter.propose(torch.tensor([1, 1]), 3, NATIVE.warp(0.7), block), drafter.cache_lengths
+
+    def run(rng, keys):
+        return [(tuple(rng.ways[0]), propose(NATIVE.drafter, rng), rng)]
+
+    leaves = 0
+    for _, (_, (draft, lengths), rng), _ in enumerate_branches(run, [0], 1, NativeEnumeratingRng):
+        script = [choice for choice, _ in rng.ways[0]]
+        wanted, length = propose(ModelDrafter, EnumeratingRng([script]))
+        assert torch.equal(draft.tokens, wanted.tokens) and lengths == length
+        torch.testing.assert_close(draft.probs, wanted.probs, rtol=0, atol=1e-12)
+        leaves += 1
+    assert leaves == 3 ** sum(budgets)

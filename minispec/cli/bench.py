@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import bench_tables, options
+from minispec.cli.decoding import tell_advice
 from minispec.drafters.adaptive import MOST
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
@@ -113,5 +114,7 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     lack = report["sections"].get("real-sizes", {}).get("unavailable", {})
     for name, reason in (report["skipped"] | lack).items():
         console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    for setting in report["settings"]:
+        tell_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:
         console.print(f"the whole report: {output}", soft_wrap=True)

@@ -2,103 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from minispec.cli import options
+from minispec.cli.decoding import Decoding, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
-from minispec.core.loop import generate
 from minispec.core.prefill import check_prompts
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
-from minispec.io.observe import observe
-from minispec.io.trace import ObservedRound, Trace
-from minispec.io.walkthrough import VERIFIERS, record_pair
-from minispec.native.backend import Backend, Models, on_backend
+from minispec.io.walkthrough import VERIFIERS, K, record_pair
+from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.show.step_page import page
 from minispec.show.text import Outcome, losses_table, outcome_table
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How one prompt is decoded, with a draft and by the target alone.
-
-    Attributes:
-        pair: its tokenizer and end-of-text.
-        models: its models on a backend.
-        prompt: token ids.
-        verifier: by name.
-        k: drafted tokens per round.
-        max_new_tokens: at most this many.
-        seed: of the sampling.
-    """
-
-    pair: Pair
-    models: Models
-    prompt: list[int]
-    verifier: str
-    k: int
-    max_new_tokens: int
-    seed: int
-
-    @property
-    def temperature(self) -> float:
-        """The temperature that the verifier is shown at."""
-        return VERIFIERS[self.verifier][1]
-
-    def settings(self) -> dict[str, Any]:
-        """Returns what both sides decode with."""
-        backend = self.models.backend
-        return {
-            "max_new_tokens": self.max_new_tokens,
-            "warp": backend.warp(self.temperature),
-            "rng": backend.rng(self.seed),
-            "eos": self.pair.tokenizer.end_of_text,
-        }
-
-    def speculative(self) -> Iterator[ObservedRound]:
-        """Decodes with the draft."""
-        backend = self.models.backend
-        drafter, rule = backend.drafter(self.models.draft), backend.rules[self.verifier]
-        return observe(self.models.target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
-
-    def timed(self) -> tuple[Outcome, Outcome]:
-        """Decodes silently with the target alone and with the draft; returns both outcomes."""
-        name = self.models.backend.name
-        started = perf_counter()
-        steps = generate(self.models.target, [self.prompt], **self.settings())
-        alone = tuple(step[0] for step in steps if step[0] is not None)
-        middle = perf_counter()
-        trace = Trace((tuple(self.prompt),), {}, tuple(self.speculative()))
-        seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
-        same = tokens == alone if self.temperature == 0 else None
-        return (
-            Outcome("target-only", len(alone), len(alone), middle - started, backend=name, text=alone),
-            Outcome(self.verifier, len(tokens), calls, seconds, trace.statistics(), same, name, tokens),
-        )
-
-    def stream(self, text: str, console: Console) -> None:
-        """Streams one speculative run, its tokens marked; the terminal slows it, so it is not timed."""
-        title = f"\nSpeculative, {self.verifier} verifier, temperature {self.temperature:g}:"
-        console.print(title, style="bold")
-        console.print(text, style="dim", end="", markup=False, soft_wrap=True)
-        for _ in show(self.speculative(), self.pair, console):
-            pass
-
-
 def demo(
     pair: options.PairOption = "stories",
     prompt: Annotated[str | None, typer.Option("--prompt", help="By default the pair's own.")] = None,
-    k: Annotated[int, typer.Option("--k", help="Drafted tokens per round.")] = 5,
+    k: Annotated[
+        str, typer.Option("--k", help="Drafted tokens per round; auto: as many as pay here, measured first.")
+    ] = AUTO,
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
@@ -110,7 +43,8 @@ def demo(
     as_json: options.JsonOption = False,
 ) -> None:
     """Show speculative decoding on real text, target-only beside it; then train a small pair and use it."""
-    for name, number in (("--k", k), ("--max-new-tokens", max_new_tokens)):
+    most = read_k(k)
+    for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
     if html is not None:
@@ -122,15 +56,17 @@ def demo(
     shown = [(models, prompt if prompt is not None else prompt_of(models))]
     prompt_ids(*shown[0])  # refused before anything is built
     backends = options.find_backends(backend)
-    settings: dict[str, Any] = {"k": k, "max_new_tokens": max_new_tokens, "seed": seed}
-    documents = [decode_both_ways(*shown[0], backends, settings, console)]
+    settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
+    chooses = k == AUTO
+    documents = [decode_both_ways(*shown[0], backends, settings, chooses, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
-        documents.append(decode_both_ways(*shown[1], backends, settings, console))
+        documents.append(decode_both_ways(*shown[1], backends, settings, chooses, console))
     if html is not None:
+        settings["k"] = K if chooses else most  # a page is the same on every machine
         write_whole(html, walk_page(shown, settings))
-        console.print(f"\nTo walk through it, open {html} in a browser.")
+        console.print(f"\nTo walk through it with K = {settings['k']}, open {html} in a browser.")
     if as_json:
         options.print_json({"pairs": documents})
 
@@ -157,9 +93,22 @@ def live_pair(console: Console) -> Pair:
 
 
 def decode_both_ways(
-    pair: Pair, text: str, backends: Sequence[Backend], settings: Mapping[str, Any], console: Console
+    pair: Pair,
+    text: str,
+    backends: Sequence[Backend],
+    settings: Mapping[str, Any],
+    chooses: bool,
+    console: Console,
 ) -> dict[str, object]:
     """Decodes a prompt with both verifiers, target-only beside each, on every backend, and prints all of it.
+
+    Args:
+        pair: the models.
+        text: the prompt.
+        backends: one after the other.
+        settings: of each `Decoding`.
+        chooses: whether K is automatic.
+        console: where it is printed.
 
     Returns:
         The figures, for `--json`.
@@ -171,31 +120,43 @@ def decode_both_ways(
     )
     ready = [on_backend(pair, backend.name) for backend in backends]
     outcomes: list[tuple[Outcome, Outcome]] = []
+    every: list[Decoding] = []
     for verifier in VERIFIERS:
         runs = [Decoding(pair, models, ids, verifier, **settings) for models in ready]
+        runs = [replace(run, costs=run.measured_costs() if chooses else None) for run in runs]
         for run in runs:  # a short one first, to warm up
             replace(run, max_new_tokens=min(run.max_new_tokens, 8)).timed()
-        runs[-1].stream(text, console)
+        title = f"\nSpeculative, {verifier} verifier, temperature {runs[-1].temperature:g}:"
+        console.print(title, style="bold")
+        console.print(text, style="dim", end="", markup=False, soft_wrap=True)
+        deque(show(runs[-1].speculative(), pair, console), maxlen=0)  # the terminal slows it: it is not timed
         outcomes += [run.timed() for run in runs]
+        every += runs
         console.print(f"Target-only, temperature {runs[-1].temperature:g}:", style="bold")
         alone = pair.tokenizer.decode(outcomes[-1][0].text)
         console.print(alone, style="#888888", markup=False, soft_wrap=True)
-    console.print(outcome_table(outcomes, f"{pair.name}, K = {settings['k']}"))
+    console.print(outcome_table(outcomes, f"{pair.name}, K = {AUTO if chooses else settings['k']}"))
     console.print(
         "  speed-up: over the target alone on the same backend, prefill included\n"
         "  same text: a sampled one may differ from the target's own; its distribution does not",
         style="dim",
     )
-    return {"pair": pair.name, "prompt": text, "runs": [describe(*both) for both in outcomes]}
+    advice = [run.advice(*both) for run, both in zip(every, outcomes, strict=True)]
+    for (alone, fast), sentences in zip(outcomes, advice, strict=True):
+        name = f"{fast.label} on the {fast.backend} backend"
+        tell_advice(name, fast.speed_up(alone), sentences, console)
+    found = [describe(*both, said) for both, said in zip(outcomes, advice, strict=True)]
+    return {"pair": pair.name, "prompt": text, "runs": found}
 
 
-def describe(alone: Outcome, fast: Outcome) -> dict[str, object]:
-    """Returns one line of the table, and the target alone beside it, for `--json`."""
+def describe(alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
+    """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
     statistics = fast.statistics
     assert statistics is not None
     return {
         "backend": fast.backend,
         "verifier": fast.label,
+        "k": fast.k,
         "tokens": fast.tokens,
         "target_calls": fast.target_calls,
         "seconds": fast.seconds,
@@ -205,6 +166,8 @@ def describe(alone: Outcome, fast: Outcome) -> dict[str, object]:
         "accepted_over_drafted": statistics.accepted_over_drafted,
         "mean_acceptance_length": statistics.mean_acceptance_length,
         "same_as_target_only": fast.same,
+        "speedup": fast.speed_up(alone),
+        "advice": list(advice),
     }
 
 

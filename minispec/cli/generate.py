@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import tee
 from statistics import median
 from time import perf_counter
@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from minispec.cli import options
+from minispec.cli.decoding import automatic, costs_of_run, read_k
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
@@ -21,8 +22,6 @@ from minispec.core.records import Round
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
-from minispec.drafters.adaptive import MOST, AdaptiveDrafter
-from minispec.evidence.bench.costs import measure_costs
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
@@ -124,8 +123,9 @@ def generate(
     drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
     costs = None
     if drafter is not None and k == AUTO:
-        costs = measure_costs(target, draft, ids, warp=warp, verifier=rule, backend=kind)
-        drafter = AdaptiveDrafter(drafter, costs, most)
+        computed = replace(ready, target=target, draft=draft)
+        costs = costs_of_run(computed, ids, rule, warp, max_new_tokens)
+        drafter = automatic(drafter, costs, models.info)
 
     started = perf_counter()
     settings: dict[str, Any] = {"k": most, "verifier": rule, "max_new_tokens": max_new_tokens, "warp": warp}
@@ -151,20 +151,6 @@ def generate(
         options.print_json(document)
     elif not stream:
         sys.stdout.write(text + document["text"] + "\n")  # as it is: nothing wrapped, no tab expanded
-
-
-def read_k(k: str) -> int:
-    """Returns K, or the largest K to choose from for an automatic one.
-
-    Raises:
-        ValueError: if it is neither a number nor `auto`.
-    """
-    if k == AUTO:
-        return MOST
-    try:
-        return int(k)
-    except ValueError:
-        raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
 
 
 def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, float]:

@@ -25,6 +25,7 @@ from minispec.drafters.costs import RETRY, Costs
 
 MOST = 16  # the largest K that is tried
 HUGE = 1e100  # beyond this, counts are scaled back
+PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
 TRIES = 0.02  # where drafting does not pay, tries take at most this share of the time
 
@@ -37,7 +38,7 @@ class RunningAcceptance:
     """
 
     def __init__(
-        self, positions: int, prior: float = 0.8, weight: float = 10.0, memory: float = 0.995
+        self, positions: int, prior: float = PRIOR, weight: float = 10.0, memory: float = 0.995
     ) -> None:
         """Starts without any test.
 

@@ -95,6 +95,7 @@ class Outcome:
         same: whether the tokens equal target-only's; None where only the distribution is the same.
         backend: on which it was decoded.
         text: what was emitted, as token ids.
+        k: how many tokens most rounds drafted, at the median; None for target-only.
     """
 
     label: str
@@ -105,6 +106,12 @@ class Outcome:
     same: bool | None = None
     backend: str = "torch"
     text: tuple[int, ...] = ()
+    k: int | None = None
+
+    def speed_up(self, alone: Outcome) -> float:
+        """Returns how many times less time a token takes than in another run."""
+        per_token, base = (one.seconds / max(one.tokens, 1) for one in (self, alone))
+        return base / per_token
 
 
 def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
@@ -118,7 +125,7 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", overflow="fold")
     table.add_column("backend", overflow="fold")
-    for column in ("target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up"):
+    for column in ("K", "target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up"):
         table.add_column(column, justify="right", overflow="fold")
     table.add_column("same\ntext", overflow="fold")
     for alone, fast in outcomes:
@@ -130,16 +137,16 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
 def cells(outcome: Outcome, alone: Outcome) -> list[str]:
     """Returns one row of the demo's table."""
     acceptance = outcome.statistics.acceptance if outcome.statistics else None
-    per_token, base = outcome.seconds / max(outcome.tokens, 1), alone.seconds / max(alone.tokens, 1)
     same = {True: "yes", False: "no", None: "sampled"}[outcome.same]
     return [
         outcome.label,
         outcome.backend,
+        str(outcome.k) if outcome.k is not None else "",
         str(outcome.target_calls),
         f"{outcome.tokens / max(outcome.target_calls, 1):.2f}",
         f"{acceptance:.0%}" if acceptance is not None else "",
-        f"{1 / per_token:,.0f}",
-        f"{base / per_token:.2f}x" if outcome is not alone else "1.00x",
+        f"{outcome.tokens / outcome.seconds:,.0f}",
+        f"{outcome.speed_up(alone):.2f}x",
         same if outcome is not alone else "",
     ]
 

@@ -139,19 +139,19 @@ def lines_at(width, table):
 
 def test_the_table_sets_each_run_beside_target_only():
     """A row for the target alone and one for the run, with the speed-up per token and whether texts agree."""
-    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False)
+    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False, k=4)
     lines = lines_at(160, outcome_table([(alone, fast)], "A run"))
     assert lines[0].strip() == "A run"
     rows = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
     assert rows[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
-    assert rows[1] == ["greedy", "torch", "25", "4.00", "100", "2.00x", "no"]
+    assert rows[1] == ["greedy", "torch", "4", "25", "4.00", "100", "2.00x", "no"]
 
 
 def both_backends():
     """Returns what the demo's table shows: two rules on two backends, numbers as large as they get."""
     alone = Outcome("target-only", 1000, 1000, 1.0)
     counts = Statistics(1000, 250, 250, 900, 900, 1000, {})
-    fast = Outcome("rejection", 1000, 1000, 0.123, counts, None)
+    fast = Outcome("rejection", 1000, 1000, 0.123, counts, None, k=16)
     greedy = replace(fast, label="greedy", same=True)
     return [
         (replace(alone, backend=backend), replace(run, backend=backend))
@@ -173,7 +173,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
         for backend in ("torch", "native")
         for label in ("target-only", rule)
     ]
-    assert rows[1] == ["greedy", "torch", "1000", "1.00", "100%", "8,130", "8.13x", "yes"]
+    assert rows[1] == ["greedy", "torch", "16", "1000", "1.00", "100%", "8,130", "8.13x", "yes"]
     assert rows[-1][-1] == "sampled"
 
 
@@ -209,8 +209,9 @@ def test_glyphs_follow_the_encoding():
 def test_table_cells():
     """Tokens a second and the speed-up are per token; texts are the same, or not, or sampled."""
     alone = Outcome("target-only", 100, 100, 2.0)
-    assert cells(Outcome("greedy", 50, 10, 0.5, None, True), alone)[5:] == ["100", "2.00x", "yes"]
-    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[3] == "4.00"
+    assert cells(Outcome("greedy", 50, 10, 0.5, None, True), alone)[6:] == ["100", "2.00x", "yes"]
+    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[4] == "4.00"
+    assert [cells(Outcome("greedy", 9, 3, 1.0, k=k), alone)[2] for k in (None, 0, 5)] == ["", "0", "5"]
     assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[-1] == "sampled"
     assert cells(Outcome("greedy", 100, 25, 1.0, None, False, "native"), alone)[1] == "native"
     assert cells(Outcome("greedy", 100, 25, 1.0, None, False), alone)[-1] == "no"

@@ -22,6 +22,7 @@ from minispec.evidence.bench.interleaved import (
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
+from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.train.initialise import draw_weights
 
@@ -89,8 +90,19 @@ def fastest_of(rows: Sequence[Found], side: str) -> Found:
 
 def widths(bench: BenchRun) -> Found:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
-    sweep, settings = choose_and_report(bench, widths_settings(bench), bench.plan.widths)
+    tried = widths_settings(bench)
+    sweep, settings = choose_and_report(bench, tried, bench.plan.widths)
+    for setting, row in zip(tried, settings, strict=True):
+        row["advice"] = advice(bench, setting, row)
     return {"sweep": sweep, "settings": settings, "backends": _backends(bench, settings)}
+
+
+def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
+    """Returns why a setting loses or gains little, and what would help; nothing where it gains enough."""
+    if row["speedup"] >= LITTLE:
+        return []
+    costs, alpha = costs_of(setting, bench.prompts.learning[0]), row["acceptance"] or 0.0
+    return list(advise(costs, alpha, row["k"], setting.models.backend.name, row["speedup"]))
 
 
 def widths_settings(bench: BenchRun) -> list[Setting]:

@@ -1,0 +1,169 @@
+"""Decoding on the command line: K by number or automatic, and a prompt decoded with and without a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+
+from minispec.core.draft import Drafter
+from minispec.core.loop import generate
+from minispec.core.verify import Verifier
+from minispec.core.warp import Warp
+from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
+from minispec.drafters.costs import Costs
+from minispec.evidence.bench.costs import measure_costs
+from minispec.evidence.theory.advice import LITTLE, advise
+from minispec.io.checkpoint import Pair
+from minispec.io.observe import observe
+from minispec.io.trace import ObservedRound, Trace
+from minispec.io.walkthrough import VERIFIERS
+from minispec.native.backend import AUTO, Models
+from minispec.show.text import Outcome
+
+
+def read_k(k: str) -> int:
+    """Returns K, or the largest K to choose from for an automatic one.
+
+    Raises:
+        ValueError: if it is neither a number nor `auto`.
+    """
+    if k == AUTO:
+        return MOST
+    try:
+        return int(k)
+    except ValueError:
+        raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
+
+
+def costs_of_run(
+    models: Models, prompt: Sequence[int], verifier: Verifier, warp: Warp, new_tokens: int
+) -> Costs:
+    """Measures the parts of a run's rounds, in a second or less: with caches as long as in its middle.
+
+    Args:
+        models: on their backend.
+        prompt: token ids.
+        verifier: the rule.
+        warp: as in `speculate`.
+        new_tokens: of the run.
+    """
+    return measure_costs(
+        models.target,
+        models.draft,
+        prompt,
+        warp=warp,
+        verifier=verifier,
+        backend=models.backend,
+        cached=len(prompt) + new_tokens // 2,
+    )
+
+
+def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
+    """Returns a drafter that chooses its K.
+
+    Args:
+        drafter: that proposes the tokens.
+        costs: by which it chooses.
+        info: of the pair; before the first round its recorded acceptance counts.
+    """
+    acceptance = RunningAcceptance(min(MOST, costs.most), prior=recorded_acceptance(info))
+    return AdaptiveDrafter(drafter, costs, acceptance=acceptance)
+
+
+def recorded_acceptance(info: Mapping[str, Any]) -> float:
+    """Returns the acceptance that a pair's training has measured; `PRIOR` where it has none that can be."""
+    known = info.get("acceptance")
+    return known if isinstance(known, (int, float)) and 0 <= known <= 1 else PRIOR
+
+
+def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Console) -> None:
+    """Prints why a setting loses or gains little, and what would help, if there is anything to say."""
+    if sentences:
+        *why, helps = sentences
+        what = f"{name}, {gain:.2f}x: {'a loss' if gain < 1 else 'a small gain'}"
+        console.print("\n  ".join([what, *(f"why: {one}" for one in why), f"what would help: {helps}"]))
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How one prompt is decoded, with a draft and by the target alone.
+
+    Attributes:
+        pair: its tokenizer and end-of-text.
+        models: its models on a backend.
+        prompt: token ids.
+        verifier: by name.
+        k: drafted tokens per round; for an automatic K the most of them.
+        max_new_tokens: at most this many.
+        seed: of the sampling.
+        costs: what an automatic K is chosen by, anew in each run; None: K is fixed.
+    """
+
+    pair: Pair
+    models: Models
+    prompt: list[int]
+    verifier: str
+    k: int
+    max_new_tokens: int
+    seed: int
+    costs: Costs | None = None
+
+    @property
+    def temperature(self) -> float:
+        """The temperature that the verifier is shown at."""
+        return VERIFIERS[self.verifier][1]
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what both sides decode with."""
+        backend = self.models.backend
+        return {
+            "max_new_tokens": self.max_new_tokens,
+            "warp": backend.warp(self.temperature),
+            "rng": backend.rng(self.seed),
+            "eos": self.pair.tokenizer.end_of_text,
+        }
+
+    def speculative(self) -> Iterator[ObservedRound]:
+        """Decodes with the draft."""
+        backend = self.models.backend
+        drafter: Drafter = backend.drafter(self.models.draft)
+        if self.costs is not None:
+            drafter = automatic(drafter, self.costs, self.pair.info)
+        rule = backend.rules[self.verifier]
+        return observe(self.models.target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
+
+    def measured_costs(self) -> Costs:
+        """Measures what the parts of a round take: a second or less."""
+        backend = self.models.backend
+        warp, rule = backend.warp(self.temperature), backend.rules[self.verifier]
+        return costs_of_run(self.models, self.prompt, rule, warp, self.max_new_tokens)
+
+    def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
+        """Returns why it loses or gains little, and what would help; nothing where it gains enough."""
+        gain = fast.speed_up(alone)
+        if gain >= LITTLE or fast.statistics is None:
+            return ()
+        tested = fast.statistics.acceptance
+        alpha = recorded_acceptance(self.pair.info) if tested is None else tested
+        return advise(self.costs or self.measured_costs(), alpha, fast.k or 0, fast.backend, gain)
+
+    def timed(self) -> tuple[Outcome, Outcome]:
+        """Decodes silently with the target alone and with the draft; returns both outcomes."""
+        name = self.models.backend.name
+        started = perf_counter()
+        steps = generate(self.models.target, [self.prompt], **self.settings())
+        alone = tuple(step[0] for step in steps if step[0] is not None)
+        middle = perf_counter()
+        trace = Trace((tuple(self.prompt),), {}, tuple(self.speculative()))
+        seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
+        same = tokens == alone if self.temperature == 0 else None
+        k = median_low([r.draft.k for r in trace.rounds] or [0])
+        return (
+            Outcome("target-only", len(alone), len(alone), middle - started, backend=name, text=alone),
+            Outcome(self.verifier, len(tokens), calls, seconds, trace.statistics(), same, name, tokens, k),
+        )

@@ -1,0 +1,146 @@
+"""Advice: why a setting loses against the target alone, and what would help, in numbers.
+
+Four things can be at fault: acceptance, the draft's cost, the cost to verify K + 1 tokens, and bookkeeping.
+For each the speed-up is computed as if it alone were better. The one that has to improve least comes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from minispec.drafters.adaptive import rates
+from minispec.drafters.costs import Costs
+
+LITTLE = 1.1  # a speed-up below this is worth a hint
+NOTICED = 1.05  # what makes less of a difference than this is not at fault
+HALVINGS = 30  # of an interval, until a number is found
+
+FAULTS = {
+    "acceptance": "acceptance is {:.2f}",
+    "draft": "a draft step takes {:.2f} target steps",
+    "verification": "verifying {tokens} tokens takes {:.2f} target steps on the {backend} backend",
+    "bookkeeping": "bookkeeping takes {:.2f} target steps a round on the {backend} backend",
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """How one row is decoded.
+
+    Attributes:
+        costs: of its rounds.
+        alpha: the probability of a drafted token to be accepted if all before it were.
+    """
+
+    costs: Costs
+    alpha: float
+
+    def speed_up(self, k: int) -> float:
+        """Returns that of K over a step of the target alone, prefill left out; 0 is the target alone."""
+        return rates(self.costs, [self.alpha] * k)[k] * self.costs.of_step() if k else 1.0
+
+    def best_k(self, least: int = 0) -> int:
+        """Returns the K of the largest speed-up."""
+        return max(range(least, self.costs.most + 1), key=self.speed_up)
+
+    def with_less(self, fault: str, left: float) -> Situation:
+        """Returns what it would be if so much were left of a fault: 1 is all, 0 is nothing."""
+        costs = self.costs
+        if fault == "acceptance":
+            return replace(self, alpha=1 - left * (1 - self.alpha))
+        if fault == "draft":
+            costs = replace(costs, t_draft=left * costs.t_draft, catch_up=left * costs.catch_up)
+        elif fault == "verification":
+            one = costs.t_target[1]
+            costs = replace(costs, t_target={n: one + left * (t - one) for n, t in costs.t_target.items()})
+        else:
+            rest = left * max(costs.round - costs.step, 0.0)
+            costs = replace(costs, round=min(costs.step, costs.round) + rest, place=left * costs.place)
+        return replace(self, costs=costs)
+
+    def size(self, fault: str, k: int) -> float:
+        """Returns the number that stands for a fault: α, or seconds in steps of the target."""
+        costs = self.costs
+        seconds = {
+            "draft": costs.t_draft,
+            "verification": costs.call(k + 1),
+            "bookkeeping": costs.round + k * costs.place,
+        }
+        return self.alpha if fault == "acceptance" else seconds[fault] / costs.t_target[1]
+
+
+def advise(
+    costs: Costs, alpha: float, k: int, backend: str = "torch", measured: float | None = None
+) -> tuple[str, ...]:
+    """Says why a setting gains little or loses, and what would help most.
+
+    Args:
+        costs: on its backend and machine, for one row.
+        alpha: accepted over tested tokens.
+        k: the K that was used, or the usual one of an automatic K. For 0, where nothing was drafted, the best
+            K above 0 is spoken of.
+        backend: its name.
+        measured: the speed-up that was measured; None: the predicted one.
+
+    Returns:
+        Sentences without a full stop: reasons, the one that has to improve least first, and then the remedy.
+        None at all for a speed-up of 1.1 and more.
+
+    Raises:
+        ValueError: if alpha does not lie between 0 and 1, or K is negative.
+    """
+    if not 0 <= alpha <= 1 or k < 0:
+        raise ValueError(f"alpha lies between 0 and 1 and K is 0 or more, not {alpha} and {k}")
+    here = Situation(costs, alpha)
+    k = min(k, costs.most) or here.best_k(least=1)
+    found = here.speed_up(k) if measured is None else measured
+    if found >= LITTLE:
+        return ()
+    return (*reasons(here, k, backend, 1.0 if found < 1 else LITTLE), remedy(here, k, backend))
+
+
+def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ...]:
+    """Returns what keeps K from a speed-up of `goal`; where no fault alone does, all that matter."""
+    found = here.speed_up(k)
+    if found >= goal:
+        return (f"K = {k} should give {found:.2f}x in the long run; a short or disturbed run gives less",)
+    aim = "break even" if goal == 1 else f"give {goal:g}x"
+    alone, together = [], []
+    for fault, words in FAULTS.items():
+        best = here.with_less(fault, 0.0).speed_up(k)
+        said = words.format(here.size(fault, k), tokens=k + 1, backend=backend)
+        if best >= goal:
+            left = most_left(here, fault, k, goal)
+            needed = here.with_less(fault, left).size(fault, k)
+            alone.append((-left, f"{said}, and at K = {k} {needed:.2f} would {aim}"))
+        elif best >= NOTICED * found:
+            together.append((-best, f"{said}, and at its best K = {k} would still give {best:.2f}x"))
+    return tuple(sentence for _, sentence in sorted(alone or together))
+
+
+def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
+    """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if here.with_less(fault, middle).speed_up(k) >= goal else (low, middle)
+    return low
+
+
+def remedy(here: Situation, k: int, backend: str) -> str:
+    """Returns what would help: another K, then the native backend, then the draft that would gain more."""
+    best = here.best_k()
+    if best and best != k and here.speed_up(best) >= LITTLE:
+        return f"K = {best} would give {here.speed_up(best):.2f}x"
+    if backend == "torch":
+        return "the native backend would help: a draft step and bookkeeping take less there"
+    drafts = {
+        "a draft of half the cost": here.with_less("draft", 0.5),
+        "a draft distilled for longer, with half the rejections,": here.with_less("acceptance", 0.5),
+    }
+    gains = {what: (then.speed_up(then.best_k()), then.best_k()) for what, then in drafts.items()}
+    what = max(gains, key=lambda one: gains[one])
+    gain, width = gains[what]
+    if width == 0:
+        return "K = 0, the target alone, is best: half the rejections or half the draft's cost would not help"
+    return f"{what} would give {gain:.2f}x at K = {width}"

@@ -6,6 +6,7 @@ end quietly.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
@@ -21,6 +22,8 @@ from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
 from minispec.cli.zoo import zoo_command
+
+MOST = 1000  # characters of an error's line: what a person typed may be in it
 
 app = typer.Typer(
     name="minispec",
@@ -47,15 +50,19 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
+    lost = io.StringIO() if sys.stdout is None else None
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # whoever called us has closed it
+        if getattr(sys, name) is None:  # whoever called us has closed it; no other file may get its number
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         if hasattr(getattr(sys, name), "reconfigure"):
             # A terminal that cannot print a sign gets a question mark.
             getattr(sys, name).reconfigure(errors="replace")
+    sys.stdout = lost or sys.stdout
     try:
         outcome: Any = app(arguments, standalone_mode=False)
         sys.stdout.flush()
+        if lost is not None and lost.tell():
+            return complain("standard output is closed: the results are lost")
         return outcome if isinstance(outcome, int) else 0
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain at exit unless it has somewhere to flush.
@@ -68,6 +75,10 @@ def run(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         return complain(str(error))
     except Exception as error:
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # how torch says it
+            return complain(
+                "there is not enough memory for this; try fewer tokens or rows, or a smaller model"
+            )
         if hasattr(error, "format_message"):  # what click says of wrong options
             message = error.format_message()
             return complain(message) if message else 2  # without a command the help has been printed
@@ -76,5 +87,8 @@ def run(arguments: list[str] | None = None) -> int:
 
 def complain(message: str) -> int:
     """Prints one line to standard error and returns exit status 2."""
-    print(f"minispec: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    if len(line) > MOST:
+        line = f"{line[: MOST // 2]} … {line[-MOST // 2 :]}"
+    print(f"minispec: {line}", file=sys.stderr)
     return 2

@@ -17,6 +17,7 @@ from minispec.native.library import native_functions, will_be_built
 
 MOST_SEED = 2**32 - 1
 MOST_THREADS = 1024
+MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
 PairOption = Annotated[
     str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")
@@ -130,14 +131,18 @@ def read_prompt(prompt: str | None) -> str:
     """Returns the prompt; `-` reads it from standard input.
 
     Raises:
-        ValueError: if there is none, it is empty, or it is not UTF-8.
+        ValueError: if there is none, it is empty, it is not UTF-8, or it is far longer than any context.
     """
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:
         if prompt == "-":
-            prompt = sys.stdin.buffer.read().decode("utf-8") if sys.stdin else ""
-        prompt.encode("utf-8")
+            given = sys.stdin.buffer.read(MOST_PROMPT + 1) if sys.stdin else b""  # it may have no end
+        else:
+            given = prompt.encode("utf-8")
+        if len(given) > MOST_PROMPT:
+            raise ValueError(f"the prompt has more than {MOST_PROMPT:,} bytes; no context is so long")
+        prompt = given.decode("utf-8")
     except (UnicodeDecodeError, UnicodeEncodeError) as error:  # the system may hand over what is no text
         raise ValueError(f"the prompt is not UTF-8: what stands at {error.start} cannot be read") from error
     if not prompt:

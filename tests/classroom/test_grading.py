@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.grading import NOT_STOPPED, WARNING
+from minispec.classroom.grading import NOT_STOPPED, WARNING, submission
 from minispec.classroom.grading.guesses import guesses_in, histogram_text, tally
 from minispec.classroom.grading.marking import chosen, grade, judged
 from minispec.classroom.grading.remote import Worker
@@ -393,3 +393,20 @@ def test_guesses_are_read_and_counted(tmp_path):
     assert counted["law-of-rejection"].bars[0].right is True
     text = histogram_text(tally(students))
     assert "✓ ██████████████████████████████   1  a  never" in text and "3  gave no answer" in text
+
+
+def test_a_folder_that_is_no_class_is_refused(tmp_path, monkeypatch):
+    """Too many files, or folders too deep in one another, before any file is read."""
+    monkeypatch.setattr(submission, "MOST_FILES", 10)
+    monkeypatch.setattr(submission, "MOST_DEEP", 3)
+    monkeypatch.setattr(submission, "read_source", None)
+    for number in range(11):
+        (tmp_path / f"many/student-{number % 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"many/student-{number % 2}/{number}.txt").touch()
+    with pytest.raises(ValueError, match="many holds more than 10 files; is it the folder of a class"):
+        read_submissions(tmp_path / "many")
+    (tmp_path / "deep/student/1/2/3/4").mkdir(parents=True)
+    with pytest.raises(ValueError, match="holds more than 3 folders in one another"):
+        read_submissions(tmp_path / "deep")
+    (tmp_path / "hidden/student/.git/2/3/4").mkdir(parents=True)
+    assert [one.student for one in read_submissions(tmp_path / "hidden")] == ["student"]

@@ -5,10 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pairs import call, tiny_tokenizer
+
+from minispec.cli import options
 
 PROMPT = "The cat sat"
 
@@ -67,3 +70,51 @@ def test_a_full_disk_is_one_line(pair):
     assert done.returncode == 2
     assert done.stderr.startswith("minispec: ") and done.stderr.count("\n") == 1
     assert "No space left" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="descriptors are closed by a shell of POSIX")
+def test_closed_standard_output_is_no_success(pair):
+    """What was printed is lost, so the status is not 0, and a line says so."""
+    start = f"{sys.executable} -m minispec"
+    for command, status in (
+        (f"generate --pair {pair} --prompt a --json", 2),
+        ("--help", 2),
+    ):
+        done = subprocess.run(["sh", "-c", f"{start} {command} >&-"], capture_output=True, text=True)
+        assert done.returncode == status and "Traceback" not in done.stderr, done.stderr
+        assert done.stderr == "minispec: standard output is closed: the results are lost\n"
+
+
+def test_a_prompt_without_end_is_refused_early(pair):
+    """50 MB, or more without end, on standard input: one line that says the limit, and little is read."""
+    command = [sys.executable, "-m", "minispec", "generate", "--pair", pair, "--prompt", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as run:
+        written = 0
+        with suppress(BrokenPipeError):
+            while written < 50 * 2**20:
+                written += run.stdin.write(b"The cat " * 2**13)
+                run.stdin.flush()
+        with suppress(BrokenPipeError):
+            run.stdin.close()
+        said, printed = run.stderr.read(), run.stdout.read()
+    assert run.returncode == 2 and printed == b"" and written < 2**22
+    assert said == b"minispec: the prompt has more than 1,048,576 bytes; no context is so long\n"
+
+
+def test_a_long_name_is_shortened(capsys, minispec_home):
+    """Neither a pair's name nor what another option is given is echoed whole."""
+    for odd in (("--pair", "x" * 5000), ("--device", "d" * 5000), ("--k", "9" * 4000 + "x")):
+        status, out, said = call(capsys, "generate", "--prompt", "a", *odd)
+        assert (status, out) == (2, "") and said.count("\n") == 1 and len(said) < 1100
+    said = call(capsys, "generate", "--prompt", "a", "--pair", "x" * 5000)[2]
+    assert "there is no pair called 'xxx" in said and len(said) < 300
+
+
+def test_too_little_memory_is_one_line(capsys, pair, monkeypatch):
+    """As Python says it, and as torch does."""
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9")):
+        monkeypatch.setattr(options, "open_pair", lambda *_, error=error: (_ for _ in ()).throw(error))
+        status, _, said = call(capsys, "generate", "--prompt", "a", "--pair", pair)
+        assert status == 2 and "not enough memory" in said and said.count("\n") == 1

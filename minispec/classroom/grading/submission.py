@@ -10,14 +10,17 @@ from __future__ import annotations
 import ast
 import copy
 import json
+import os
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from minispec.classroom.exercise import Exercise
 
+MOST_FILES, MOST_DEEP = 20_000, 12  # of a class: some 100 a student; and folders in one another
 MOST_BYTES = 5_000_000  # of one file; a notebook without outputs has some 30,000
 UNREAD = ("solutions", "__pycache__")  # `minispec lab --with-solutions` puts ours there
 ENDINGS = (".ipynb", ".py")
@@ -97,7 +100,8 @@ def read_submissions(folder: Path) -> list[Submission]:
         folder: of the class. Hidden entries and links are left out.
 
     Raises:
-        ValueError: if it is no folder, holds no submission, or is a single student's copy.
+        ValueError: if it is no folder, holds no submission, is a single student's copy, or holds more than
+            any class hands in.
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
@@ -105,10 +109,21 @@ def read_submissions(folder: Path) -> list[Submission]:
         raise ValueError(f"{folder} is one copy of the notebooks; put each student's into its own folder")
     try:
         entries = sorted(entry for entry in folder.iterdir() if not entry.is_symlink())
-        found = [
-            Submission(entry.stem if entry.is_file() else entry.name, read(entry))
+        entries = [
+            entry
             for entry in entries
             if not entry.name.startswith((".", "__")) and (entry.is_dir() or entry.suffix in ENDINGS)
+        ]
+        files: dict[Path, list[Path]] = {entry: [] for entry in entries}
+        for number, (entry, path) in enumerate((e, path) for e in entries for path in walk(e)):
+            if number == MOST_FILES:  # all are found before any is read: `grade /` ends at once
+                raise ValueError(
+                    f"{folder} holds more than {MOST_FILES:,} files; is it the folder of a class?"
+                )
+            files[entry].append(path)
+        found = [
+            Submission(entry.stem if entry.is_file() else entry.name, read(entry, own))
+            for entry, own in files.items()
         ]
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from error
@@ -117,17 +132,35 @@ def read_submissions(folder: Path) -> list[Submission]:
     return found
 
 
-def read(entry: Path) -> tuple[Source, ...]:
+def walk(entry: Path) -> Iterator[Path]:
+    """Yields a student's file, or all files of a student's folder but links and what is hidden.
+
+    Raises:
+        OSError: if a folder cannot be read.
+        ValueError: if folders lie too deep in one another.
+    """
+    if entry.is_file():
+        yield entry
+        return
+
+    def cannot(error: OSError) -> NoReturn:
+        raise error
+
+    for name, inner, names in os.walk(entry, onerror=cannot):
+        folder = Path(name)
+        if len(folder.parts) - len(entry.parts) > MOST_DEEP:
+            raise ValueError(f"{entry} holds more than {MOST_DEEP} folders in one another")
+        inner[:] = [one for one in inner if not (one.startswith(".") or one in UNREAD)]
+        paths = (folder / one for one in names if not one.startswith("."))
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())
+
+
+def read(entry: Path, files: Sequence[Path]) -> tuple[Source, ...]:
     """Reads a student's file, or all notebooks and scripts of a student's folder."""
     if entry.is_file():
         return (read_source(entry, entry.name),)
-    sources = []
-    for path in sorted(entry.rglob("*")):
-        name = path.relative_to(entry)
-        hidden = any(part.startswith(".") or part in UNREAD for part in name.parts)
-        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink() and not hidden:
-            sources.append(read_source(path, name.as_posix()))
-    return tuple(sources)
+    own = sorted(path for path in files if path.suffix in ENDINGS)
+    return tuple(read_source(path, path.relative_to(entry).as_posix()) for path in own)
 
 
 def read_source(path: Path, name: str) -> Source:

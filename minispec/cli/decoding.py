@@ -84,9 +84,8 @@ def recorded_acceptance(info: Mapping[str, Any]) -> float:
 def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Console) -> None:
     """Prints why a setting loses or gains little, and what would help, if there is anything to say."""
     if sentences:
-        *why, helps = sentences
         what = f"{name}, {gain:.2f}x: {'a loss' if gain < 1 else 'a small gain'}"
-        console.print("\n  ".join([what, *(f"why: {one}" for one in why), f"what would help: {helps}"]))
+        console.print("\n  ".join([what, *sentences]))
 
 
 @dataclass(frozen=True)

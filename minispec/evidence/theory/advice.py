@@ -92,18 +92,21 @@ def advise(
     if not 0 <= alpha <= 1 or k < 0:
         raise ValueError(f"alpha lies between 0 and 1 and K is 0 or more, not {alpha} and {k}")
     here = Situation(costs, alpha)
+    zero = () if k else ("nothing was drafted: at K = 0 a round only adds its bookkeeping",)
     k = min(k, costs.most) or here.best_k(least=1)
     found = here.speed_up(k) if measured is None else measured
     if found >= LITTLE:
         return ()
-    return (*reasons(here, k, backend, 1.0 if found < 1 else LITTLE), remedy(here, k, backend))
+    goal = 1.0 if found < 1 else LITTLE
+    if (should := here.speed_up(k)) >= goal:
+        why = f"K = {k} should give {should:.2f}x in the long run; a short or disturbed run gives less"
+        return why, "what would help: more tokens, or minispec bench, which measures with care"
+    return (*zero, *reasons(here, k, backend, goal), f"what would help: {remedy(here, k, backend)}")
 
 
 def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ...]:
     """Returns what keeps K from a speed-up of `goal`; where no fault alone does, all that matter."""
     found = here.speed_up(k)
-    if found >= goal:
-        return (f"K = {k} should give {found:.2f}x in the long run; a short or disturbed run gives less",)
     aim = "break even" if goal == 1 else f"give {goal:g}x"
     alone, together = [], []
     for fault, words in FAULTS.items():
@@ -130,17 +133,17 @@ def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
 def remedy(here: Situation, k: int, backend: str) -> str:
     """Returns what would help: another K, then the native backend, then the draft that would gain more."""
     best = here.best_k()
-    if best and best != k and here.speed_up(best) >= LITTLE:
-        return f"K = {best} would give {here.speed_up(best):.2f}x"
+    if best and here.speed_up(best) >= max(LITTLE, NOTICED * here.speed_up(k)):
+        return f"K = {best}, for {here.speed_up(best):.2f}x"
     if backend == "torch":
-        return "the native backend would help: a draft step and bookkeeping take less there"
+        return "the native backend; a draft step and bookkeeping take less there"
     drafts = {
         "a draft of half the cost": here.with_less("draft", 0.5),
-        "a draft distilled for longer, with half the rejections,": here.with_less("acceptance", 0.5),
+        "a draft distilled for longer, with half the rejections": here.with_less("acceptance", 0.5),
     }
     gains = {what: (then.speed_up(then.best_k()), then.best_k()) for what, then in drafts.items()}
     what = max(gains, key=lambda one: gains[one])
     gain, width = gains[what]
     if width == 0:
-        return "K = 0, the target alone, is best: half the rejections or half the draft's cost would not help"
-    return f"{what} would give {gain:.2f}x at K = {width}"
+        return "K = 0, the target alone; half the rejections or half the draft's cost would not be enough"
+    return f"{what}, for {gain:.2f}x at K = {width}"

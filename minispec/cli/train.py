@@ -20,7 +20,7 @@ from minispec.io.files import check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.publish import publish, verdict
-from minispec.train.recipes import PRESETS, WALKTHROUGHS, Recipe
+from minispec.train.recipes import OWN_TEXT, PRESETS, QUICK, WALKTHROUGHS, Recipe
 from minispec.train.training import Progress, train_pair
 
 MOST_SCALE = 1000
@@ -28,9 +28,15 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 
 
 def train(
-    preset: Annotated[str, typer.Option("--preset", help="stories, quick or english.")] = "quick",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            help="stories, quick or english; by default quick, or a recipe for any text with --text.",
+        ),
+    ] = None,
     text: Annotated[
-        Path | None, typer.Option("--text", help="Train on this UTF-8 text file instead.")
+        Path | None, typer.Option("--text", help="Train on this UTF-8 text file, a megabyte or so, instead.")
     ] = None,
     tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="bpe or characters.")] = None,
     out: Annotated[
@@ -48,6 +54,8 @@ def train(
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)
+    if preset is None and text is None:
+        preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
     check_pair_folder(folder)  # now, not after the training
@@ -72,14 +80,14 @@ def train(
 
 
 def choose_recipe(
-    preset: str, text: Path | None, tokenizer: str | None, seed: int | None, scale: float
+    preset: str | None, text: Path | None, tokenizer: str | None, seed: int | None, scale: float
 ) -> Recipe:
-    """Returns the recipe that the options describe.
+    """Returns the recipe that the options describe; without a preset it is the one for any text.
 
     Raises:
         ValueError: if the preset is unknown or the scale is not positive.
     """
-    recipe = PRESETS[options.choose(preset, list(PRESETS), "--preset")]
+    recipe = OWN_TEXT if preset is None else PRESETS[options.choose(preset, list(PRESETS), "--preset")]
     if not 0 < scale <= MOST_SCALE:
         raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
     if text is not None:

@@ -32,7 +32,7 @@ from minispec.io.files import read_json, shown, write_json
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
-MINUTES = {"quick": 1, "stories": 15, "english": 7}  # that training a preset takes
+MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15"}  # training a preset, on two cores
 # What a checkpoint may say only if it says this: our model has nothing else.
 REQUIRED = {
     "hidden_act": "silu",
@@ -110,7 +110,7 @@ def find_pair(name: str | Path) -> Path:
             continue
     how = "Train one with: minispec train"
     if str(name) in MINUTES:
-        how = f"Train it with: minispec train --preset {name} (about {MINUTES[str(name)]} min)"
+        how = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
     known = ", ".join(sorted(known_pairs())) or "none yet"
     raise ValueError(f"there is no pair called {shown(str(name))}; there is {known}. {how}")
 

@@ -1,4 +1,4 @@
-"""Recipes: all that decides a training, in one record, and the three that come with minispec.
+"""Recipes: all that decides a training, in one record, and those that come with minispec.
 
 A recipe counts steps, never seconds, so the same recipe gives the same weights on the same machine.
 """
@@ -166,6 +166,24 @@ ENGLISH = Recipe(
     target_stages=(CurriculumStage(340, 8, 256),),
     draft_stages=(CurriculumStage(700, 8, 256),),
     distill_stages=(CurriculumStage(400, 8, 256),),
+)
+
+# For a text of one's own, about a megabyte of anything. Three wide layers learn more in a minute than four of
+# 128, and a call to them is dear enough to be worth saving. The draft has two layers because a single one
+# cannot copy what stood after an earlier occurrence of a token (see `initialise`): with one of 128, about as
+# quick to call, fewer of its tokens were accepted. Most of its steps are distillation.
+OWN_TEXT = Recipe(
+    name="own-text",
+    corpus="",  # `minispec train --text FILE` says which
+    seed=0,
+    tokenizer="bpe",
+    target=gpt(layers=3, width=256, heads=8, kv_heads=4, ffn=704, vocab_size=512),
+    draft=gpt(layers=2, width=96, heads=3, kv_heads=1, ffn=256, vocab_size=512),
+    target_stages=(CurriculumStage(250, 16, 128), CurriculumStage(300, 8, 256)),
+    draft_stages=(CurriculumStage(350, 16, 128),),
+    distill_stages=(CurriculumStage(650, 8, 256),),
+    learning_rate=0.006,
+    other_rate=0.006,
 )
 PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}
 

@@ -2,15 +2,17 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from pairs import call, tiny_config, tiny_recipe
 
 from minispec import load_pair
+from minispec.cli.train import choose_recipe
 from minispec.train import corpus
 from minispec.train.publish import history_of
-from minispec.train.recipes import PRESETS, CurriculumStage
+from minispec.train.recipes import OWN_TEXT, PRESETS, CurriculumStage
 
 GOOD = tiny_recipe(
     name="quick",
@@ -86,17 +88,26 @@ def test_a_second_run_resumes_and_a_fresh_one_does_not(capsys, monkeypatch, mini
 
 def test_a_text_of_ones_own_gives_a_pair_of_its_name(capsys, monkeypatch, minispec_home, tmp_path):
     """A file is trained on even where it has a corpus's name, and its pair has the file's."""
-    monkeypatch.setitem(PRESETS, "quick", GOOD)
+    monkeypatch.setattr("minispec.cli.train.OWN_TEXT", replace(GOOD, name="own-text", corpus=""))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stories").write_text("\n\n".join(f"Day {i}. " * 60 for i in range(12)), encoding="utf-8")
     _, report, _ = train(capsys, "--text", "stories", "--seed", 3)
     pair = load_pair(minispec_home / "stories")
     assert report["entropy_floor"] is None and report["forced_accuracy"] is None
     assert pair.info["corpus"]["train_documents"] == 11 and pair.info["seed"] == 3
-    assert pair.info["command"] == "minispec train --preset quick --text stories --seed 3"
+    assert pair.info["command"] == "minispec train --text stories --seed 3"
     history = history_of(pair.info)
     assert len(history) > 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)
+
+
+def test_a_text_takes_the_recipe_for_any_text_unless_a_preset_is_named():
+    """`--text` alone takes the recipe for any text, changed in name and corpus alone; so does a preset."""
+    text = Path("a.txt")
+    own = choose_recipe(None, text, None, None, 1.0)
+    assert own == replace(OWN_TEXT, name="a", corpus="a.txt")
+    for name, preset in PRESETS.items():
+        assert choose_recipe(name, text, None, None, 1.0) == replace(preset, name="a", corpus="a.txt")
 
 
 def test_the_demo_trains_a_pair_once(capsys, monkeypatch, minispec_home, tmp_path):

@@ -7,6 +7,7 @@ look like those of the loop, or where the core decides instead.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from functools import cache
 
@@ -50,11 +51,19 @@ def check_tensor(name: str, given: Tensor, dims: int | None = None, dtype: torch
 
 
 def check_ids(tokens: Tensor, dims: int) -> None:
-    """Refuses what are no token ids for the library: int64 with so many dimensions, on the CPU."""
+    """Refuses what are no token ids for the library: int64 with so many dimensions, on the CPU, not none."""
     plain = isinstance(tokens, Tensor) and tokens.dtype is torch.int64 and tokens.dim() == dims
-    if not (plain and tokens.is_cpu and tokens.layout is torch.strided):
+    if not (plain and tokens.is_cpu and tokens.layout is torch.strided and tokens.numel() > 0):
         check_tensor("the tensor of token ids", tokens, dims, torch.int64)
-        raise ValueError(f"token ids must be on the CPU, not on {tokens.device}")
+        raise ValueError(f"there must be token ids, on the CPU: {list(tokens.shape)} on {tokens.device}")
+
+
+def check_temperature(temperature: float) -> None:
+    """Raises TypeError or ValueError if something is no temperature that the library can be given."""
+    if not isinstance(temperature, int | float):
+        raise TypeError(f"temperature must be a number, not {type(temperature).__name__}")
+    if not 0 <= temperature <= sys.float_info.max:
+        raise ValueError("temperature must be a finite number of at least 0")
 
 
 def check_decidable(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> None:
@@ -73,8 +82,8 @@ def check_decidable(draft: Draft, target_probs: Tensor, *, probs: bool = False) 
         raise TypeError(f"a rule needs a Draft, not {type(draft).__name__}")
     check_tensor("target_probs", target_probs, 3)
     (rows, k), vocab = draft.tokens.shape, target_probs.shape[-1]
-    for name, own in (("tokens", draft.tokens), ("lengths", draft.lengths)):
-        check_tensor(f"the draft's {name}", own, own.dim(), torch.int64)
+    check_tensor("the draft's tokens", draft.tokens, 2, torch.int64)
+    check_tensor("the draft's lengths", draft.lengths, 1, torch.int64)
     if target_probs.shape != (rows, k + 1, vocab):
         raise ValueError(f"target_probs must be [{rows}, {k + 1}, V], not {list(target_probs.shape)}")
     lengths, tokens = draft.lengths.cpu(), draft.tokens.cpu()

@@ -31,6 +31,7 @@ from minispec.native.checks import (
     check_decidable,
     check_distributions,
     check_generator,
+    check_temperature,
     check_tensor,
 )
 from minispec.native.library import NAMES, native_functions
@@ -145,6 +146,10 @@ def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[
 
 class NativeWarp(Warp):
     """A `Warp` that is quick at every temperature; top-k and top-p it leaves to its parent."""
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        super().__post_init__()
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Returns probabilities, [..., V] -> [..., V], those of `Warp` up to rounding.

@@ -7,7 +7,6 @@ nine new tokens, of all rows, so that checking a draft costs far less than writi
 from __future__ import annotations
 
 import ctypes
-import math
 import weakref
 from collections.abc import Callable, Sequence
 from operator import index
@@ -21,11 +20,12 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.warp import DAMAGED
-from minispec.native.checks import check_budgets, check_ids, check_memory, check_tensor
+from minispec.native.checks import check_budgets, check_ids, check_memory, check_temperature, check_tensor
 from minispec.native.library import NAMES, load_native
 from minispec.native.pack import packed_weights
 
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
+SIZES = "the model's weights do not have the sizes that its config says"
 OUTSIDE = "there is a token id outside 0 to {}"
 
 
@@ -115,7 +115,10 @@ class NativeGPT:
         self.config, self.dtype, self.device = model.config, model.dtype, model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self._native = load_native(self.dtype, folder)
-        weights = packed_weights(model)
+        try:
+            weights = packed_weights(model)
+        except RuntimeError as error:
+            raise ValueError(SIZES) from error
         self._head = weights[-3]
         self._handle = hand_over(self._native, self.config, weights)
         weakref.finalize(self, self._native.free, self._handle)
@@ -197,10 +200,9 @@ class NativeGPT:
         check_ids(tokens, 1)
         rows, pending = len(tokens), tokens.tolist()
         cache = self._usable(cache, rows)
-        if index(k) < 1 or not 0 <= temperature < math.inf:
-            raise ValueError(
-                f"K must be at least 1, the temperature finite and not below 0: {k}, {temperature}"
-            )
+        check_temperature(temperature)
+        if index(k) < 1:
+            raise ValueError(f"K must be at least 1, not {k}")
         if not self.can_draw(cache, k):
             raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
         if not all(0 <= token < self.vocab_size for token in pending):
@@ -273,7 +275,7 @@ def hand_over(native: SimpleNamespace, config: GPTConfig, weights: Sequence[Tens
     angles = (c.max_length, c.head_dim // 2)
     wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), angles, angles]
     if [tuple(weight.shape) for weight in weights] != wanted:
-        raise ValueError("the model's weights do not have the sizes that its config says")
+        raise ValueError(SIZES)
     addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
     address: int = native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)

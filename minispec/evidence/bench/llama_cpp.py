@@ -69,8 +69,8 @@ class LlamaCpp:
     def __init__(self, model: GPT, folder: Path) -> None:
         """Hands weights over, through a file in a folder; a ValueError says what is missing."""
         library, path = installed("llama_cpp", "llama-cpp-python", EXTRA), folder / "model.gguf"
-        logging.getLogger("llama-cpp-python").setLevel(logging.ERROR)  # else it prints what it loads
-        self.library, self.config = library, model.config
+        logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
+        self.library, self.config, self.vocab_size = library, model.config, model.vocab_size
         half = library.GGML_TYPE_F16
         self.cache_type = library.GGML_TYPE_F32 if model.dtype == torch.float32 else half
         write_gguf(model, path)
@@ -100,6 +100,7 @@ class Context:
         how = library.llama_context_default_params()
         how.n_ctx, how.n_batch, how.n_ubatch = of.config.max_length, BLOCK, BLOCK
         how.type_k = how.type_v = of.cache_type
+        how.flash_attn_type = of.cache_type != library.GGML_TYPE_F32  # it rounds to half precision
         self.context, self.batch = (
             library.llama_init_from_model(of.model, how),
             library.llama_batch_init(BLOCK, 0, 1),
@@ -119,7 +120,7 @@ class Context:
             raise ValueError(f"llama.cpp does not decode: status {status}")
         self.length += len(ids)
         logits = library.llama_get_logits(self.context)
-        return torch.from_numpy(np.ctypeslib.as_array(logits, (1, len(ids), self.of.config.vocab_size)))
+        return torch.from_numpy(np.ctypeslib.as_array(logits, (1, len(ids), self.of.vocab_size)))
 
     def truncate(self, lengths: Sequence[int]) -> None:
         """Forgets all but the first tokens."""

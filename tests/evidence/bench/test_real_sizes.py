@@ -172,3 +172,5 @@ def test_llama_cpp_computes_the_same(tmp_path, config, dtype):
     cache.truncate([12])
     assert difference(theirs(ids[:, 12:], cache), wanted[:, 12:]) < SAME[dtype]
     assert list(tmp_path.iterdir()) == []
+    cache.truncate([0])
+    measure.forward_task(theirs, 8, 5)()  # as it is timed

@@ -41,9 +41,9 @@ def read_k(k: str) -> int:
 
 
 def costs_of_run(
-    models: Models, prompt: Sequence[int], verifier: Verifier, warp: Warp, new_tokens: int
+    models: Models, prompt: Sequence[int], verifier: Verifier, warp: Warp, new_tokens: int, repeats: int = 5
 ) -> Costs:
-    """Measures the parts of a run's rounds, in a second or less: with caches as long as in its middle.
+    """Measures the parts of a run's rounds, with caches as long as in its middle.
 
     Args:
         models: on their backend.
@@ -51,6 +51,7 @@ def costs_of_run(
         verifier: the rule.
         warp: as in `speculate`.
         new_tokens: of the run.
+        repeats: how often each part is measured; 5 take up to two seconds.
     """
     return measure_costs(
         models.target,
@@ -60,6 +61,7 @@ def costs_of_run(
         verifier=verifier,
         backend=models.backend,
         cached=len(prompt) + new_tokens // 2,
+        repeats=repeats,
     )
 
 
@@ -137,10 +139,10 @@ class Decoding:
         return observe(self.models.target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
     def measured_costs(self) -> Costs:
-        """Measures what the parts of a round take: a second or less."""
+        """Measures what the parts of a round take, in a fraction of a second."""
         backend = self.models.backend
         warp, rule = backend.warp(self.temperature), backend.rules[self.verifier]
-        return costs_of_run(self.models, self.prompt, rule, warp, self.max_new_tokens)
+        return costs_of_run(self.models, self.prompt, rule, warp, self.max_new_tokens, repeats=2)
 
     def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why it loses or gains little, and what would help; nothing where it gains enough."""

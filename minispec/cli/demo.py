@@ -142,9 +142,9 @@ def decode_both_ways(
         style="dim",
     )
     advice = [run.advice(*both) for run, both in zip(every, outcomes, strict=True)]
-    for (alone, fast), sentences in zip(outcomes, advice, strict=True):
+    for (plain, fast), sentences in zip(outcomes, advice, strict=True):
         name = f"{fast.label} on the {fast.backend} backend"
-        tell_advice(name, fast.speed_up(alone), sentences, console)
+        tell_advice(name, fast.speed_up(plain), sentences, console)
     found = [describe(*both, said) for both, said in zip(outcomes, advice, strict=True)]
     return {"pair": pair.name, "prompt": text, "runs": found}
 

@@ -7,6 +7,7 @@ import torch
 from pairs import build_pair, call
 
 from minispec.cli import bench
+from minispec.cli.options import console
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import real_sizes
 from minispec.evidence.bench.section import Plan
@@ -68,6 +69,21 @@ def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
         and max(map(len, out.partition("not measured")[0].splitlines())) <= 80
     )
     assert "not measured: llama.cpp, float32: llama-cpp-python is not installed" in out
+
+
+def test_a_setting_that_loses_is_explained(capsys, pair, monkeypatch):
+    """Why, and what would help, stand in the document and under the tables; a gain is not explained."""
+    monkeypatch.setattr("minispec.evidence.bench.sections.LITTLE", 1e9)
+    monkeypatch.setattr(
+        "minispec.evidence.bench.sections.advise", lambda *_: ("too dear", "what would help: K")
+    )
+    options = ("bench", "--pair", pair, "--quick", "--section", "widths", "--k", 2, "--backend", "torch")
+    report = json.loads(call(capsys, *options, "--json")[1])
+    assert [one["advice"] for one in report["settings"]] == [["too dear", "what would help: K"]] * 2
+    bench.show(report, console(), None)
+    assert capsys.readouterr().out.count("too dear\n  what would help: K") == 2
+    monkeypatch.setattr("minispec.evidence.bench.sections.LITTLE", 0.0)
+    assert "would help" not in call(capsys, *options)[1]
 
 
 @pytest.mark.parametrize(

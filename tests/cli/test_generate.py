@@ -8,8 +8,11 @@ import sys
 import pytest
 from native_models import has_compiler
 
-from minispec import load_pair
+from minispec import ModelDrafter, load_pair
+from minispec.cli.decoding import automatic
 from minispec.cli.main import run
+from minispec.drafters.adaptive import PRIOR, best_width
+from minispec.drafters.costs import Costs
 
 
 @pytest.fixture
@@ -107,6 +110,34 @@ def test_demo_prints_both_verifiers(pair, capsys, backend):
         for name in backends
     ]
     assert "speed-up" in err
+
+
+def test_demo_says_why_it_loses(pair, capsys, monkeypatch):
+    """With costs at which drafting cannot pay K is 0 at once; the document and the terminal say why."""
+    costs = Costs(1.0, {1: 1.0, 17: 1.5}, catch_up=1.0)
+    monkeypatch.setattr("minispec.cli.decoding.measure_costs", lambda *_, **__: costs)
+    monkeypatch.setattr("minispec.show.text.Outcome.speed_up", lambda *_: 0.5)
+    options = ["--no-train", "--prompt", "The cat", "--backend", "torch", "--max-new-tokens", "20", "--json"]
+    for k, widths in (("auto", {0}), ("3", {3})):
+        assert run(["demo", "--pair", str(pair), *options, "--k", k]) == 0
+        out, err = capsys.readouterr()
+        runs = json.loads(out)["pairs"][0]["runs"]
+        assert {found["k"] for found in runs} == widths and {found["speedup"] for found in runs} == {0.5}
+        for found in runs:
+            assert ("nothing was drafted" in found["advice"][0]) == (k == "auto")
+            assert "a draft step takes 1.00 target steps" in " ".join(found["advice"])
+            assert all(sentence in " ".join(err.split()) for sentence in found["advice"])
+        assert f"tiny, K = {k}" in err and "torch backend, 0.50x: a loss" in err
+
+
+@pytest.mark.parametrize(
+    ("info", "prior"), [({"acceptance": 0.25}, 0.25), ({}, PRIOR), ({"acceptance": 7}, PRIOR)]
+)
+def test_the_recorded_acceptance_is_where_automatic_k_begins(pair, info, prior):
+    """The first width is the best one for it; without one that can be it is that for 0.8."""
+    costs = Costs(0.1, {1: 1.0, 17: 1.5})
+    drafter = automatic(ModelDrafter(load_pair(pair).draft), costs, info)
+    assert drafter.width == best_width(costs, [prior] * 16) > 0
 
 
 def test_a_pair_is_its_folder(pair):

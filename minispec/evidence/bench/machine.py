@@ -32,9 +32,9 @@ def processor() -> str:
         return platform.processor() or "unknown"
 
 
-def thread_counts(backend: str | None = None) -> tuple[int, ...]:
-    """Returns the numbers of threads to compare: one, and as many as torch uses; `native` has only one."""
-    return (1,) if backend == "native" else tuple(sorted({1, torch.get_num_threads()}))
+def thread_counts() -> tuple[int, ...]:
+    """Returns the numbers of threads to compare: one, and as many as torch uses."""
+    return tuple(sorted({1, torch.get_num_threads()}))
 
 
 @contextmanager

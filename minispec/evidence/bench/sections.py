@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
+from minispec.native.library import NAMES as NATIVE_TYPES
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
@@ -37,7 +39,7 @@ def latency(bench: BenchRun) -> Found:
     backends, lack = bench.backends()
     points: list[Found] = []
     for name, models in backends.items():
-        for threads in thread_counts(name):
+        for threads in thread_counts():
             bench.tell(f"{name}, {threads} threads")
             with using_threads(threads):
                 for which, model in (("target", models.target), ("draft", models.draft)):
@@ -58,7 +60,7 @@ def target_only(bench: BenchRun) -> Found:
         (name, threads, verifier, k): Setting(models, k, verifier, temperature, threads)
         for verifier, temperature in DECODINGS
         for name, models in backends.items()
-        for threads in thread_counts(name)
+        for threads in thread_counts()
         for k in (0, TRIED_K)
     }
     runs = bench.compare(settings, bench.choosing, "every backend")
@@ -199,8 +201,8 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     """Returns the drafts for a target, from one that guesses at random to the target itself.
 
     Returns:
-        `untrained`; the sizes that were trained for this target; `the pair's`; `the target`, always right,
-        and as slow as itself.
+        `untrained`; the sizes that were trained for this target; `the pair's`, and the same in bfloat16;
+        `the target`, always right, and as slow as itself.
     """
     config = replace(pair.draft.config, layers=1, width=8, heads=1, kv_heads=1, ffn=8, tied=True)
     with torch.random.fork_rng(devices=[]):
@@ -208,6 +210,8 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
         untrained = draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype)
     untrained.requires_grad_(False).eval()
     ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
+    if pair.draft.dtype != torch.bfloat16 and torch.bfloat16 in NATIVE_TYPES:
+        ours["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
     return dict(sorted(ours.items(), key=lambda one: one[1].parameters_count)) | {"the target": pair.target}
 
 

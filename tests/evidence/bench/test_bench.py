@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from pairs import build_pair
 
 from minispec import load_pair
 from minispec.evidence.bench import run
 from minispec.evidence.bench.run import NAMES, SECTIONS, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, Section, Skipped, group
+from minispec.native.library import NAMES as NATIVE_TYPES
 
 TINY = Plan(
     "tiny",
@@ -74,7 +76,8 @@ def test_drafts_and_batches_have_their_points(report):
     """From a draft that guesses at random to the target itself; batches of both sizes."""
     drafts = report["sections"]["drafts"]
     names = [point["name"] for point in drafts["points"]]
-    assert sorted(names) == ["the pair's", "the target", "untrained"]
+    half = ["the pair's, bfloat16"] * (torch.bfloat16 in NATIVE_TYPES)
+    assert sorted(names) == ["the pair's", *half, "the target", "untrained"]
     own = next(point for point in drafts["points"] if point["name"] == "the target")
     assert own["alpha"] == pytest.approx(1.0, abs=0.05) and all(point["c"] > 0 for point in drafts["points"])
     assert [point["rows"] for point in report["sections"]["batch"]["points"]] == [1, 3]
@@ -151,6 +154,14 @@ def test_a_cut_run_goes_on(pair, tmp_path, monkeypatch):
     assert run_bench(pair, **arguments | {"seed": 1})["sections"]["latency"] == {"n": 2}
     (tmp_path / "report.json.part").write_text("{half")
     assert run_bench(pair, **arguments)["sections"]["latency"] == {"n": 3}
+
+
+def test_the_type_is_a_condition(pair):
+    """A report in bfloat16 says so, and its weights are not those of float32."""
+    half = load_pair(pair.folder, dtype=torch.bfloat16)
+    conditions = [run_bench(one, sections=("latency",), plan=TINY)["conditions"] for one in (pair, half)]
+    assert [one["dtype"] for one in conditions] == ["float32", "bfloat16"]
+    assert conditions[0]["target"] != conditions[1]["target"]
 
 
 def test_a_section_that_cannot_be_measured_says_why(pair, monkeypatch):

@@ -27,7 +27,7 @@ NOTEBOOKS := $(VENV)/.stamp-notebooks
 BROWSER := $(VENV)/.stamp-browser
 DOCS := $(VENV)/.stamp-docs
 
-.PHONY: help demo lab test lint notebooks docs docs-zip browser clean
+.PHONY: help demo lab test sanitize lint notebooks docs docs-zip browser clean
 # Two pips in one environment would get in each other's way.
 .NOTPARALLEL:
 
@@ -42,6 +42,9 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
 	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+sanitize: $(TEST)  ## run the native backend's tests under address, undefined-behaviour and thread sanitizers
+	@$(VENV_PYTHON) tests/native/sanitize.py
 
 lint: $(LINT)  ## check style, format, types and the order of imports
 	@$(VENV_PYTHON) -m ruff check .

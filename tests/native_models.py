@@ -1,6 +1,7 @@
 """Native models for tests: the library is built once in a run of the tests, in a folder of its own."""
 
 import atexit
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -10,8 +11,13 @@ import pytest
 import tiny
 import torch
 
+from minispec.native import library
 from minispec.native.library import find_compiler
 from minispec.native.model import NativeGPT
+
+SANITIZED = os.environ.get("MINISPEC_SANITIZE")  # switches of the compiler: see native/sanitize.py
+if SANITIZED:
+    library.FLAGS = (*library.FLAGS, "-g", *SANITIZED.split())
 
 
 def has_compiler():
@@ -28,6 +34,8 @@ needs_compiler = pytest.mark.skipif(not has_compiler(), reason="there is no C++ 
 @cache
 def folder():
     """Returns where the library is kept while the tests run."""
+    if SANITIZED:
+        return Path(os.environ["MINISPEC_HOME"]) / "native"
     made = tempfile.mkdtemp(prefix="minispec-native-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from native_models import needs_compiler
 
 import minispec.cli.prove as command
 from minispec.cli.main import run
@@ -33,6 +34,17 @@ def test_prove_prints_what_it_has_shown(capsys):
     assert 0 <= document["largest_error"] <= 1e-10
     for test in document["sampled"]:
         assert test["passed"] and test["samples"] > 0 and test["false_alarm"] <= 1e-6 and test["detects"] < 1
+
+
+@needs_compiler
+def test_prove_takes_the_native_backend_too(capsys):
+    """Each case twice, the second time with the library; with `--backend torch` once."""
+    run(["prove", "--json"])
+    names = [case["name"] for case in json.loads(capsys.readouterr().out)["cases"]]
+    alone = names[::2]
+    assert names[1::2] == [f"{name}, native" for name in alone]
+    run(["prove", "--json", "--backend", "torch"])
+    assert [case["name"] for case in json.loads(capsys.readouterr().out)["cases"]] == alone
 
 
 def test_prove_says_what_never_came_up(capsys):

@@ -63,6 +63,22 @@ def test_a_survivor_is_exit_status_1(capsys, monkeypatch):
     assert "survivors: harmless" in capsys.readouterr().out
 
 
+def test_what_is_left_out_is_a_line(capsys, monkeypatch, report):
+    """Where there is no library, the table says so, and the document too."""
+    less = replace(report, left_out="the native backend needs a C++ compiler and found none")
+    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: less)
+    assert run(["zoo"]) == 0
+    assert "without the bugs of the C++: the native backend needs a C++ compiler" in capsys.readouterr().out
+    assert run(["zoo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == less.left_out
+
+
+def test_a_bug_of_the_cpp_is_shown_as_a_diff(capsys):
+    """Of the file that it is planted in; nothing is built."""
+    assert run(["zoo", "native-residual-reversed"]) == 0
+    assert "--- minispec/native/cpp/decisions.h" in capsys.readouterr().out
+
+
 def test_one_mutant_is_shown_as_a_diff(capsys):
     """What it changes and where it was seen, for people and as JSON."""
     assert run(["zoo", "ratio-inverted"]) == 0

@@ -13,6 +13,7 @@ from minispec import (
     ModelDrafter,
     SeededRng,
     Warp,
+    check_verifier,
     generate,
     observe,
     verify_coupled,
@@ -21,6 +22,7 @@ from minispec import (
 )
 from minispec.core.verify import residual
 from minispec.core.warp import lowest_argmax
+from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -30,6 +32,7 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.zoo.check_state import EdgeRng
+from minispec.native.decisions import native_rejection
 from minispec.rules.coupled import KeyedRng
 
 PLAIN = Warp()
@@ -47,6 +50,10 @@ def warped(warp, *weights):
 def distribution_is_kept(p, q, rule=verify_rejection):
     """The distribution of the first token is p, up to rounding."""
     assert first_token(rule, p, q).distribution == pytest.approx(p, abs=1e-9)
+
+
+def native_rule_is_lossless():
+    assert check_verifier(native_rejection, instances=standard_instances()[:60]).passed
 
 
 def run(
@@ -245,4 +252,6 @@ RECIPES = {
     "drafts-rollback-one-too-far": lengths_are_right,
     "pending-read-again": own_draft_is_accepted,
     "stale-after-an-empty-round": empty_rounds_leave_nothing_stale,
+    "native-residual-reversed": native_rule_is_lossless,
+    "native-number-used-twice": native_rule_is_lossless,
 }

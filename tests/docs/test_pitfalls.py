@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from docutils import nodes
+from native_models import needs_compiler
 
 from minispec.evidence.bench.measurements import saved
 from minispec.evidence.zoo import mutants
@@ -106,10 +107,12 @@ def test_every_issue_is_linked():
 def test_recipes_are_of_bugs_that_there_are():
     """Most bugs have one; the others need more than a few lines."""
     assert set(RECIPES) <= {mutant.name for mutant in MUTANTS}
-    assert len(RECIPES) >= 0.8 * len(MUTANTS)
+    assert len(RECIPES) >= 0.8 * len([mutant for mutant in MUTANTS if not mutant.is_native])
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs_compiler if "native" in name else ()) for name in RECIPES]
+)
 def test_what_the_guide_advises_finds_the_bug(name):
     """ "See it.": the advice says nothing of the shipped code, and something of the bug."""
     RECIPES[name]()

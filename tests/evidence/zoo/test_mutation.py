@@ -5,17 +5,24 @@ from types import FunctionType
 
 import pytest
 import torch
+from native_models import needs_compiler
 
 from minispec.core.commit import Rows
 from minispec.core.verify import residual
+from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import diff, find_function, patched, planted, source_of
+from minispec.native.library import NAMES, native_functions
+from minispec.native.model import NativeGPT
 
 ABSOLUTE = mutant_named("residual-absolute")
 P, Q = torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0])
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+IN_CPP = [mutant for mutant in MUTANTS if mutant.is_native]
+
+
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if not m.is_native], ids=lambda mutant: mutant.name)
 def test_every_patch_applies_and_is_taken_out_again(mutant):
     """The code differs while it is planted; afterwards the very same code object is back."""
     function = find_function(mutant.function)
@@ -85,4 +92,27 @@ def test_the_live_source_is_what_is_compiled():
     """A patch that changes nothing changes no result."""
     with planted(replace(ABSOLUTE, new=ABSOLUTE.old)):
         assert residual(P, Q).tolist() == [0, 1]
-    assert source_of(residual).startswith("def residual")
+    assert source_of(ABSOLUTE).startswith("def residual")
+
+
+@pytest.mark.parametrize("mutant", IN_CPP, ids=lambda mutant: mutant.name)
+def test_every_patch_of_the_cpp_applies(mutant):
+    """To one place in a file that there is, inside the function that it names."""
+    source = source_of(mutant)
+    assert patched(mutant, source) != source
+    line = mutant.old.split("\n")[0]
+    before = source[: source.index(line)]
+    assert f" {mutant.function.rpartition(':')[2]}(" in before
+
+
+@needs_compiler
+def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards():
+    """Models and rules that were made before see the other library, in both types."""
+    model = NativeGPT(tiny_gpt_pair(0)[0])
+    before = [dict(vars(native_functions(dtype))) for dtype in NAMES]
+    with pytest.raises(KeyboardInterrupt), planted(mutant_named("native-residual-reversed")):
+        for dtype, own in zip(NAMES, before, strict=True):
+            assert all(function is not own[name] for name, function in vars(native_functions(dtype)).items())
+        assert model._native is native_functions(torch.float64)
+        raise KeyboardInterrupt
+    assert [dict(vars(native_functions(dtype))) for dtype in NAMES] == before

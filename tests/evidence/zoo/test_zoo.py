@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from native_models import has_compiler, needs_compiler
 
 from minispec.evidence.proof.cases import size_ordered_cases
 from minispec.evidence.proof.distributions import (
@@ -10,12 +11,19 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     total_variation,
 )
+from minispec.evidence.zoo import run
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import find_function, planted
 from minispec.evidence.zoo.run import zoo
 
 FEW = size_ordered_cases()[:3]
+IN_PYTHON = [mutant for mutant in MUTANTS if not mutant.is_native]
+# One that is found by what comes out, one by the numbers that are used, one of the draft step: each is built.
+IN_CPP = [
+    mutant_named(name)
+    for name in ("native-residual-reversed", "native-number-used-twice", "native-q-without-temperature")
+]
 HARMLESS = replace(
     mutant_named("going-on-after-a-rejection"),
     name="harmless",
@@ -26,9 +34,9 @@ HARMLESS = replace(
 
 @pytest.fixture(scope="module")
 def report():
-    """The whole zoo, once."""
-    before = {mutant.function: find_function(mutant.function).__code__ for mutant in MUTANTS}
-    report = zoo()
+    """The whole zoo, once, but for most bugs of the C++: `minispec zoo` plants them all."""
+    before = {mutant.function: find_function(mutant.function).__code__ for mutant in IN_PYTHON}
+    report = zoo([*IN_PYTHON, *IN_CPP])
     assert all(find_function(name).__code__ is code for name, code in before.items())
     return report
 
@@ -39,7 +47,8 @@ def specimen(report, name):
 
 def test_no_mutant_survives_and_nothing_kills_the_shipped_code(report):
     """A check of ours kills each mutant; all checks pass on every case."""
-    assert len(report.specimens) == len(MUTANTS) == 59
+    assert len(IN_PYTHON) == 59 and len(MUTANTS) - len(IN_PYTHON) >= 12
+    assert len(report.specimens) == len(IN_PYTHON) + (len(IN_CPP) if has_compiler() else 0)
     assert report.survivors == [] and report.false_alarms == [] and report.passed
     assert set(report.unmutated) == {case.name for case in size_ordered_cases()}
 
@@ -134,3 +143,25 @@ def test_tests_of_other_projects_do_not_save_a_mutant():
     theirs = Check("theirs", lambda case: "no", ours=False)
     mine = Check("mine", lambda case: None)
     assert zoo([HARMLESS], FEW[:1], [mine, theirs]).survivors == ["harmless"]
+
+
+@needs_compiler
+def test_a_harmless_change_of_the_cpp_survives(report):
+    """What is built anew and computes the same is found by nothing; the others have a damage, but for one."""
+    harmless = replace(IN_CPP[0], name="harmless", new="std::max(0.0, double(p[id]) - double(q[id]))")
+    checks = [check for check in CHECKS if check.native]
+    assert zoo([harmless], FEW[:1], checks).survivors == ["harmless"]
+    for mutant in IN_CPP:
+        own = specimen(report, mutant.name)
+        assert own.damage.total_variation > 0.04 and not own.damage.exact
+        assert report.killers(own) == ["native-law"]
+
+
+def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
+    """So is their check; the report says why."""
+    monkeypatch.setattr(run, "no_library", lambda: "there is no compiler")
+    found = zoo([mutant_named("correction-from-p"), *IN_CPP], FEW[:1], [c for c in CHECKS if c.ours])
+    assert found.left_out == "there is no compiler" and found.passed
+    assert [one.mutant.name for one in found.specimens] == ["correction-from-p"]
+    assert not any(check.native for check in found.checks)
+    assert found.to_json()["left_out"] == "there is no compiler"

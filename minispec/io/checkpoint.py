@@ -267,11 +267,11 @@ def weights_hash(model: GPT) -> str:
 
 
 def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
-    """Returns the SHA-256 of tensors of any shapes, in order of their names, as hexadecimal digits."""
+    """Returns the SHA-256 of tensors, [...] each, in order of their names, as hexadecimal digits."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

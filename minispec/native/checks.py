@@ -26,17 +26,10 @@ LARGEST = 2**63 - 1  # what the library can count to
 
 
 def check_tensor(name: str, given: Tensor, dims: int | None = None, dtype: torch.dtype | None = None) -> None:
-    """Refuses what is no tensor of numbers that lie in memory.
+    """Raises TypeError or ValueError unless it is given a tensor [...] of numbers that lie in memory.
 
-    Args:
-        name: what messages call it.
-        given: what is looked at.
-        dims: how many dimensions it must have; None: at least one.
-        dtype: its type; None: any floating one, and then the last dimension is at least 1.
-
-    Raises:
-        TypeError: if it is no tensor, or of another type.
-        ValueError: if it has another shape, or no numbers.
+    It must have so many dimensions (None: at least one), and a type (None: any floating one, with a last
+    dimension that is not empty). Messages call it `name`.
     """
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must be a tensor, not {type(given).__name__}")
@@ -51,7 +44,7 @@ def check_tensor(name: str, given: Tensor, dims: int | None = None, dtype: torch
 
 
 def check_ids(tokens: Tensor, dims: int) -> None:
-    """Refuses what are no token ids for the library: int64 with so many dimensions, on the CPU, not none."""
+    """Refuses what are no token ids for the library: [B] or [B, n] of int64, on the CPU, at least one."""
     plain = isinstance(tokens, Tensor) and tokens.dtype is torch.int64 and tokens.dim() == dims
     if not (plain and tokens.is_cpu and tokens.layout is torch.strided and tokens.numel() > 0):
         check_tensor("the tensor of token ids", tokens, dims, torch.int64)
@@ -67,16 +60,9 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_decidable(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> None:
-    """Refuses what the library refuses, where the core decides.
+    """Raises TypeError or ValueError for what the library refuses, where the core decides.
 
-    Args:
-        draft: tokens [B, K], their distributions, lengths [B].
-        target_probs: [B, K+1, V].
-        probs: whether the draft's distributions will be read.
-
-    Raises:
-        TypeError: if something is of a wrong type.
-        ValueError: if draft and distributions cannot belong together, or a number in them cannot be.
+    target_probs are [B, K+1, V]; `probs` says whether the draft's distributions will be read.
     """
     if not isinstance(draft, Draft):
         raise TypeError(f"a rule needs a Draft, not {type(draft).__name__}")
@@ -122,11 +108,7 @@ def check_code(code: int, vocab: int, k: int) -> int:
 
 
 def budgets_of(rng: Rng, rows: int, most: int) -> Sequence[int]:
-    """Returns how many decisions each row may make; `most` where the generator does not say.
-
-    Raises:
-        ValueError: if it does not say so for each row.
-    """
+    """Returns how many decisions each row may make; `most` where the generator does not say."""
     return check_budgets(rng.budgets, rows) if isinstance(rng, BlockRng) else [most] * rows
 
 
@@ -138,18 +120,10 @@ def check_budgets(budgets: Sequence[int], rows: int) -> Sequence[int]:
 
 
 def check_memory(size: int, what: str) -> None:
-    """Refuses what this machine cannot hold, before the system ends the process.
-
-    Args:
-        size: in bytes.
-        what: would take them.
-
-    Raises:
-        ValueError: if that is more than all of the machine's memory.
-    """
+    """Raises ValueError if something takes more bytes than the machine has: the process would be ended."""
     if size > machine_memory():
-        least = f"{size / 2**30:,.0f} GiB; this machine has {machine_memory() / 2**30:,.0f} GiB"
-        raise ValueError(f"{what} would take {least}")
+        has = machine_memory() / 2**30
+        raise ValueError(f"{what} would take {size / 2**30:,.0f} GiB; this machine has {has:,.0f} GiB")
 
 
 @cache

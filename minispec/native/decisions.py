@@ -74,7 +74,7 @@ class NativeRng(SeededRng, Lender):
         return native_categorical(self, probs, which, lambda: SeededRng.categorical(self, probs, **which))
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
-        """Lends the stream's next numbers, and takes back those that decided nothing (see `Lender`)."""
+        """Lends the stream's next numbers [most], and takes back what decided nothing (see `Lender`)."""
         used = 0
         try:
             used, decided = native(self.lend(most))
@@ -248,7 +248,7 @@ def fits(numbers: Tensor) -> bool:
 
 
 def can_read(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> bool:
-    """Whether the library can read a draft and the target's distributions; `probs`: the draft's as well."""
+    """Whether the library can read a draft and target_probs [B, K+1, V]; `probs`: the draft's as well."""
     if not (isinstance(draft, Draft) and fits(target_probs) and are_whole(draft.tokens, draft.lengths)):
         return False
     (rows, k), p, q = draft.tokens.shape, target_probs, draft.probs

@@ -1,4 +1,4 @@
-"""Runs the native backend's tests under sanitizers: both, or `address` or `thread`; all tests, or those named.
+"""Runs the native backend's tests under sanitizers: both, or `address` or `thread`; all tests, or some.
 
 `address` finds memory that is not ours and what C++ leaves undefined, `thread` races. The library is built
 with the compiler's switches; the sanitizer's own library must be loaded before Python is. Of races only those

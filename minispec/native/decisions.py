@@ -34,9 +34,10 @@ from minispec.native.checks import (
     check_temperature,
     check_tensor,
 )
-from minispec.native.library import NAMES, native_functions
+from minispec.native.library import COMPUTES_IN, native_functions
 
 T = TypeVar("T")
+DTYPES = frozenset(COMPUTES_IN.values())  # of logits and distributions
 AHEAD = 256  # so many numbers are drawn at once
 MOST = 2**26  # so many are lent at most
 
@@ -243,7 +244,7 @@ def fits(numbers: Tensor) -> bool:
     Args:
         numbers: [..., V], logits or probabilities; there is at least one.
     """
-    known = isinstance(numbers, Tensor) and numbers.dtype in NAMES and numbers.layout is torch.strided
+    known = isinstance(numbers, Tensor) and numbers.dtype in DTYPES and numbers.layout is torch.strided
     return known and numbers.is_cpu and numbers.is_contiguous() and numbers.dim() > 0 and numbers.numel() > 0
 
 

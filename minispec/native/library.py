@@ -32,30 +32,33 @@ PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a sta
 BUILDING = ".building-"  # how folders of builds that go on begin
 ABANDONED = 3600  # seconds after which such a folder is what an interrupted build has left
 COMPILERS = ("g++", "clang++")
-NAMES = {torch.float32: "f32", torch.float64: "f64"}
+NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
+COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
 INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
     """Returns what the compiler is told on a system and a processor, as `platform` names them."""
     here = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
-    independent = () if system == "Windows" else ("-fPIC",)  # there all code is, and the flag is refused
+    independent = () if system == "Windows" else ("-fPIC", "-pthread")  # there all code is, and -fPIC is refused
     return ("-O3", here, "-std=c++17", "-shared", *independent)
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
-# The result and the arguments of each function in `native.cpp`; tensors are handed over as addresses.
-ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "new": (ADDRESS, (ADDRESS, REAL, ADDRESS)),
-    "free": (None, (ADDRESS,)),
-    "cache": (INT, (ADDRESS,)),
-    "hidden": (INT, (ADDRESS, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
-    "logits": (INT, (ADDRESS, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
-    "draft": (INT, (ADDRESS, ADDRESS, INT, ADDRESS, INT, REAL, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)),
-    "warp": (INT, (ADDRESS, INT, INT, REAL, ADDRESS)),
-    "choose": (INT, (ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
-    "agree": (INT, (ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS)),
-    "reject": (INT, (ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS)),
+# The result and the arguments of each function in `native.cpp`, in its order; tensors are handed over as addresses.
+MODEL: dict[str, tuple[Any, ...]] = {
+    "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
+    "free": (None, ADDRESS),
+    "cache": (INT, ADDRESS),
+    "hidden": (INT, ADDRESS, INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
+    "logits": (INT, ADDRESS, INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
+    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 5),
+}
+DECISIONS: dict[str, tuple[Any, ...]] = {
+    "warp": (INT, ADDRESS, INT, INT, REAL, ADDRESS),
+    "choose": (INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
+    "agree": (INT, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS),
+    "reject": (INT, *[ADDRESS] * 5, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS),
 }
 
 
@@ -68,7 +71,7 @@ def load_native(
     """Returns the functions of `native.cpp`; the library is built first if it is not there or is damaged.
 
     Args:
-        dtype: float32 or float64.
+        dtype: of weights: float32, float64 or bfloat16.
         folder: where it is kept; by default `native` in the cache folder.
         source: what is built: by default the shipped `native.cpp`.
         flags: for the compiler; by default `FLAGS`.
@@ -85,11 +88,12 @@ def load_native(
 def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of a library; all that use it share them."""
     library = ctypes.CDLL(str(path))
+    tables = (("model", NAMES[dtype], MODEL), ("decisions", NAMES[COMPUTES_IN[dtype]], DECISIONS))
     found = SimpleNamespace()
-    for name, (result, arguments) in ARGUMENTS.items():
-        function = library[f"{name}_{NAMES[dtype]}"]
-        function.restype, function.argtypes = result, arguments
-        setattr(found, name, function)
+    for table, kind, functions in tables:
+        addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
+        for address, (name, types) in zip(addresses, functions.items(), strict=True):
+            setattr(found, name, ctypes.CFUNCTYPE(*types)(address))
     return found
 
 
@@ -191,19 +195,22 @@ import ctypes, math, sys
 library = ctypes.CDLL(sys.argv[1])
 for name in sys.argv[2:]:
     library[name]
-for name, real in (("warp_f32", ctypes.c_float), ("warp_f64", ctypes.c_double)):
+whole, address = ctypes.c_int64, ctypes.c_void_p
+kind = ctypes.CFUNCTYPE(whole, address, whole, whole, ctypes.c_double, address)
+for table, real in (("decisions_f32", ctypes.c_float), ("decisions_f64", ctypes.c_double)):
+    warp = kind(address.in_dll(library, table).value)
     logits, found = (real * 2)(0, math.log(3)), (real * 2)()
-    library[name](logits, ctypes.c_int64(1), ctypes.c_int64(2), ctypes.c_double(1), found)
+    warp(ctypes.addressof(logits), 1, 2, 1.0, ctypes.addressof(found))
     assert abs(found[0] - 0.25) + abs(found[1] - 0.75) < 1e-6
 """
 
 
 def answers(path: Path) -> bool:
-    """Whether a new library has all functions and makes a distribution of two logits.
+    """Whether a new library has all tables and makes a distribution of two logits.
 
     It is asked in a process of its own: one for another processor would end this one.
     """
-    names = [f"{name}_{dtype}" for name in ARGUMENTS for dtype in NAMES.values()]
+    names = [*(f"model_{name}" for name in NAMES.values()), "decisions_f32", "decisions_f64"]
     command = [sys.executable, "-I", "-c", QUESTION, str(path), *names]
     return path.is_file() and not subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode
 

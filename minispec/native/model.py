@@ -1,12 +1,15 @@
 """The native backend's model: its forward, and whole draft steps, are `native.cpp`.
 
 PyTorch starts some fifty operations a layer; here a forward is one call. It reads every weight once for up to
-nine new tokens, of all rows, so that checking a draft costs far less than writing it.
+nine new tokens, of all rows, so that checking a draft costs far less than writing it. Threads share it, as many as
+torch may use, where the model is large enough for that to be faster.
 """
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import index
@@ -21,9 +24,10 @@ from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.warp import DAMAGED
 from minispec.native.checks import check_budgets, check_ids, check_memory, check_temperature, check_tensor
-from minispec.native.library import NAMES, load_native
+from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import packed_weights
 
+WORTH = 250_000  # a forward is worth one more thread for so many weights
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
 SIZES = "the model's weights do not have the sizes that its config says"
 OUTSIDE = "there is a token id outside 0 to {}"
@@ -89,17 +93,20 @@ class NativeGPT:
         config: the sizes.
         vocab_size: V.
         max_length: the context.
-        dtype: the weights' type, float32 or float64.
+        dtype: the type that it computes in, that of its logits and caches: float32 or float64.
         device: the CPU.
         cache_numbers: how many numbers a cache holds for each row.
+        threads: how many share a forward, if torch may use as many.
     """
 
-    def __init__(self, model: GPT, folder: Path | None = None) -> None:
+    def __init__(self, model: GPT, folder: Path | None = None, threads: int | None = None) -> None:
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
-            model: a GPT on a CPU, in float32 or float64.
+            model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and all
+                sums are in float32.
             folder: where the library is kept; by default `native` in the cache folder.
+            threads: how many share a forward; by default what `threads_for` says.
 
         Raises:
             TypeError: if the model is no GPT.
@@ -108,19 +115,20 @@ class NativeGPT:
         """
         if not isinstance(model, GPT):
             raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
-        if model.device.type != "cpu" or model.dtype not in NAMES:
+        if model.device.type != "cpu" or model.dtype not in COMPUTES_IN:
             raise ValueError(
-                "the native backend is for float32 or float64 on a CPU; elsewhere use --backend torch"
+                "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use --backend torch"
             )
-        self.config, self.dtype, self.device = model.config, model.dtype, model.device
+        self.config, self.dtype, self.device = model.config, COMPUTES_IN[model.dtype], model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
-        self._native = load_native(self.dtype, folder)
+        self.threads = threads_for(model.parameters_count) if threads is None else threads
+        self._native = load_native(model.dtype, folder)
         try:
             weights = packed_weights(model)
         except RuntimeError as error:
             raise ValueError(SIZES) from error
-        self._head = weights[-3]
-        self._handle = hand_over(self._native, self.config, weights)
+        self._head = weights[-4]
+        self._handle = hand_over(self._native, self.config, self.threads, weights)
         weakref.finalize(self, self._native.free, self._handle)
         self.cache_numbers = self._native.cache(self._handle)
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
@@ -137,7 +145,7 @@ class NativeGPT:
         return NativeCache(self, rows)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens and returns the residual stream after the last norm, its gain left to `head`.
+        """Reads tokens and returns the residual stream after the last norm.
 
         Args:
             tokens: [B, n] ids.
@@ -156,7 +164,7 @@ class NativeGPT:
         check_tensor("hidden", hidden, 3, self.dtype)
         if hidden.shape[-1] != self.config.width:
             raise ValueError(f"hidden must be [B, n, {self.config.width}], not {list(hidden.shape)}")
-        return hidden @ self._head
+        return hidden @ self._head.to(self.dtype)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
@@ -218,7 +226,8 @@ class NativeGPT:
         starts, budget = array(*before), array(*decided)
         cache.extend(k)
         addresses = budget, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
-        used = self._native.draft(self._handle, array(*pending), rows, starts, k, temperature, *addresses)
+        sizes = array(*pending), rows, starts, k, temperature
+        used = self._native.draft(self._handle, self._sharing(), *sizes, *addresses)
         if used < 0:
             cache.truncate(before)
             raise ValueError(DAMAGED if used == -1 else "the numbers to draw by must lie in [0, 1)")
@@ -234,6 +243,8 @@ class NativeGPT:
         text = ((7 * torch.arange(min(8, self.max_length)) + 3) % self.vocab_size)[None]
         cache = self.new_cache(1)
         ours = torch.cat([self(block, cache) for block in text.split([1, text.shape[1] - 1], dim=1)], dim=1)
+        if model.dtype != self.dtype:
+            model = copy.deepcopy(model).to(self.dtype)
         # A damaged model says NaN; that is for the warp to report.
         ours, wanted = (logits.where(logits.isfinite(), torch.nan) for logits in (ours, model(text)))
         if not torch.allclose(ours, wanted, rtol=0, atol=CLOSE, equal_nan=True):
@@ -250,10 +261,15 @@ class NativeGPT:
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
         cache.extend(new)
         ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
-        if not run(self._handle, ids.data_ptr(), rows, new, starts, cache.address, to.data_ptr()):
+        addresses = starts, cache.address, to.data_ptr()
+        if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
             cache.truncate(list(starts))
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
         return to
+
+    def _sharing(self) -> int:
+        """Returns how many threads are to share a forward."""
+        return min(self.threads, torch.get_num_threads())
 
     def _usable(self, cache: KVCache | None, rows: int) -> NativeCache:
         """Returns the cache to read into: an empty one if none was given."""
@@ -268,15 +284,27 @@ class NativeGPT:
         return cache
 
 
-def hand_over(native: SimpleNamespace, config: GPTConfig, weights: Sequence[Tensor]) -> int:
-    """Hands a model's `packed_weights` over, [in, out] each; returns the address of the library's copy."""
+def threads_for(parameters: int) -> int:
+    """Returns how many threads are to share a forward of a model of so many parameters; at least 1.
+
+    No more than this process may use cores: to wait for a thread that cannot run takes longer than to do its share.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, min(cores, parameters // WORTH))
+
+
+def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
+    """Hands a model's `packed_weights` over, cut for threads; returns the address of the library's copy."""
     c, heads = config, (config.heads + 2 * config.kv_heads) * config.head_dim
-    layer = [(c.width, heads), (c.width, c.width), (c.width, 2 * c.ffn), (c.ffn, c.width)]
-    angles = (c.max_length, c.head_dim // 2)
-    wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), angles, angles]
+    products = [(c.width, heads), (c.width, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
+    gain, angles = (c.width,), (c.max_length, c.head_dim // 2)
+    layer = [*products, gain, gain]
+    wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), gain, angles, angles]
     if [tuple(weight.shape) for weight in weights] != wanted:
         raise ValueError(SIZES)
     addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    address: int = native.new((ctypes.c_int64 * len(sizes))(*sizes), c.width * c.norm_eps, addresses)
+    array = (ctypes.c_int64 * len(sizes))(*sizes)
+    address: int = native.new(array, c.width * c.norm_eps, threads, addresses)
     return address

@@ -1,11 +1,11 @@
 """Packing: a model's weights in the order and form in which `native.cpp` multiplies them.
 
-* The gain of a norm is folded into the matrices after it: (x · g) W = x (diag(g) W).
-* A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D is folded too.
-* Queries, keys and values come out of one product, gate and up out of another. Matrices lie transposed.
+* Queries, keys and values come out of one product. Matrices lie transposed.
 * The two axes of each rotary pair lie side by side, in queries and keys alike, so that their products do not
-  change. The scale of the scores is folded into the queries.
+  change.
+* A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
+No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import GPT, Block, GPTConfig, rotary_tables
+from minispec.native.library import COMPUTES_IN
 
 
 @torch.no_grad()
@@ -22,38 +23,35 @@ def packed_weights(model: GPT) -> list[Tensor]:
     """Returns what the library's `new` wants, in its order.
 
     Args:
-        model: on a CPU, in float32 or float64.
+        model: on a CPU, of one of the types in `COMPUTES_IN`.
 
     Returns:
         The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
-        [D, D], gate and up [D, 2 · ffn], down [ffn, D]; the head [D, V]; cosines and sines of all positions,
-        [max_length, head_dim / 2] each.
+        [D, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the head [D, V] and
+        the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2] each. Matrices
+        are of the model's type, the rest is of the type that is computed in.
     """
+    wide, half = COMPUTES_IN[model.dtype], model.config.head_dim // 2
     blocks = [block for block in model.layers if isinstance(block, Block)]
-    layers = [matrix for block in blocks for matrix in packed_block(block, model.config)]
-    cos, sin = (table[:, : model.config.head_dim // 2] for table in rotary_tables(model.config))
-    head = folded(model.lm_head.weight, model.norm.weight)
-    found = [model.embed_tokens.weight.detach(), *layers, head, cos, sin]
-    return [weight.to(model.dtype).contiguous() for weight in found]
+    layers = [weight for block in blocks for weight in packed_block(block, model.config)]
+    tables = [table[:, :half].to(wide) for table in rotary_tables(model.config)]
+    last = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
+    return [weight.detach().contiguous() for weight in (model.embed_tokens.weight, *layers, *last)]
 
 
 def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:
-    """Folds and joins one layer's matrices: four of them, [in, out] each (see `packed_weights`)."""
+    """Returns one layer's matrices, [in, out] each, and its gains, in the order of `packed_weights`."""
     attention, mlp, size = block.self_attn, block.mlp, config.head_dim
-    q = side_by_side(attention.q_proj.weight, size) * size**-0.5
-    qkv = torch.cat([q, side_by_side(attention.k_proj.weight, size), attention.v_proj.weight])
-    gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-    return [
-        folded(qkv, block.input_layernorm.weight),
-        attention.o_proj.weight.t(),
-        folded(gate_up, block.post_attention_layernorm.weight),
-        mlp.down_proj.weight.t(),
-    ]
+    q, k = (side_by_side(one.weight, size) for one in (attention.q_proj, attention.k_proj))
+    products = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
+    products += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
+    norms = (block.input_layernorm, block.post_attention_layernorm)
+    return [*(weight.t() for weight in products), *(packed_gain(norm.weight) for norm in norms)]
 
 
-def folded(weight: Tensor, gain: Tensor) -> Tensor:
-    """Multiplies a norm's gain and √D into a matrix: [out, D] -> [D, out]."""
-    return (weight * gain * weight.shape[1] ** 0.5).t()
+def packed_gain(gain: Tensor) -> Tensor:
+    """Multiplies √D into a norm's gain: [D] -> the same, of the type that is computed in."""
+    return gain.to(COMPUTES_IN[gain.dtype]) * gain.shape[0] ** 0.5
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:

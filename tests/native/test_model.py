@@ -3,7 +3,7 @@
 import pytest
 import tiny
 import torch
-from native_models import block, native, needs_compiler, small_pair
+from native_models import block, folder, native, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
 from minispec.core.draft import ModelDrafter
@@ -58,6 +58,49 @@ def test_logits_equal_the_torch_backends(sizes, dtype):
         assert ours.new_cache(3).bytes >= model.new_cache(3).bytes  # rows are padded to whole vectors
         text = block(model, 2, 9)
         torch.testing.assert_close(ours.head(ours.hidden(text)), ours(text), rtol=0, atol=CLOSE[dtype])
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_weights_of_16_bits_stay_what_they_are(sizes):
+    """Logits are those of the same weights written as float32: only sums are rounded."""
+    with torch.inference_mode():
+        half = tiny.gpt(tiny.config(**sizes), seed=3, dtype=torch.bfloat16)
+        ours = native(half)
+        assert ours.dtype == torch.float32
+        assert_same_logits(half.float(), ours)
+
+
+def every_result(model, threads, seed):
+    """Returns the hidden states, logits and draft of one block, with weights cut for so many threads."""
+    ours, text = NativeGPT(model, folder(), threads=threads), block(model, 3, 1 + seed % 11, seed)
+    cache, numbers = ours.new_cache(3), torch.rand(6, generator=torch.Generator().manual_seed(seed)).double()
+    return [ours.hidden(text, cache), ours(text, cache), *ours.draw(text[:, 0], cache, 2, 1.0, numbers)[:2]]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_threads_that_share_a_forward_give_the_same_bits(threads, dtype):
+    """Blocks of 1 to 11 tokens, three rows, drafts: what one thread computes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=dtype)
+            for seed in range(22):
+                alone, shared = (every_result(model, n, seed) for n in (1, threads))
+                assert all(map(torch.equal, alone, shared))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_token_and_many_give_the_same_bits():
+    """Each sum is added up in the same order, so a text read at once and token by token is the same."""
+    with torch.inference_mode():
+        model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=torch.float32)
+        ours, text = native(model), block(model, 1, 30)
+        cache = ours.new_cache(1)
+        one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
+        assert torch.equal(one_by_one, ours(text))
 
 
 def test_the_norms_epsilon_counts():
@@ -158,7 +201,7 @@ def test_damaged_logits_are_refused():
         draft = native(model)
         model.norm.weight[0] = float("nan")
     bad = NativeGPT.__new__(NativeGPT)
-    handle = hand_over(draft._native, model.config, packed_weights(model))
+    handle = hand_over(draft._native, model.config, 1, packed_weights(model))
     vars(bad).update(vars(draft), _handle=handle)
     with pytest.raises(ValueError, match="not finite"):
         bad.draw(torch.tensor([1]), bad.new_cache(1), 1, 1.0, torch.rand(2, dtype=torch.float64))
@@ -194,8 +237,8 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         with pytest.raises(error, match=says):
             ours.draw(torch.tensor([1]), cache, 1, 1.0, few)
     assert cache.row_lengths == (7,)
-    with pytest.raises(ValueError, match="for float32 or float64 on a CPU"):
-        native(model.bfloat16())
+    with pytest.raises(ValueError, match="for float32, float64 or bfloat16 on a CPU"):
+        native(model.half())
 
 
 def test_a_native_cache_forgets_rows_and_gathers_nothing():

@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 import torch
 
-from minispec.native.library import FLAGS, NAMES, SOURCE, load_native, native_functions
+from minispec.native.library import COMPUTES_IN, FLAGS, SOURCE, load_native, native_functions
 
 Effect = Literal["biased", "slower", "breaks"]
 CPP = "minispec/native/cpp/"
@@ -108,8 +108,8 @@ def planted(mutant: Mutant) -> Iterator[None]:
 @contextmanager
 def planted_in_library(mutant: Mutant) -> Iterator[None]:
     """Does what `planted` does, for a mutant in C++."""
-    live = [native_functions(dtype) for dtype in NAMES]
-    shipped, faulty = [dict(vars(one)) for one in live], [faulty_library(mutant, dtype) for dtype in NAMES]
+    live = [native_functions(dtype) for dtype in COMPUTES_IN]
+    shipped, faulty = [dict(vars(one)) for one in live], [faulty_library(mutant, dtype) for dtype in COMPUTES_IN]
     try:
         for one, other in zip(live, faulty, strict=True):
             vars(one).update(vars(other))

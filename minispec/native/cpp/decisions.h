@@ -69,8 +69,8 @@ bool is_distribution(const T* dist, Int vocab) {
     Vector sums = {}, nothing = {};
     auto wrong = sums > nothing;  // no lane is true
     for (Int id = 0; id < end; id += lanes) {
-        sums += load(dist + id);
-        wrong |= ~(load(dist + id) >= nothing);  // NaN is not at least anything
+        sums += load<T>(dist + id);
+        wrong |= ~(load<T>(dist + id) >= nothing);  // NaN is not at least anything
     }
     double sum = across<T>(sums, plus);
     bool all = true;
@@ -114,8 +114,9 @@ inline bool proper(const Int* tokens, const Int* lengths, Int rows, Int k, Int v
 
 // Greedy verification (Leviathan et al. 2023, section 2.2): keeps drafted tokens while they are p's largest.
 template <class T>
-void agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab, Int* accepted,
-           Int* token) {
+Int agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab, Int* accepted, Int* token) {
+    if (!proper(tokens, lengths, rows, k, vocab)) return -1;
+    if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;
     for (Int row = 0; row < rows; ++row, p += (k + 1) * vocab, tokens += k) {
         for (accepted[row] = 0;; ++accepted[row]) {
             const T* dist = p + accepted[row] * vocab;
@@ -123,6 +124,7 @@ void agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, I
             if (accepted[row] == lengths[row] || tokens[accepted[row]] != token[row]) break;
         }
     }
+    return 0;
 }
 
 // The token after the accepted prefix, from p where all was accepted, else from max(0, p - q).
@@ -142,6 +144,9 @@ Int choose_after(const T* p, const T* q, bool rejected, Int vocab, const double*
 template <class T>
 Int reject(const T* p, const T* q, const Int* tokens, const Int* lengths, const Int* budgets, Int rows,
            Int k, Int vocab, const double* numbers, Int* accepted, Int* token) {
+    if (!proper(tokens, lengths, rows, k, vocab)) return -1;
+    if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;
+    if (!are_distributions(q, rows, k, lengths, 0, vocab)) return -2;
     const double* next = numbers;
     std::fill_n(accepted, rows, 0);
     for (Int i = 0; i < k; ++i)

@@ -3,6 +3,7 @@
 // Names: m tokens in all, n of them in each row of the batch, D the width, V the vocabulary.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "functions.h"
@@ -15,17 +16,21 @@ struct Sizes {
     double little;  // what a norm adds to the sum of squares
 };
 
-template <class T>
+template <class T, class W>
 struct Layer {
-    Memory<T> qkv, out, gate_up, down;  // in panels; gains and the scores' scale are folded in
+    std::vector<T> attention_gain, mlp_gain;  // [D], times √D
+    Weights<W> qkv, out, gate, up, down;
 };
 
-template <class T>
+// A model that computes with numbers T and keeps its weights as numbers W.
+template <class T, class W>
 struct Model {
     Sizes s;
-    std::vector<T> embedding, cos, sin;  // [V, D], [capacity, head_dim / 2]
-    std::vector<Layer<T>> layers;
-    Memory<T> head{nullptr, &std::free};
+    std::vector<W> embedding;          // [V, D]
+    std::vector<T> cos, sin, gain;     // [capacity, head_dim / 2] twice, [D]
+    std::vector<Layer<T, W>> layers;
+    Weights<W> head;
+    mutable std::array<Pace, 64> paces;  // of forwards over so many tokens, or more
 };
 
 // Where one row's keys [head_dim, slots] and values [slots, deep] of one layer and head lie in a cache.
@@ -41,40 +46,52 @@ struct CacheSlots {
     }
 };
 
-// The memory that one forward over m tokens works in; every row of it is padded to whole vectors.
+// What one thread works in alone.
 template <class T>
-struct Workspace {
-    Int D, Q, F;
-    Memory<T> x, normed, qkv, seen, gates, query, scores, found;
+struct Scratch {
+    Memory<T> normed, query, scores, found;
 
-    Workspace(const Sizes& s, Int m, Int n)
-        : D(padded<T>(s.width)),
-          Q(padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim)),
-          F(padded<T>(2 * s.ffn)),
-          x(memory<T>(m * D)),
-          normed(memory<T>(m * D)),
-          qkv(memory<T>(m * Q)),
-          seen(memory<T>(m * D)),
-          gates(memory<T>(m * F)),
+    Scratch(const Sizes& s, Int m, Int n)
+        : normed(memory<T>(m * padded<T>(s.width))),
           query(memory<T>(n * s.groups * s.head_dim)),
           scores(memory<T>(n * s.groups * s.slots)),
           found(memory<T>(n * s.groups * s.deep)) {}
 };
 
-// Divides every token's vector by its length; see `pack.py` for what became of the gain and of √D.
+// The memory that one forward over m tokens works in; every row of it is padded to whole vectors.
 template <class T>
-void norm(const Sizes& s, const T* x, T* to, Int m, Int D) {
+struct Workspace {
+    Int D, Q, S, F;
+    Memory<T> x, qkv, seen, gates;
+    std::vector<Scratch<T>> scratch;
+
+    Workspace(const Sizes& s, Int m, Int n, Int threads)
+        : D(padded<T>(s.width)),
+          Q(padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim)),
+          S(padded<T>(s.heads * s.head_dim)),
+          F(padded<T>(s.ffn)),
+          x(memory<T>(m * D)),
+          qkv(memory<T>(m * Q)),
+          seen(memory<T>(m * S)),
+          gates(memory<T>(m * 2 * F)) {
+        for (Int i = 0; i < threads; ++i) scratch.emplace_back(s, m, n);
+    }
+};
+
+// Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.
+template <class T>
+void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, Int D) {
     for (Int i = 0; i < m; ++i, x += D, to += D) {
         typename Lanes<T>::Vector sums = {};
-        for (Int d = 0; d < D; d += Lanes<T>::count) sums += load(x + d) * load(x + d);
+        for (Int d = 0; d < D; d += Lanes<T>::count) sums += load<T>(x + d) * load<T>(x + d);
         const T scale = 1 / std::sqrt(across<T>(sums, plus) + static_cast<T>(s.little));
-        for (Int d = 0; d < D; ++d) to[d] = x[d] * scale;
+        for (Int d = 0; d < s.width; ++d) to[d] = x[d] * scale * gain[d];
     }
 }
 
 // Turns pairs of neighbours by the position's angles (Su et al. 2021, equation 15).
-template <class T>
-void turn(const Model<T>& model, T* head, Int position, T* to, Int step) {
+template <class T, class W>
+void turn(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
     const Int half = model.s.head_dim / 2;
     const T *cos = model.cos.data() + position * half, *sin = model.sin.data() + position * half;
     for (Int i = 0; i < half; ++i) {
@@ -85,81 +102,101 @@ void turn(const Model<T>& model, T* head, Int position, T* to, Int step) {
 }
 
 // Lets the n tokens of one row, which follow `start` others, look at themselves and what came before.
-template <class T>
-void attend(const Model<T>& model, Workspace<T>& work, T* qkv, T* seen, Int n, Int start, CacheSlots<T> cached,
-            Int head) {
+template <class T, class W>
+void attend(const Model<T, W>& model, Workspace<T>& work, Scratch<T>& own, Int first, Int n, Int start,
+            CacheSlots<T> cached, Int head) {
     const Sizes& s = model.s;
     const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
     for (Int i = 0; i < n; ++i) {
-        T* token = qkv + i * work.Q;
+        T* token = work.qkv.get() + (first + i) * work.Q;
         turn(model, token + key, start + i, cached.keys + start + i, s.slots);
         std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, cached.values + (start + i) * s.deep);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
             turn(model, token + (head * s.groups + g) * s.head_dim, start + i,
-                 work.query.get() + (i * s.groups + g) * s.head_dim, 1);
+                 own.query.get() + (i * s.groups + g) * s.head_dim, 1);
     }
-    T* scores = work.scores.get();
-    multiply(work.query.get(), s.head_dim, rows, {cached.keys, s.head_dim, end, s.slots}, scores, s.slots);
+    T* scores = own.scores.get();
+    const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
+    multiply(own.query.get(), s.head_dim, rows, Matrix<T>{cached.keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
     for (Int row = 0; row < rows; ++row) {
         const Int visible = start + row / s.groups + 1;
-        softmax<T>(scores + row * s.slots, visible, 1);
+        softmax<T>(scores + row * s.slots, visible, sharpness);
         std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, {cached.values, end, s.head_dim, s.deep}, work.found.get(), s.deep);
+    multiply(scores, s.slots, rows, Matrix<T>{cached.values, end, s.head_dim, s.deep, 1}, own.found.get(), s.deep);
     for (Int row = 0; row < rows; ++row)
-        std::copy_n(work.found.get() + row * s.deep, s.head_dim,
-                    seen + row / s.groups * work.D + (head * s.groups + row % s.groups) * s.head_dim);
+        std::copy_n(own.found.get() + row * s.deep, s.head_dim,
+                    work.seen.get() + (first + row / s.groups) * work.S +
+                        (head * s.groups + row % s.groups) * s.head_dim);
 }
 
-// silu(gate) · up, for gates [2 · ffn] whose first half is the gate; the result replaces it.
+// silu(gate) · up; the result replaces the gates [m, F], in this thread's share of the columns.
 template <class T>
-void activate(T* gates, Int ffn) {
-    const Int lanes = Lanes<T>::count;
-    Int i = 0;
-    for (; i + lanes <= ffn; i += lanes) {
-        const auto gate = load(gates + i);
-        const auto active = gate / (exponential(-gate) + T(1)) * load(gates + ffn + i);
-        std::memcpy(gates + i, &active, BYTES);
+void activate(Workspace<T>& work, Int m, Int parts, Share share) {
+    const Int lanes = Lanes<T>::count, vectors = work.F / lanes;
+    const Int begin = cut(vectors, parts, cut(parts, share.count, share.index)) * lanes;
+    const Int end = cut(vectors, parts, cut(parts, share.count, share.index + 1)) * lanes;
+    for (Int row = 0; row < m; ++row) {
+        T* gates = work.gates.get() + row * 2 * work.F;
+        for (Int i = begin; i < end; i += lanes) {
+            const auto gate = load<T>(gates + i);
+            const auto active = gate / (exponential(-gate) + T(1)) * load<T>(gates + work.F + i);
+            std::memcpy(gates + i, &active, BYTES);
+        }
     }
-    for (; i < ffn; ++i) gates[i] = gates[i] / (std::exp(-gates[i]) + T(1)) * gates[ffn + i];
 }
 
-// Reads tokens [rows, n], row b after its first starts[b] tokens; their keys and values go into the cache.
-// The residual stream after the last norm stays in the workspace. A row's tokens past the context's end mean nothing.
-template <class T>
-void read(const Model<T>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
-          T* cache) {
+// One thread's share of a forward over m tokens, n in each row, row b after its first starts[b] tokens; keys and values
+// go into the cache. Each product is shared column by column, attention head by head. The residual stream after the
+// last norm stays in this thread's scratch. A row's tokens past the context's end mean nothing.
+template <class T, class W>
+void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const Int* starts, T* cache, Share share) {
     const Sizes& s = model.s;
-    const Int m = rows * n, D = work.D;
-    for (Int i = 0; i < m; ++i)
-        std::copy_n(model.embedding.data() + tokens[i] * s.width, s.width, work.x.get() + i * D);
+    const Int m = rows * n, D = work.D, F = work.F, heads = rows * s.kv_heads;
+    Scratch<T>& own = work.scratch[share.index];
+    T *x = work.x.get(), *normed = own.normed.get(), *gates = work.gates.get();
     for (Int l = 0; l < s.layers; ++l) {
-        const Layer<T>& layer = model.layers[l];
-        const Int columns = (s.heads + 2 * s.kv_heads) * s.head_dim;
-        norm(s, work.x.get(), work.normed.get(), m, D);
-        multiply(work.normed.get(), D, m, {layer.qkv.get(), s.width, columns, 0}, work.qkv.get(), work.Q);
-        for (Int row = 0; row < rows; ++row)
-            for (Int head = 0; head < s.kv_heads; ++head)
-                attend(model, work, work.qkv.get() + row * n * work.Q, work.seen.get() + row * n * D,
-                       std::min(n, s.capacity - starts[row]), starts[row],
-                       CacheSlots<T>(s, cache, rows, l, row, head), head);
-        multiply(work.seen.get(), D, m, {layer.out.get(), s.width, s.width, 0}, work.x.get(), D, true);
-        norm(s, work.x.get(), work.normed.get(), m, D);
-        T* gates = work.gates.get();
-        multiply(work.normed.get(), D, m, {layer.gate_up.get(), s.width, 2 * s.ffn, 0}, gates, work.F);
-        for (Int i = 0; i < m; ++i) activate(gates + i * work.F, s.ffn);
-        multiply(gates, work.F, m, {layer.down.get(), s.ffn, s.width, 0}, work.x.get(), D, true);
+        const Layer<T, W>& layer = model.layers[l];
+        norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
+        multiply<T, W>(normed, D, m, layer.qkv, work.qkv.get(), work.Q, false, share);
+        share.wait();
+        for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i) {
+            const Int row = i / s.kv_heads, head = i % s.kv_heads;
+            attend(model, work, own, row * n, std::min(n, s.capacity - starts[row]), starts[row],
+                   CacheSlots<T>(s, cache, rows, l, row, head), head);
+        }
+        share.wait();
+        multiply<T, W>(work.seen.get(), work.S, m, layer.out, x, D, true, share);
+        share.wait();
+        norm(s, x, layer.mlp_gain, normed, m, D);
+        multiply<T, W>(normed, D, m, layer.gate, gates, 2 * F, false, share);
+        multiply<T, W>(normed, D, m, layer.up, gates + F, 2 * F, false, share);
+        activate(work, m, layer.up.parts, share);
+        share.wait();
+        multiply<T, W>(gates, 2 * F, m, layer.down, x, D, true, share);
+        share.wait();
     }
-    norm(s, work.x.get(), work.normed.get(), m, D);
+    norm(s, x, model.gain, normed, m, D);
 }
 
-// Writes the logits [m, V] of a stream [m, D].
-template <class T>
-void logits(const Model<T>& model, const T* stream, Int D, Int m, T* to) {
-    const Int V = model.s.vocab, wide = padded<T>(V);
-    Memory<T> made = memory<T>(m * wide);
-    multiply(stream, D, m, {model.head.get(), model.s.width, V, 0}, made.get(), wide);
-    for (Int i = 0; i < m; ++i) std::copy_n(made.get() + i * wide, V, to + i * V);
+// Reads tokens [rows, n], shared by threads, and then lets each thread do `after(share)`.
+template <class T, class W, class After>
+void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
+             T* cache, After after) {
+    for (Int i = 0; i < rows * n; ++i)
+        std::copy_n(model.embedding.data() + tokens[i] * model.s.width, model.s.width, work.x.get() + i * work.D);
+    Pace& pace = model.paces[std::min<Int>(rows * n, model.paces.size() - 1)];
+    Team::get().run(work.scratch.size(), pace, [&](Share share) {
+        read(model, work, rows, n, starts, cache, share);
+        after(share);
+    });
+}
+
+// Writes this thread's share of the logits of m tokens: [m, columns], columns being V up to whole vectors.
+template <class T, class W>
+void logits(const Model<T, W>& model, Workspace<T>& work, Int m, T* to, Share share) {
+    const Int wide = padded<T>(model.s.vocab);
+    multiply<T, W>(work.scratch[share.index].normed.get(), work.D, m, model.head, to, wide, false, share);
 }
 
 }  // namespace

@@ -39,17 +39,17 @@ void softmax(T* scores, Int count, T sharpness) {
     typedef typename Lanes<T>::Vector Vector;
     const Int lanes = Lanes<T>::count, end = padded<T>(count);
     std::fill(scores + count, scores + end, -std::numeric_limits<T>::infinity());
-    Vector highest = load(scores), sums = {};
-    for (Int i = lanes; i < end; i += lanes) highest = larger(load(scores + i), highest);
+    Vector highest = load<T>(scores), sums = {};
+    for (Int i = lanes; i < end; i += lanes) highest = larger(load<T>(scores + i), highest);
     const T most = across<T>(highest, larger);
     for (Int i = 0; i < end; i += lanes) {
-        const Vector risen = exponential((load(scores + i) - most) * sharpness);
+        const Vector risen = exponential((load<T>(scores + i) - most) * sharpness);
         sums += risen;
         std::memcpy(scores + i, &risen, BYTES);
     }
     const T scale = 1 / across<T>(sums, plus);
     for (Int i = 0; i < end; i += lanes) {
-        const Vector share = load(scores + i) * scale;
+        const Vector share = load<T>(scores + i) * scale;
         std::memcpy(scores + i, &share, BYTES);
     }
 }
@@ -60,8 +60,8 @@ Int largest(const T* numbers, Int count) {
     const Int lanes = Lanes<T>::count, end = count / lanes * lanes;
     T most = numbers[0];
     if (end > 0) {
-        auto highest = load(numbers);
-        for (Int i = lanes; i < end; i += lanes) highest = larger(load(numbers + i), highest);
+        auto highest = load<T>(numbers);
+        for (Int i = lanes; i < end; i += lanes) highest = larger(load<T>(numbers + i), highest);
         most = across<T>(highest, larger);
     }
     for (Int i = end; i < count; ++i) most = larger(numbers[i], most);
@@ -76,8 +76,8 @@ bool sound(const T* logits, Int vocab) {
     const typename Lanes<T>::Vector nothing = {};
     auto some = nothing > nothing, wrong = some;  // no lane is true
     for (Int id = 0; id < end; id += lanes) {
-        some |= load(logits + id) > -most;
-        wrong |= ~(load(logits + id) < most);  // NaN is not less than anything
+        some |= load<T>(logits + id) > -most;
+        wrong |= ~(load<T>(logits + id) < most);  // NaN is not less than anything
     }
     bool any = false, all = true;
     for (Int lane = 0; lane < lanes; ++lane) any |= some[lane] != 0, all &= wrong[lane] == 0;

@@ -6,80 +6,121 @@
 // draft takes far less time than to write as many tokens.
 #pragma once
 
+#include "threads.h"
 #include "vectors.h"
 
 namespace {
 
-// A matrix [depth, columns] to multiply with. `stride` is the distance between its rows; 0: it lies in panels
-// of WIDE vectors, one after the other, so that it is read from its first number to its last.
-template <class T>
+// A matrix [depth, columns] to multiply with, of numbers W. `stride` is the distance between its rows; 0: it lies in
+// panels, so that it is read from its first number to its last. Its columns are cut into `parts`, one for each thread.
+template <class W>
 struct Matrix {
-    const T* data;
-    Int depth, columns, stride;
+    const W* data;
+    Int depth, columns, stride, parts;
 };
 
+// The weights of a model: a matrix in panels that owns its memory.
+template <class W>
+struct Weights {
+    Memory<W> memory{nullptr, &std::free};
+    Int depth = 0, columns = 0, parts = 1;
+
+    operator Matrix<W>() const { return {memory.get(), depth, columns, 0, parts}; }
+};
+
+// Cuts `all` into `pieces` that are as equal as can be; returns where piece i begins.
+constexpr Int cut(Int all, Int pieces, Int i) { return all * i / pieces; }
+
+// Calls visit(first, width) for every panel of parts [from, to), counted in vectors. No panel is wider than WIDE.
+template <class Visit>
+void each_panel(Int vectors, Int parts, Int from, Int to, Visit visit) {
+    for (Int part = from; part < to; ++part) {
+        const Int first = cut(vectors, parts, part), all = cut(vectors, parts, part + 1) - first;
+        const Int panels = (all + WIDE - 1) / WIDE;
+        for (Int i = 0; i < panels; ++i)
+            visit(first + cut(all, panels, i), cut(all, panels, i + 1) - cut(all, panels, i));
+    }
+}
+
+// How many rows of weights W lie side by side in a vector of numbers T.
+template <class T, class W>
+constexpr int DEEP = sizeof(T) / sizeof(W);
+
+// A depth, up to a whole number of such rows.
+template <class T, class W>
+Int deep(Int depth) {
+    return (depth + DEEP<T, W> - 1) / DEEP<T, W> * DEEP<T, W>;
+}
+
 // c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers.
-template <class T, int HEIGHT, int WIDTH>
-void tile(const T* a, Int a_row, Int depth, const T* b, Int b_row, T* c, Int c_row, bool add) {
+template <class T, class W, int HEIGHT, int WIDTH>
+void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row, bool add) {
     typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
-    for (Int k = 0; k < depth; ++k, b += b_row) {
-        typename Lanes<T>::Vector weight[WIDTH];
+    for (Int k = 0; k < depth; k += DEEP<T, W>, b += b_row) {
+        typename Lanes<T>::Vector rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
-            weight[j] = load(b + j * Lanes<T>::count);
-            __builtin_prefetch(b + AHEAD * b_row + j * Lanes<T>::count);
+            std::memcpy(&rows[j], b + j * (BYTES / sizeof(W)), BYTES);
+            __builtin_prefetch(b + AHEAD * b_row + j * (BYTES / sizeof(W)));
         }
-        for (int i = 0; i < HEIGHT; ++i)
-            for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k] * weight[j];
+        for (int d = 0; d < DEEP<T, W>; ++d)
+            for (int j = 0; j < WIDTH; ++j) {
+                const typename Lanes<T>::Vector weight = row_of<T>(rows[j], d, b);
+                for (int i = 0; i < HEIGHT; ++i) sum[i][j] += a[i * a_row + k + d] * weight;
+            }
     }
     for (int i = 0; i < HEIGHT; ++i)
         for (int j = 0; j < WIDTH; ++j) {
             T* to = c + i * c_row + j * Lanes<T>::count;
-            if (add) sum[i][j] += load(to);
+            if (add) sum[i][j] += load<T>(to);
             std::memcpy(to, &sum[i][j], BYTES);
         }
 }
 
 // Finds the tile of a height and width that are known only now.
-template <class T, int HEIGHT = HIGH, int WIDTH = WIDE>
-void any_tile(Int height, Int width, const T* a, Int a_row, Int depth, const T* b, Int b_row, T* c, Int c_row,
+template <class T, class W, int HEIGHT = HIGH, int WIDTH = WIDE>
+void any_tile(Int height, Int width, const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row,
               bool add) {
     if constexpr (HEIGHT > 1)
         if (height < HEIGHT)
-            return any_tile<T, HEIGHT - 1, WIDTH>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
+            return any_tile<T, W, HEIGHT - 1, WIDTH>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
     if constexpr (WIDTH > 1)
         if (width < WIDTH)
-            return any_tile<T, HEIGHT, WIDTH - 1>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
-    tile<T, HEIGHT, WIDTH>(a, a_row, depth, b, b_row, c, c_row, add);
+            return any_tile<T, W, HEIGHT, WIDTH - 1>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
+    tile<T, W, HEIGHT, WIDTH>(a, a_row, depth, b, b_row, c, c_row, add);
 }
 
-// c[rows, columns] = a[rows, depth] · b, or is increased by it. Rows of c are padded to whole vectors.
-template <class T>
-void multiply(const T* a, Int a_row, Int rows, const Matrix<T>& b, T* c, Int c_row, bool add = false) {
-    const Int lanes = Lanes<T>::count;
-    for (Int column = 0; column < b.columns; column += WIDE * lanes) {
-        const Int width = std::min<Int>(WIDE, (b.columns - column + lanes - 1) / lanes);
-        const T* panel = b.stride ? b.data + column : b.data + column * b.depth;
-        const Int b_row = b.stride ? b.stride : width * lanes;
+// c[rows, columns] = a[rows, depth] · b, or is increased by it, in the columns that are this thread's share. Rows of c
+// are padded to whole vectors. Every sum is added up in the same order, whoever computes it.
+template <class T, class W>
+void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_row, bool add = false,
+              Share share = {}) {
+    const Int lanes = Lanes<T>::count, vectors = padded<T>(b.columns) / lanes;
+    const Int from = cut(b.parts, share.count, share.index), to = cut(b.parts, share.count, share.index + 1);
+    each_panel(vectors, b.parts, from, to, [&](Int first, Int width) {
+        const W* panel = b.data + first * lanes * (b.stride ? 1 : deep<T, W>(b.depth));
+        const Int b_row = b.stride ? b.stride : width * (BYTES / sizeof(W));
         for (Int row = 0, height; row < rows; row += height) {
             const Int tiles = (rows - row + HIGH - 1) / HIGH;
             height = (rows - row + tiles - 1) / tiles;  // the rows are shared evenly
-            any_tile<T>(height, width, a + row * a_row, a_row, b.depth, panel, b_row,
-                        c + row * c_row + column, c_row, add);
+            any_tile<T, W>(height, width, a + row * a_row, a_row, b.depth, panel, b_row,
+                           c + row * c_row + first * lanes, c_row, add);
         }
-    }
+    });
 }
 
-// A copy of a matrix [depth, columns] in panels, its last columns padded with 0.
-template <class T>
-Memory<T> panels(const T* from, Int depth, Int columns) {
-    Memory<T> to = memory<T>(depth * padded<T>(columns));
-    const Int most = WIDE * Lanes<T>::count;
-    for (Int column = 0; column < columns; column += most) {
-        const Int width = std::min(most, padded<T>(columns) - column), real = std::min(most, columns - column);
+// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0.
+template <class T, class W>
+Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
+    const Int lanes = Lanes<T>::count, all = padded<T>(columns);
+    Weights<W> made{memory<W>(deep<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
+    each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
+        W* to = made.memory.get() + first * lanes * deep<T, W>(depth);
+        const Int real = std::min(width * lanes, columns - first * lanes);
         for (Int k = 0; k < depth; ++k)
-            std::copy_n(from + k * columns + column, real, to.get() + column * depth + k * width);
-    }
-    return to;
+            for (Int i = 0; i < real; ++i)
+                to[(k / DEEP<T, W> * width * lanes + i) * DEEP<T, W> + k % DEEP<T, W>] = from[k * columns + first * lanes + i];
+    });
+    return made;
 }
 
 }  // namespace

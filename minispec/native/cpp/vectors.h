@@ -7,6 +7,10 @@
 #include <cstring>
 #include <memory>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace {
 
 using Int = std::int64_t;
@@ -35,11 +39,42 @@ Int padded(Int columns) {
     return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count;
 }
 
+// A number of 16 bits: the upper half of a float.
+struct Half {
+    std::uint16_t bits;
+
+    operator float() const {
+        const std::uint32_t whole = std::uint32_t(bits) << 16;
+        float number;
+        std::memcpy(&number, &whole, sizeof number);
+        return number;
+    }
+};
+
+// A vector of numbers as they lie in memory.
 template <class T>
 typename Lanes<T>::Vector load(const T* from) {
     typename Lanes<T>::Vector vector;
     std::memcpy(&vector, from, BYTES);
     return vector;
+}
+
+// Row d of as many rows of weights as a vector holds side by side: one, if weights are of the type that is computed in.
+template <class T>
+typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int, const T*) {
+    return rows;
+}
+
+// Two, if they are halves: of each 32 bits the lower 16 belong to the first row, the upper ones to the second. What is
+// left of a float is 0.
+template <class T>
+typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int d, const Half*) {
+    typedef std::uint32_t Whole __attribute__((vector_size(BYTES)));
+    Whole bits;
+    std::memcpy(&bits, &rows, BYTES);
+    bits = d ? bits & 0xffff0000 : bits << 16;
+    std::memcpy(&rows, &bits, BYTES);
+    return rows;
 }
 
 // Joins the lanes of a vector: its halves, their halves, and so on.
@@ -66,6 +101,9 @@ template <class T>
 Memory<T> memory(Int count) {
     const std::size_t bytes = (count * sizeof(T) / 64 + 1) * 64;
     void* taken = std::aligned_alloc(64, bytes);
+#if defined(__linux__)
+    madvise(taken,bytes,14);
+#endif
     std::memset(taken, 0, bytes);
     return Memory<T>(static_cast<T*>(taken), &std::free);
 }

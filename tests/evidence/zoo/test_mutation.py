@@ -12,7 +12,7 @@ from minispec.core.verify import residual
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import diff, find_function, patched, planted, source_of
-from minispec.native.library import NAMES, native_functions
+from minispec.native.library import COMPUTES_IN, native_functions
 from minispec.native.model import NativeGPT
 
 ABSOLUTE = mutant_named("residual-absolute")
@@ -109,10 +109,10 @@ def test_every_patch_of_the_cpp_applies(mutant):
 def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards():
     """Models and rules that were made before see the other library, in both types."""
     model = NativeGPT(tiny_gpt_pair(0)[0])
-    before = [dict(vars(native_functions(dtype))) for dtype in NAMES]
+    before = [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN]
     with pytest.raises(KeyboardInterrupt), planted(mutant_named("native-residual-reversed")):
-        for dtype, own in zip(NAMES, before, strict=True):
+        for dtype, own in zip(COMPUTES_IN, before, strict=True):
             assert all(function is not own[name] for name, function in vars(native_functions(dtype)).items())
         assert model._native is native_functions(torch.float64)
         raise KeyboardInterrupt
-    assert [dict(vars(native_functions(dtype))) for dtype in NAMES] == before
+    assert [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN] == before

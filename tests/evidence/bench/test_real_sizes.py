@@ -67,13 +67,16 @@ def test_peers_stand_beside_ours():
         }
         for name, dtype, t in (
             ("native", "float32", 2.0),
+            ("native", "bfloat16", 1.0),
             ("llama.cpp", "float32", 4.0),
             ("transformers", "bfloat16", 8.0),
         )
     ]
-    first, *_ = rows({"points": points})
+    first, second, *_ = rows({"points": points})
     assert first["tokens_per_second"] == 500 and first["llama_cpp_tokens_per_second"] == 250
-    assert first["transformers_tokens_per_second"] is None
+    assert first["transformers_tokens_per_second"] is None and second["tokens_per_second"] == 1000
+    assert second["llama_cpp_tokens_per_second"] is None
+    assert second["transformers_tokens_per_second"] == 125
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():

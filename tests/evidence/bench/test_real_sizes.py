@@ -12,6 +12,7 @@ from minispec import load_pair
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.llama_cpp import LlamaCpp, write_gguf
+from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.real_sizes import SAME, backends, difference, predicted, random_model, rows
 from minispec.evidence.bench.run import run_bench
 from minispec.evidence.bench.section import QUICK
@@ -77,6 +78,22 @@ def test_peers_stand_beside_ours():
     assert first["transformers_tokens_per_second"] is None and second["tokens_per_second"] == 1000
     assert second["llama_cpp_tokens_per_second"] is None
     assert second["transformers_tokens_per_second"] == 125
+
+
+def test_figures_are_medians_of_what_ran_with_so_many_threads(monkeypatch):
+    """Milliseconds with quartiles, by new tokens; a task computes with its own number of threads."""
+
+    def timed(tasks, repeats, settle):
+        for (_, _, threads, _), task in tasks.items():
+            task()
+            assert torch.get_num_threads() == threads
+        return {key: [0.001 * key[3], 0.002 * key[3], 0.004 * key[3]] for key in tasks}
+
+    monkeypatch.setattr(real_sizes, "interleaved_seconds", timed)
+    with using_threads(2), torch.inference_mode():
+        one, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
+    assert one["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
+    assert one["quartiles"]["5"] == pytest.approx([7.5, 15]) and (one["threads"], two["threads"]) == (1, 2)
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():

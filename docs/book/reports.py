@@ -1,9 +1,10 @@
 """Reports of the bench that come with the package, and the saved measurements that are taken out of one.
 
-    minispec bench --full --pair stories --output minispec/evidence/recorded/bench-stories.json
+    minispec bench --full --skip real-sizes --output minispec/evidence/recorded/bench-stories.json
+    minispec bench --section real-sizes --output minispec/evidence/recorded/bench-real-sizes.json
     PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
 
-The first measures; run it on a quiet machine. The second writes the points of latency, speed, drafts and
+The first two measure; run them on a quiet machine. The third writes the points of latency, speed, drafts and
 batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot disagree.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
 
 Report = Mapping[str, Any]
-PAIRS = ("stories", "english")  # the shipped pair first
+SAVED = ("stories", "english")  # bench-NAME.json each; the shipped pair first
 SHOWN = (1, 2, 3, 5, 7, 9, 17)  # new tokens; more would not be read on a figure
 
 
@@ -39,13 +40,13 @@ def load_report(path: str | Path) -> dict[str, Any]:
     return report
 
 
-def saved_reports(pairs: Sequence[str] = PAIRS) -> list[dict[str, Any]]:
-    """Returns the reports on some pairs that come with the package.
+def saved_reports(names: Sequence[str] = SAVED) -> list[dict[str, Any]]:
+    """Returns the reports that come with the package: on pairs, and on forwards at real sizes.
 
     Raises:
         ValueError: if one is missing.
     """
-    return [load_report(FOLDER / f"bench-{pair}.json") for pair in pairs]
+    return [load_report(FOLDER / f"bench-{name}.json") for name in names]
 
 
 def measurement_of(report: Report, kind: str) -> Measurement:

@@ -59,10 +59,11 @@ def of_pair(report: Report) -> Iterator[str]:
     """Yields what the page says of one pair, section by section; what was not measured says why."""
     machine = report["machine"]
     where = machine["gpu"] or machine["processor"]
-    yield f"## The pair {report['pair']}"
+    alone = set(report["sections"]) == {"real-sizes"}  # which has nothing to do with the pair
+    yield "## Models of real sizes" if alone else f"## The pair {report['pair']}"
+    dtype = "" if alone else f", {report['conditions']['dtype']}"
     yield fill(
-        f"Measured on {report['date']}: {where}, {machine['cores']} cores, torch {machine['torch']}, "
-        f"{report['conditions']['dtype']}."
+        f"Measured on {report['date']}: {where}, {machine['cores']} cores, torch {machine['torch']}{dtype}."
     )
     for title, section, write in SECTIONS:
         if section in report["sections"]:
@@ -136,6 +137,26 @@ def _peers(report: Report) -> Iterator[str]:
     yield tables.assisted(report)
 
 
+def _real_sizes(report: Report) -> Iterator[str]:
+    found = report["sections"]["real-sizes"]
+    sizes = ", ".join(f"{name} has {count:,}" for name, count in found["parameters"].items())
+    yield fill(
+        f"Random weights in the shapes of three models ({sizes} weights), the same on every backend, whose "
+        f"logits were compared first. Milliseconds of a forward over n new tokens of one text, with "
+        f"{found['cached_tokens']} in the cache and the logits of all n: medians, interleaved in one "
+        f"process. Beside each of the others, how many times as long as native it takes."
+    )
+    yield tables.real_sizes(report)
+    yield fill(
+        "What it means for speculative decoding on the native backend: t(n)/t(1), and by these times the "
+        "speed-up at the best K for a draft step of c target steps and an acceptance rate of α at every "
+        "position (the formula with measured times; the rule and the loop are taken to cost nothing)."
+    )
+    yield tables.real_gains(report)
+    for name, reason in found["unavailable"].items():
+        yield f"Not measured, {name}: {reason}."
+
+
 def _target_only(report: Report) -> Iterator[str]:
     yield "Tokens per second, alone and with a draft, on prompts that nothing else is reported on:"
     yield tables.markdown(target_only(report))
@@ -197,6 +218,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
         ),
     ),
     ("A forward over n tokens", "latency", _simple("", figure="latency")),
+    ("A forward at real sizes", "real-sizes", _real_sizes),
 )
 
 

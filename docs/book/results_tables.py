@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from minispec.cli import bench_tables
 from minispec.cli.bench_tables import Grid, decoding, percent, span
 from minispec.evidence.bench.prediction import measured
 
@@ -114,6 +115,28 @@ def assisted(report: Found) -> str:
         rate = f"{row['tokens_per_second']:.0f}{star}"
         rows.append((str(row["tokens"]), f"{row['threshold']:g}", str(row["threads"]), rate))
     return table(("num_assistant_tokens", "confidence threshold", "threads", "tokens/s"), rows, 0)
+
+
+def real_sizes(report: Found) -> str:
+    """Returns milliseconds of forwards, ours and others', with ratios; a loss says so."""
+    return markdown(bench_tables.real_sizes(report, times))
+
+
+def real_gains(report: Found) -> str:
+    """Returns what checking costs on the native backend, what bfloat16 gains, and the speed-ups to expect."""
+    own = [row for row in report["real_sizes"] if row["backend"] == "native"]
+    speeds = {(row["shape"], row["threads"], row["dtype"]): row["tokens_per_second"] for row in own}
+    rows = []
+    for row in own:
+        one, wide = (speeds.get((row["shape"], row["threads"], name)) for name in ("float32", row["dtype"]))
+        over = times(wide / one) if one and row["dtype"] != "float32" else ""
+        taken = row["milliseconds"]
+        costs = [f"{taken[n] / taken['1']:.2f}" for n in taken if n != "1"]
+        gains = [f"{said['speedup']:.2f}x, K = {said['k']}" for said in row["predicted_speedup"]]
+        rows.append((row["shape"], row["dtype"], str(row["threads"]), over, *costs, *gains))
+    costs = [f"t({n})/t(1)" for n in own[0]["milliseconds"] if n != "1"] if own else []
+    gains = [f"c = {s['draft']}, α = {s['acceptance']}" for s in own[0]["predicted_speedup"]] if own else []
+    return table(("shape", "weights", "threads", "over float32", *costs, *gains), rows, 2)
 
 
 def automatic(report: Found) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from book import results_tables as tables
-from book.reports import saved_reports
+from book.reports import FOLDER, SAVED, saved_reports
 from book.results import SECTIONS, fill, main, of_pair, page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
@@ -32,6 +32,11 @@ def report(pair="stories", **sections):
 def test_the_committed_page_is_what_the_generator_makes():
     """From the reports that come with the package, to the letter."""
     assert PAGE.read_text(encoding="utf-8") == page(saved_reports())
+
+
+def test_every_report_that_comes_with_the_package_is_on_the_page():
+    """None is measured, saved and forgotten."""
+    assert {path.stem.removeprefix("bench-") for path in FOLDER.glob("bench-*.json")} == set(SAVED)
 
 
 def test_measured_and_predicted_stand_side_by_side():
@@ -73,6 +78,52 @@ def test_the_best_guess_is_held_against_the_best_measurement():
         "| best K, greedy | greedy, K = 2 | greedy, K = 4 | 75.0% |",
         "| best draft | rejection, draft a | rejection, draft a | 100.0% |",
     ]
+
+
+def timed(shape, backend, milliseconds, dtype="float32"):
+    """A row of the section real-sizes."""
+    return {
+        "shape": shape,
+        "backend": backend,
+        "dtype": dtype,
+        "threads": 2,
+        "milliseconds": {"1": milliseconds, "5": 2 * milliseconds},
+        "tokens_per_second": 1000 / milliseconds,
+        "predicted_speedup": [{"draft": 0.1, "acceptance": 0.6, "k": 3, "speedup": 1.5}],
+    }
+
+
+def test_real_sizes_stand_beside_each_other():
+    """A line per shape, type, threads and n; ratios are over native, and a loss says so."""
+    rows = [timed("1M", "native", 2.0), timed("1M", "llama.cpp", 1.0), timed("1M", "torch", 3.0)]
+    rows += [timed("1M", "native", 1.0, "bfloat16"), timed("1M", "torch", 4.0, "bfloat16")]
+    raw = {
+        "parameters": {"1M": 1_000_000},
+        "cached_tokens": 64,
+        "unavailable": {"llama.cpp": "not installed"},
+    }
+    found = report(**{"real-sizes": raw}) | {"real_sizes": rows}
+    head, _, one, five, half, _ = tables.real_sizes(found).splitlines()
+    assert head == "| shape | weights | threads | n | native | llama.cpp | × | torch | × |"
+    assert one == "| 1M | float32 | 2 | 1 | 2.00 | 1.00 | 0.50x (a loss) | 3.00 | 1.50x |"
+    assert five == "| 1M | float32 | 2 | 5 | 4.00 | 2.00 | 0.50x (a loss) | 6.00 | 1.50x |"
+    assert half == "| 1M | bfloat16 | 2 | 1 | 1.00 | – | – | 4.00 | 4.00x |"
+    assert tables.real_gains(found).splitlines() == [
+        "| shape | weights | threads | over float32 | t(5)/t(1) | c = 0.1, α = 0.6 |",
+        "|---|---|---:|---:|---:|---:|",
+        "| 1M | float32 | 2 |  | 2.00 | 1.50x, K = 3 |",
+        "| 1M | bfloat16 | 2 | 2.00x | 2.00 | 1.50x, K = 3 |",
+    ]
+    text = "\n".join(of_pair(found))
+    assert text.startswith("## Models of real sizes") and "The pair" not in text
+    assert "Not measured, llama.cpp: not installed." in text and "1,000,000" in text
+
+
+def test_without_native_there_are_no_ratios():
+    """What was measured is still shown."""
+    found = report() | {"real_sizes": [timed("1M", "torch", 2.0)]}
+    assert tables.real_sizes(found).splitlines()[2] == "| 1M | float32 | 2 | 1 | – | 2.00 | – |"
+    assert tables.real_gains(found) == ""
 
 
 def test_what_was_not_measured_is_said():

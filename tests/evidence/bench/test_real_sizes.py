@@ -12,6 +12,7 @@ from minispec import load_pair
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.llama_cpp import LlamaCpp, write_gguf
+from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.real_sizes import SAME, backends, difference, predicted, random_model, rows
 from minispec.evidence.bench.run import run_bench
 from minispec.evidence.bench.section import QUICK
@@ -67,13 +68,32 @@ def test_peers_stand_beside_ours():
         }
         for name, dtype, t in (
             ("native", "float32", 2.0),
+            ("native", "bfloat16", 1.0),
             ("llama.cpp", "float32", 4.0),
             ("transformers", "bfloat16", 8.0),
         )
     ]
-    first, *_ = rows({"points": points})
+    first, second, *_ = rows({"points": points})
     assert first["tokens_per_second"] == 500 and first["llama_cpp_tokens_per_second"] == 250
-    assert first["transformers_tokens_per_second"] is None
+    assert first["transformers_tokens_per_second"] is None and second["tokens_per_second"] == 1000
+    assert second["llama_cpp_tokens_per_second"] is None
+    assert second["transformers_tokens_per_second"] == 125
+
+
+def test_figures_are_medians_of_what_ran_with_so_many_threads(monkeypatch):
+    """Milliseconds with quartiles, by new tokens; a task computes with its own number of threads."""
+
+    def timed(tasks, repeats, settle):
+        for (_, _, threads, _), task in tasks.items():
+            task()
+            assert torch.get_num_threads() == threads
+        return {key: [0.001 * key[3], 0.002 * key[3], 0.004 * key[3]] for key in tasks}
+
+    monkeypatch.setattr(real_sizes, "interleaved_seconds", timed)
+    with using_threads(2), torch.inference_mode():
+        one, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
+    assert one["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
+    assert one["quartiles"]["5"] == pytest.approx([7.5, 15]) and (one["threads"], two["threads"]) == (1, 2)
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():
@@ -108,7 +128,8 @@ def test_a_backend_with_other_weights_is_not_timed(tmp_path, monkeypatch):
 def test_no_part_of_a_random_model_is_idle():
     """Each weight matters to the logits, far more than rounding; bfloat16 rounds the same weights."""
     model, ids = random_model(UNTIED, "float32"), torch.arange(9)[None]
-    wanted = model(ids)
+    wanted, gains = model(ids), [tuple(w.tolist()) for w in model.parameters() if w.dim() == 1]
+    assert len(set(gains)) == len(gains) == 5  # one for another would be noticed
     for name, weight in model.named_parameters():
         before = weight.clone()
         weight.mul_(1.5)

@@ -59,14 +59,15 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
     for (Int k = 0; k < depth; k += DEEP<T, W>, b += b_row) {
         typename Lanes<T>::Vector rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
-            std::memcpy(&rows[j], b + j * (BYTES / sizeof(W)), BYTES);
-            __builtin_prefetch(b + AHEAD * b_row + j * (BYTES / sizeof(W)));
+            rows[j] = load<T>(b + j * Lanes<W>::count);
+            __builtin_prefetch(b + AHEAD * b_row + j * Lanes<W>::count);
         }
-        for (int d = 0; d < DEEP<T, W>; ++d)
-            for (int j = 0; j < WIDTH; ++j) {
-                const typename Lanes<T>::Vector weight = row_of<T>(rows[j], d, b);
-                for (int i = 0; i < HEIGHT; ++i) sum[i][j] += a[i * a_row + k + d] * weight;
-            }
+        for (int d = 0; d < DEEP<T, W>; ++d) {
+            typename Lanes<T>::Vector weight[WIDTH];
+            for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T>(rows[j], d, b);
+            for (int i = 0; i < HEIGHT; ++i)
+                for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
+        }
     }
     for (int i = 0; i < HEIGHT; ++i)
         for (int j = 0; j < WIDTH; ++j) {
@@ -98,7 +99,7 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
     const Int from = cut(b.parts, share.count, share.index), to = cut(b.parts, share.count, share.index + 1);
     each_panel(vectors, b.parts, from, to, [&](Int first, Int width) {
         const W* panel = b.data + first * lanes * (b.stride ? 1 : deep<T, W>(b.depth));
-        const Int b_row = b.stride ? b.stride : width * (BYTES / sizeof(W));
+        const Int b_row = b.stride ? b.stride : width * Lanes<W>::count;
         for (Int row = 0, height; row < rows; row += height) {
             const Int tiles = (rows - row + HIGH - 1) / HIGH;
             height = (rows - row + tiles - 1) / tiles;  // the rows are shared evenly

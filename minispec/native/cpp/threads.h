@@ -75,7 +75,7 @@ struct Share {
 
 // How forwards of one size fared when they were shared.
 struct Pace {
-    Clock::rep best = std::numeric_limits<Clock::rep>::max();
+    Clock::rep best = std::numeric_limits<Clock::rep>::max() / 2;
     Int rest = 0, last_rest = 0;  // so many are still to be computed alone; so many were, the last time
 
     // Whether the next one is to be shared.
@@ -83,7 +83,7 @@ struct Pace {
 
     // Takes how long one took.
     void see(Clock::rep took) {
-        best = std::min(best, took);
+        best = std::min(best + best / 64, took);  // a longer context takes longer
         rest = last_rest = took > SLOW * best ? std::min<Int>(2 * last_rest + 1, LONGEST_REST) : 0;
     }
 };

@@ -28,16 +28,12 @@ constexpr int BYTES = 16, HIGH = 6, WIDE = 2;
 #endif
 constexpr Int AHEAD = 48;  // so many rows of weights before they are needed, they are asked for
 
+// A vector of numbers T, and how many there are in it.
 template <class T>
 struct Lanes {
     typedef T Vector __attribute__((vector_size(BYTES)));
     static constexpr Int count = BYTES / sizeof(T);
 };
-
-template <class T>
-Int padded(Int columns) {
-    return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count;
-}
 
 // A number of 16 bits: the upper half of a float.
 struct Half {
@@ -51,9 +47,19 @@ struct Half {
     }
 };
 
+template <>
+struct Lanes<Half> {
+    static constexpr Int count = BYTES / sizeof(Half);
+};
+
+template <class T>
+Int padded(Int columns) {
+    return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count;
+}
+
 // A vector of numbers as they lie in memory.
 template <class T>
-typename Lanes<T>::Vector load(const T* from) {
+typename Lanes<T>::Vector load(const void* from) {
     typename Lanes<T>::Vector vector;
     std::memcpy(&vector, from, BYTES);
     return vector;
@@ -102,7 +108,7 @@ Memory<T> memory(Int count) {
     const std::size_t bytes = (count * sizeof(T) / 64 + 1) * 64;
     void* taken = std::aligned_alloc(64, bytes);
 #if defined(__linux__)
-    madvise(taken,bytes,14);
+    madvise(taken, bytes, MADV_HUGEPAGE);
 #endif
     std::memset(taken, 0, bytes);
     return Memory<T>(static_cast<T*>(taken), &std::free);

@@ -51,9 +51,17 @@ def check_ids(tokens: Tensor, dims: int) -> None:
         raise ValueError(f"there must be token ids, on the CPU: {list(tokens.shape)} on {tokens.device}")
 
 
+def check_numbers(numbers: Tensor, needed: int) -> None:
+    """Refuses what are not the numbers [n] of float64 that so many draws need, on the CPU."""
+    plain = isinstance(numbers, Tensor) and numbers.dtype is torch.float64 and numbers.dim() == 1
+    if not (plain and numbers.is_cpu and numbers.layout is torch.strided and numbers.numel() >= needed):
+        check_tensor("the tensor of numbers", numbers, 1, torch.float64)
+        raise ValueError(f"{needed} numbers are needed, on the CPU, not {len(numbers)} on {numbers.device}")
+
+
 def check_temperature(temperature: float) -> None:
     """Raises TypeError or ValueError if something is no temperature that the library can be given."""
-    if not isinstance(temperature, int | float):
+    if not isinstance(temperature, (int, float)):  # a union would be made anew for each draw
         raise TypeError(f"temperature must be a number, not {type(temperature).__name__}")
     if not 0 <= temperature <= sys.float_info.max:
         raise ValueError("temperature must be a finite number of at least 0")

@@ -162,7 +162,7 @@ class NativeWarp(Warp):
             TypeError: if `logits` is no tensor of a floating type.
             ValueError: if a row has NaN or plus infinity, or nothing but minus infinity.
         """
-        if self.top_k is not None or self.top_p is not None or not fits(logits):
+        if self.top_k is not None or self.top_p is not None or not fits(logits) or not logits.dim():
             check_tensor("logits", logits)
             return super().__call__(logits)
         probs, vocab = torch.empty_like(logits), logits.shape[-1]
@@ -244,18 +244,19 @@ def fits(numbers: Tensor) -> bool:
     Args:
         numbers: [..., V], logits or probabilities; there is at least one.
     """
-    known = isinstance(numbers, Tensor) and numbers.dtype in DTYPES and numbers.layout is torch.strided
-    return known and numbers.is_cpu and numbers.is_contiguous() and numbers.dim() > 0 and numbers.numel() > 0
+    known = isinstance(numbers, Tensor) and numbers.dtype in DTYPES and numbers.is_cpu
+    return known and numbers.layout is torch.strided and numbers.is_contiguous() and numbers.numel() > 0
 
 
 def can_read(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> bool:
     """Whether the library can read a draft and target_probs [B, K+1, V]; `probs`: the draft's as well."""
     if not (isinstance(draft, Draft) and fits(target_probs) and are_whole(draft.tokens, draft.lengths)):
         return False
-    (rows, k), p, q = draft.tokens.shape, target_probs, draft.probs
-    if p.shape != (rows, k + 1, p.shape[-1]):
+    (rows, k), shape, q = draft.tokens.shape, target_probs.shape, draft.probs
+    if shape != (rows, k + 1, shape[-1] if shape else 0):
         return False
-    return not probs or (p.dtype == q.dtype and q.shape == (rows, k, p.shape[-1]) and (k == 0 or fits(q)))
+    alike = not probs or (q.dtype == target_probs.dtype and q.shape == (rows, k, shape[-1]))
+    return alike and (not probs or (q.is_cpu and q.is_contiguous()))
 
 
 def are_whole(tokens: Tensor, lengths: Tensor) -> bool:

@@ -23,7 +23,14 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.warp import DAMAGED
-from minispec.native.checks import check_budgets, check_ids, check_memory, check_temperature, check_tensor
+from minispec.native.checks import (
+    check_budgets,
+    check_ids,
+    check_memory,
+    check_numbers,
+    check_temperature,
+    check_tensor,
+)
 from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import packed_weights
 
@@ -215,9 +222,7 @@ class NativeGPT:
             raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
         if not all(0 <= token < self.vocab_size for token in pending):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        check_tensor("numbers", numbers, 1, torch.float64)
-        if temperature > 0 and len(numbers) < rows * k:
-            raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
+        check_numbers(numbers, rows * k if temperature > 0 else 0)
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
         array, numbers = ctypes.c_int64 * rows, numbers.contiguous()
         ids = torch.empty(rows, k, dtype=torch.long)

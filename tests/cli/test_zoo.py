@@ -89,7 +89,7 @@ def test_one_mutant_is_shown_as_a_diff(capsys):
 
 
 def test_an_unknown_mutant_is_one_line(capsys):
-    """The message lists what there is."""
-    assert run(["zoo", "elephant"]) == 2
+    """The message names the nearest."""
+    assert run(["zoo", "inverted-ratio"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "'elephant'" in err and "ratio-inverted" in err
+    assert out == "" and err.count("\n") == 1 and "'inverted-ratio'" in err and "ratio-inverted" in err

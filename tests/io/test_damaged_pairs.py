@@ -24,7 +24,6 @@ CONFIGS = tuple(f"{name}/config.json" for name in MODELS)
 TEXTS = (*CONFIGS, "tokenizer.json", "pair.json")
 FILES = (*WEIGHTS, *TEXTS)
 ODD = (None, True, 0, -1, 1, 3, 2**63, 10**18, 10**400, 1e30, 1e-320, float("nan"), "", "x", [], {}, [[1]])
-HASHES = ("models", "tokenizer_sha256")  # a pair without them is its maker's own
 SAID = "Rue the cat sat by the mill, \x00 née in 1984 … 猫!  <|endoftext|>"
 
 
@@ -185,8 +184,10 @@ def outcome(folder, original):
     if looks(pair) == original:
         return "loaded"
     found = read_json(folder / "pair.json")
-    own = not all(name in found for name in HASHES)
-    assert own, "loaded in silence, and not the original"
+    models = [found.get("models", {}).get(name, {}) for name in MODELS]
+    hashes = [model.get(name) for model in models for name in ("sha256", "config_sha256")]
+    # Whoever removes a hash says that the file is their own.
+    assert None in (*hashes, found.get("tokenizer_sha256")), "loaded in silence, and not the original"
     return "own"
 
 
@@ -208,6 +209,7 @@ def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_prope
     for number in range(COPIES):
         dice, folder = random.Random(number), copied(tmp_path / "pair")
         damage = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
+        damage.sort(key=lambda one: one is replace_by_another_thing)  # a pipe would block what reads it after
         names = [one.__name__ for one in damage]
         for one in damage:
             try:

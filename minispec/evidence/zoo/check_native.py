@@ -1,4 +1,4 @@
-"""The check of the C++: a case as the native backend decodes it, against the core's models."""
+"""Checks of the C++: a case as the native backend decodes it, against the core's models; and its threads."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from functools import cache
 
 import torch
 
+from minispec.core.model import GPT, GPTConfig
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import speculative_distributions
+from minispec.evidence.proof.models import tiny_gpt
 from minispec.evidence.zoo.check_distributions import fault_of
 from minispec.native.backend import NATIVE
 from minispec.native.library import native_functions
+from minispec.native.model import NativeGPT
+
+FORWARDS = 200
+LONGEST = 16  # tokens
 
 
 @cache
@@ -25,6 +31,29 @@ def no_library() -> str | None:
         native_functions(torch.float64)
     except ValueError as error:
         return str(error)
+    return None
+
+
+def check_native_threads(case: Case) -> str | None:
+    """Where GPTs are, 200 forwards shared by two threads have the very bits of one that is not shared.
+
+    A race shows only where two threads are there at the same time: on one core it may be missed. The models
+    are made anew and read 1 to 16 tokens in turn: what was slow when shared is not shared for a while.
+    """
+    if not isinstance(case.target, GPT):
+        return None
+    model = tiny_gpt(GPTConfig(64, layers=4, width=64, heads=4, kv_heads=2, ffn=256, max_length=LONGEST))
+    alone, shared = (NativeGPT(model, threads=threads) for threads in (1, 2))
+    blocks = [torch.arange(n)[None] for n in range(1, LONGEST + 1)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # a model is shared by as many as torch may use
+    try:
+        wanted = [alone(block) for block in blocks]
+        for number in range(FORWARDS):
+            if not torch.equal(shared(blocks[number % LONGEST]), wanted[number % LONGEST]):
+                return f"forward {number} of two threads has other logits than that of one"
+    finally:
+        torch.set_num_threads(before)
     return None
 
 

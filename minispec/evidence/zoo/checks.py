@@ -114,6 +114,7 @@ CHECKS = (
     Check("ends", state.check_ends),
     Check("chance", state.check_randomness),
     Check("native-law", native.check_native, native=True),
+    Check("native-threads", native.check_native_threads, native=True),
     Check("transformers-like", check_like_transformers, ours=False),
     Check("vllm-like-rejection", check_like_vllm_rejection, ours=False),
     Check("vllm-like-greedy", check_like_vllm_greedy, ours=False),

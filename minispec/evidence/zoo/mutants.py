@@ -1,5 +1,7 @@
 """The bugs of the zoo, in the order in which a token is made; then those of the C++."""
 
+from difflib import get_close_matches
+
 from minispec.evidence.zoo.mutants_native import NATIVE
 from minispec.evidence.zoo.mutants_rules import ACCEPT, DRAFT, LENGTHS, NEXT, WARPS
 from minispec.evidence.zoo.mutants_state import CACHES, DRAFT_CACHE, ENDS, RANDOMNESS
@@ -12,10 +14,12 @@ def mutant_named(name: str) -> Mutant:
     """Returns the mutant of a name.
 
     Raises:
-        ValueError: if there is none; the message lists them.
+        ValueError: if there is none; the message has those with the most similar names.
     """
     for mutant in MUTANTS:
         if mutant.name == name:
             return mutant
-    names = ", ".join(sorted(mutant.name for mutant in MUTANTS))
-    raise ValueError(f"there is no mutant called {name!r}; there is {names}")
+    near = get_close_matches(name, [mutant.name for mutant in MUTANTS], n=5, cutoff=0)
+    raise ValueError(
+        f"there is no mutant called {name!r}; of {len(MUTANTS)} the nearest are {', '.join(near)}"
+    )

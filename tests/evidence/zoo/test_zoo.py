@@ -1,5 +1,6 @@
 """The zoo: every mutant is killed by a check of ours, and the shipped code by none."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from minispec.evidence.proof.distributions import (
     total_variation,
 )
 from minispec.evidence.zoo import run
+from minispec.evidence.zoo.check_native import check_native_threads
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import find_function, planted
@@ -165,3 +167,14 @@ def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
     assert [one.mutant.name for one in found.specimens] == ["correction-from-p"]
     assert not any(check.native for check in found.checks)
     assert found.to_json()["left_out"] == "there is no compiler"
+
+
+@needs_compiler
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a race needs two cores")
+def test_a_race_of_threads_is_found():
+    """Within five tries, also on a busy machine (eight of eight single tries did); none in the shipped code."""
+    case = size_ordered_cases()[-1]
+    assert check_native_threads(case) is None and check_native_threads(FEW[0]) is None
+    with planted(mutant_named("native-race-on-a-sum")):
+        found = [check_native_threads(case) for _ in range(5)]
+    assert any(found) and "other logits" in next(filter(None, found))

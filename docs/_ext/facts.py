@@ -112,6 +112,7 @@ FACTS: dict[str, Callable[[], str]] = {
     "bugs-slower": lambda: effects("slower"),
     "bugs-breaks": lambda: effects("breaks"),
     "found-law": lambda: found_by("law"),
+    "found-native-law": lambda: found_by("native-law"),
     "found-transformers": lambda: found_by("transformers-like"),
     "found-vllm-rejection": lambda: found_by("vllm-like-rejection"),
     "found-vllm-greedy": lambda: found_by("vllm-like-greedy"),

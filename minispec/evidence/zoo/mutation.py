@@ -109,7 +109,10 @@ def planted(mutant: Mutant) -> Iterator[None]:
 def planted_in_library(mutant: Mutant) -> Iterator[None]:
     """Does what `planted` does, for a mutant in C++."""
     live = [native_functions(dtype) for dtype in COMPUTES_IN]
-    shipped, faulty = [dict(vars(one)) for one in live], [faulty_library(mutant, dtype) for dtype in COMPUTES_IN]
+    shipped, faulty = (
+        [dict(vars(one)) for one in live],
+        [faulty_library(mutant, dtype) for dtype in COMPUTES_IN],
+    )
     try:
         for one, other in zip(live, faulty, strict=True):
             vars(one).update(vars(other))

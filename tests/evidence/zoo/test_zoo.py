@@ -172,7 +172,7 @@ def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
 @needs_compiler
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a race needs two cores")
 def test_a_race_of_threads_is_found():
-    """Within five tries, also on a busy machine (eight of eight single tries did); none in the shipped code."""
+    """Within five tries, on a busy machine too (eight of eight single tries were); else nothing."""
     case = size_ordered_cases()[-1]
     assert check_native_threads(case) is None and check_native_threads(FEW[0]) is None
     with planted(mutant_named("native-race-on-a-sum")):

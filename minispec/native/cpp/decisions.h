@@ -61,22 +61,19 @@ Int choose(const T* dist, Int vocab, const double*& next) {
     return pick(dist, vocab, total, open ? *next++ : 0.0);
 }
 
-// Whether numbers [V] are a distribution: none is negative or NaN, and their sum is 1 up to rounding.
+// Whether numbers [V] are a distribution: none is negative, and their sum is 1 up to rounding; NaN has no such sum.
 template <class T>
 bool is_distribution(const T* dist, Int vocab) {
-    typedef typename Lanes<T>::Vector Vector;
     const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
-    Vector sums = {}, nothing = {};
-    auto wrong = sums > nothing;  // no lane is true
+    typename Lanes<T>::Vector sums = {}, highest = {};
     for (Int id = 0; id < end; id += lanes) {
         sums += load<T>(dist + id);
-        wrong |= ~(load<T>(dist + id) >= nothing);  // NaN is not at least anything
+        highest = larger(-load<T>(dist + id), highest);
     }
     double sum = across<T>(sums, plus);
-    bool all = true;
-    for (Int lane = 0; lane < lanes; ++lane) all &= wrong[lane] == 0;
-    for (Int id = end; id < vocab; ++id) sum += dist[id], all &= dist[id] >= 0;
-    return all && std::abs(sum - 1) < 1e-3;
+    bool negative = across<T>(highest, larger) > 0;
+    for (Int id = end; id < vocab; ++id) sum += dist[id], negative |= dist[id] < 0;
+    return !negative && std::abs(sum - 1) < 1e-3;
 }
 
 // Whether the first counts[b] + more of each row's `each` distributions are ones; after them comes padding.
@@ -104,11 +101,15 @@ Int choose_all(const T* dists, Int rows, Int vocab, const Int* live, const doubl
     return next - numbers;
 }
 
+// Whether all of `count` numbers are ids of a vocabulary.
+inline bool are_ids(const Int* ids, Int count, Int vocab) {
+    return std::all_of(ids, ids + count, [=](Int id) { return 0 <= id && id < vocab; });
+}
+
 // Whether each row of tokens [rows, k] has lengths[b] real ones, and these are below `vocab`.
 inline bool proper(const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab) {
-    const auto real = [=](Int id) { return 0 <= id && id < vocab; };
     for (Int row = 0; row < rows; ++row, tokens += k)
-        if (lengths[row] < 0 || lengths[row] > k || !std::all_of(tokens, tokens + lengths[row], real)) return false;
+        if (lengths[row] < 0 || lengths[row] > k || !are_ids(tokens, lengths[row], vocab)) return false;
     return true;
 }
 

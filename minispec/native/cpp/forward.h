@@ -3,7 +3,6 @@
 // Names: m tokens in all, n of them in each row of the batch, D the width, V the vocabulary.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "functions.h"
@@ -30,20 +29,6 @@ struct Model {
     std::vector<T> cos, sin, gain;     // [capacity, head_dim / 2] twice, [D]
     std::vector<Layer<T, W>> layers;
     Weights<W> head;
-    mutable std::array<Pace, 64> paces;  // of forwards over so many tokens, or more
-};
-
-// Where one row's keys [head_dim, slots] and values [slots, deep] of one layer and head lie in a cache.
-// Keys lie across, so that the scores of neighbouring slots are computed together.
-template <class T>
-struct CacheSlots {
-    T *keys, *values;
-
-    CacheSlots(const Sizes& s, T* cache, Int rows, Int layer, Int row, Int head) {
-        const Int each = s.head_dim * s.slots + s.slots * s.deep;
-        keys = cache + ((layer * rows + row) * s.kv_heads + head) * each;
-        values = keys + s.head_dim * s.slots;
-    }
 };
 
 // What one thread works in alone.
@@ -101,29 +86,34 @@ void turn(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
     }
 }
 
-// Lets the n tokens of one row, which follow `start` others, look at themselves and what came before.
+// How many numbers a cache holds for one layer, row and key head: keys [head_dim, slots], then values [slots, deep].
+// Keys lie across, so that the scores of neighbouring slots are computed together.
+inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.deep); }
+
+// Lets n tokens of one row, which follow `start` others, look at themselves and what came before, in one key head.
 template <class T, class W>
-void attend(const Model<T, W>& model, Workspace<T>& work, Scratch<T>& own, Int first, Int n, Int start,
-            CacheSlots<T> cached, Int head) {
+void attend(const Model<T, W>& model, Workspace<T>& work, Scratch<T>& own, Int first, Int n, Int start, T* keys,
+            Int head) {
     const Sizes& s = model.s;
     const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
+    T* values = keys + s.head_dim * s.slots;
     for (Int i = 0; i < n; ++i) {
         T* token = work.qkv.get() + (first + i) * work.Q;
-        turn(model, token + key, start + i, cached.keys + start + i, s.slots);
-        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, cached.values + (start + i) * s.deep);
+        turn(model, token + key, start + i, keys + start + i, s.slots);
+        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.deep);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
             turn(model, token + (head * s.groups + g) * s.head_dim, start + i,
                  own.query.get() + (i * s.groups + g) * s.head_dim, 1);
     }
     T* scores = own.scores.get();
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
-    multiply(own.query.get(), s.head_dim, rows, Matrix<T>{cached.keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
+    multiply(own.query.get(), s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
     for (Int row = 0; row < rows; ++row) {
         const Int visible = start + row / s.groups + 1;
         softmax<T>(scores + row * s.slots, visible, sharpness);
         std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, Matrix<T>{cached.values, end, s.head_dim, s.deep, 1}, own.found.get(), s.deep);
+    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.deep, 1}, own.found.get(), s.deep);
     for (Int row = 0; row < rows; ++row)
         std::copy_n(own.found.get() + row * s.deep, s.head_dim,
                     work.seen.get() + (first + row / s.groups) * work.S +
@@ -163,7 +153,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i) {
             const Int row = i / s.kv_heads, head = i % s.kv_heads;
             attend(model, work, own, row * n, std::min(n, s.capacity - starts[row]), starts[row],
-                   CacheSlots<T>(s, cache, rows, l, row, head), head);
+                   cache + (l * heads + i) * cache_numbers(s), head);
         }
         share.wait();
         multiply<T, W>(work.seen.get(), work.S, m, layer.out, x, D, true, share);
@@ -179,24 +169,18 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
     norm(s, x, model.gain, normed, m, D);
 }
 
-// Reads tokens [rows, n], shared by threads, and then lets each thread do `after(share)`.
-template <class T, class W, class After>
-void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
-             T* cache, After after) {
-    for (Int i = 0; i < rows * n; ++i)
-        std::copy_n(model.embedding.data() + tokens[i] * model.s.width, model.s.width, work.x.get() + i * work.D);
-    Pace& pace = model.paces[std::min<Int>(rows * n, model.paces.size() - 1)];
-    Team::get().run(work.scratch.size(), pace, [&](Share share) {
-        read(model, work, rows, n, starts, cache, share);
-        after(share);
-    });
-}
-
-// Writes this thread's share of the logits of m tokens: [m, columns], columns being V up to whole vectors.
+// Reads tokens [rows, n], shared by threads; their logits [rows · n, V up to whole vectors] go to `to`, if it is given.
 template <class T, class W>
-void logits(const Model<T, W>& model, Workspace<T>& work, Int m, T* to, Share share) {
-    const Int wide = padded<T>(model.s.vocab);
-    multiply<T, W>(work.scratch[share.index].normed.get(), work.D, m, model.head, to, wide, false, share);
+void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
+             T* cache, T* to) {
+    const Int m = rows * n, D = model.s.width;
+    for (Int i = 0; i < m; ++i)
+        for (Int d = 0; d < D; ++d) work.x[i * work.D + d] = number(model.embedding[tokens[i] * D + d]);
+    Team::get().run(work.scratch.size(), [&](Share share) {
+        read(model, work, rows, n, starts, cache, share);
+        const T* stream = work.scratch[share.index].normed.get();
+        if (to) multiply<T, W>(stream, work.D, m, model.head, to, padded<T>(model.s.vocab), false, share);
+    });
 }
 
 }  // namespace

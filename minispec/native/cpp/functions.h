@@ -72,17 +72,11 @@ Int largest(const T* numbers, Int count) {
 template <class T>
 bool sound(const T* logits, Int vocab) {
     const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
-    const T most = std::numeric_limits<T>::infinity();
-    const typename Lanes<T>::Vector nothing = {};
-    auto some = nothing > nothing, wrong = some;  // no lane is true
-    for (Int id = 0; id < end; id += lanes) {
-        some |= load<T>(logits + id) > -most;
-        wrong |= ~(load<T>(logits + id) < most);  // NaN is not less than anything
-    }
-    bool any = false, all = true;
-    for (Int lane = 0; lane < lanes; ++lane) any |= some[lane] != 0, all &= wrong[lane] == 0;
-    for (Int id = end; id < vocab; ++id) any |= logits[id] > -most, all &= logits[id] < most;
-    return any && all;
+    typename Lanes<T>::Vector nans = {}, one = nans + T(1);
+    for (Int id = 0; id < end; id += lanes) nans += load<T>(logits + id) != load<T>(logits + id) ? one : 0 * one;
+    bool all = across<T>(nans, plus) == 0;
+    for (Int id = end; id < vocab; ++id) all &= logits[id] == logits[id];
+    return all && std::isfinite(logits[largest(logits, vocab)]);
 }
 
 }  // namespace

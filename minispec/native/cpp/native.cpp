@@ -5,12 +5,6 @@
 
 namespace {
 
-// Whether there is a token of every id.
-template <class T, class W>
-bool known(const Model<T, W>& model, const Int* tokens, Int count) {
-    return std::all_of(tokens, tokens + count, [&](Int id) { return 0 <= id && id < model.s.vocab; });
-}
-
 // Takes `k` draft steps in each row: forward, warp, draw. Row b continues its first starts[b] tokens by tokens[b],
 // and draws in its first budgets[b] steps; after them it gets token 0. It asks for numbers in the order of
 // `ModelDrafter`: step by step, and row by row at each. dists [rows, k, V] and drawn [rows, k] are the results.
@@ -18,15 +12,14 @@ bool known(const Model<T, W>& model, const Int* tokens, Int count) {
 template <class T, class W>
 Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* starts, Int k, double temperature,
           const Int* budgets, const double* numbers, T* cache, T* dists, Int* drawn) {
-    if (!known(model, tokens, rows)) return -1;
+    if (!are_ids(tokens, rows, model.s.vocab)) return -1;
     if (temperature > 0 && !uniform(numbers, rows * k)) return -2;
     const Int V = model.s.vocab, wide = padded<T>(V);
     const double* next = numbers;
     Workspace<T> work(model.s, rows, 1, threads);
     Memory<T> dist = memory<T>(rows * wide);
     for (Int i = 0; i < k; ++i) {
-        forward(model, work, tokens, rows, 1, starts, cache,
-                [&](Share share) { logits(model, work, rows, dist.get(), share); });
+        forward(model, work, tokens, rows, 1, starts, cache, dist.get());
         for (Int row = 0; row < rows; ++row) {
             T* own = dist.get() + row * wide;
             if (!sound(own, V)) return -1;
@@ -71,37 +64,24 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
     return model;
 }
 
-// The residual stream after the last norm of tokens [rows, n]: to [rows, n, D].
-template <class T, class W>
-Int hidden_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, Int n, const Int* starts, T* cache,
-              T* to) {
-    if (!known(model, tokens, rows * n)) return 0;
-    Workspace<T> work(model.s, rows * n, n, threads);
-    forward(model, work, tokens, rows, n, starts, cache, [](Share) {});
-    const T* normed = work.scratch[0].normed.get();
-    for (Int i = 0; i < rows * n; ++i) std::copy_n(normed + i * work.D, model.s.width, to + i * model.s.width);
-    return 1;
-}
-
-// The logits of tokens [rows, n]: to [rows, n, V]. Where V is not a number of whole vectors, they are copied.
-template <class T, class W>
-Int logits_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, Int n, const Int* starts, T* cache,
-              T* to) {
-    if (!known(model, tokens, rows * n)) return 0;
-    const Int m = rows * n, V = model.s.vocab, wide = padded<T>(V);
+// Reads tokens [rows, n] and writes their logits [rows, n, V], or (no HEAD) their residual stream [rows, n, D].
+template <class T, class W, bool HEAD>
+Int read_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, Int n, const Int* starts, T* cache,
+            T* to) {
+    if (!are_ids(tokens, rows * n, model.s.vocab)) return 0;
+    const Int m = rows * n, columns = HEAD ? model.s.vocab : model.s.width, wide = padded<T>(columns);
     Workspace<T> work(model.s, m, n, threads);
-    Memory<T> made = memory<T>(wide == V ? 0 : m * wide);
-    T* found = wide == V ? to : made.get();
-    forward(model, work, tokens, rows, n, starts, cache, [&](Share share) { logits(model, work, m, found, share); });
-    for (Int i = 0; found != to && i < m; ++i) std::copy_n(found + i * wide, V, to + i * V);
+    Memory<T> made = memory<T>(HEAD && wide != columns ? m * wide : 0);
+    T* found = !HEAD ? work.scratch[0].normed.get() : wide == columns ? to : made.get();
+    forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr);
+    for (Int i = 0; found != to && i < m; ++i) std::copy_n(found + i * wide, columns, to + i * columns);
     return 1;
 }
 
 // How many numbers a cache holds for each row.
 template <class T, class W>
 Int cache_of(const Model<T, W>& model) {
-    const Sizes& s = model.s;
-    return s.layers * s.kv_heads * (s.head_dim * s.slots + s.slots * s.deep);
+    return model.s.layers * model.s.kv_heads * cache_numbers(model.s);
 }
 
 template <class T, class W>
@@ -109,21 +89,15 @@ void freed(Model<T, W>* model) {
     delete model;
 }
 
-template <class Function>
-void* address(Function* function) {
-    return reinterpret_cast<void*>(function);
-}
-
 }  // namespace
 
-// What Python calls, in the order of `library.py`. `hidden_of` and `logits_of` return 0 if a token id is out of range,
-// and so does `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how
+// What Python calls, in the order of `library.py`. `read_of` returns 0 if a token id is out of range, and so does `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how
 // many numbers they have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that
 // are none.
-#define MODEL(T, W)                                                                                \
-    {address(packed<T, W>),    address(freed<T, W>),     address(cache_of<T, W>),                  \
-     address(hidden_of<T, W>), address(logits_of<T, W>), address(draft<T, W>)}
-#define DECISIONS(T) {address(make_distributions<T>), address(choose_all<T>), address(agree<T>), address(reject<T>)}
+#define MODEL(T, W)                                                                   \
+    {(void*)packed<T, W>,         (void*)freed<T, W>,         (void*)cache_of<T, W>, \
+     (void*)read_of<T, W, false>, (void*)read_of<T, W, true>, (void*)draft<T, W>}
+#define DECISIONS(T) {(void*)make_distributions<T>, (void*)choose_all<T>, (void*)agree<T>, (void*)reject<T>}
 
 extern "C" {
 void* model_f32[] = MODEL(float, float);

@@ -64,7 +64,7 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
         }
         for (int d = 0; d < DEEP<T, W>; ++d) {
             typename Lanes<T>::Vector weight[WIDTH];
-            for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T>(rows[j], d, b);
+            for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
             for (int i = 0; i < HEIGHT; ++i)
                 for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
         }

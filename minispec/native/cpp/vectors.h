@@ -26,6 +26,7 @@ constexpr int BYTES = 16, HIGH = 9, WIDE = 3;
 #else
 constexpr int BYTES = 16, HIGH = 6, WIDE = 2;
 #endif
+constexpr std::size_t HUGE_PAGE = 1 << 21;  // bytes; with such pages, addresses of weights are looked up sooner
 constexpr Int AHEAD = 48;  // so many rows of weights before they are needed, they are asked for
 
 // A vector of numbers T, and how many there are in it.
@@ -35,22 +36,19 @@ struct Lanes {
     static constexpr Int count = BYTES / sizeof(T);
 };
 
-// A number of 16 bits: the upper half of a float.
-struct Half {
-    std::uint16_t bits;
+using Half = std::uint16_t;  // the upper half of a float, whose lower one is 0
 
-    operator float() const {
-        const std::uint32_t whole = std::uint32_t(bits) << 16;
-        float number;
-        std::memcpy(&number, &whole, sizeof number);
-        return number;
-    }
-};
+template <class T>
+T number(T as_it_is) {
+    return as_it_is;
+}
 
-template <>
-struct Lanes<Half> {
-    static constexpr Int count = BYTES / sizeof(Half);
-};
+inline float number(Half half) {
+    const std::uint32_t whole = std::uint32_t(half) << 16;
+    float found;
+    std::memcpy(&found, &whole, sizeof found);
+    return found;
+}
 
 template <class T>
 Int padded(Int columns) {
@@ -65,21 +63,17 @@ typename Lanes<T>::Vector load(const void* from) {
     return vector;
 }
 
-// Row d of as many rows of weights as a vector holds side by side: one, if weights are of the type that is computed in.
-template <class T>
-typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int, const T*) {
-    return rows;
-}
-
-// Two, if they are halves: of each 32 bits the lower 16 belong to the first row, the upper ones to the second. What is
-// left of a float is 0.
-template <class T>
-typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int d, const Half*) {
-    typedef std::uint32_t Whole __attribute__((vector_size(BYTES)));
-    Whole bits;
-    std::memcpy(&bits, &rows, BYTES);
-    bits = d ? bits & 0xffff0000 : bits << 16;
-    std::memcpy(&rows, &bits, BYTES);
+// Row d of as many rows of weights W as a vector holds side by side: it is the only one, or one of two rows of halves.
+// Of each 32 bits the lower 16 belong to the first, the upper ones to the second.
+template <class T, class W>
+typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int d) {
+    if constexpr (sizeof(W) < sizeof(T)) {
+        typedef std::uint32_t Whole __attribute__((vector_size(BYTES)));
+        Whole bits;
+        std::memcpy(&bits, &rows, BYTES);
+        bits = d ? bits & 0xffff0000 : bits << 16;
+        std::memcpy(&rows, &bits, BYTES);
+    }
     return rows;
 }
 
@@ -102,13 +96,14 @@ constexpr auto larger = [](auto one, auto other) { return one > other ? one : ot
 template <class T>
 using Memory = std::unique_ptr<T[], decltype(&std::free)>;
 
-// Memory for `count` numbers, all 0, aligned for vectors.
+// Memory for `count` numbers, all 0, aligned for vectors, or for pages that are as large as can be.
 template <class T>
 Memory<T> memory(Int count) {
-    const std::size_t bytes = (count * sizeof(T) / 64 + 1) * 64;
-    void* taken = std::aligned_alloc(64, bytes);
+    const std::size_t all = count * sizeof(T), unit = all >= HUGE_PAGE ? HUGE_PAGE : 64;
+    const std::size_t bytes = (all / unit + 1) * unit;
+    void* taken = std::aligned_alloc(unit, bytes);
 #if defined(__linux__)
-    madvise(taken, bytes, MADV_HUGEPAGE);
+    if (unit == HUGE_PAGE) madvise(taken, bytes, MADV_HUGEPAGE);
 #endif
     std::memset(taken, 0, bytes);
     return Memory<T>(static_cast<T*>(taken), &std::free);

@@ -40,12 +40,13 @@ INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
     """Returns what the compiler is told on a system and a processor, as `platform` names them."""
     here = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
-    independent = () if system == "Windows" else ("-fPIC", "-pthread")  # there all code is, and -fPIC is refused
+    # On Windows all code is independent of its position, and -fPIC is refused.
+    independent = () if system == "Windows" else ("-fPIC", "-pthread")
     return ("-O3", here, "-std=c++17", "-shared", *independent)
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
-# The result and the arguments of each function in `native.cpp`, in its order; tensors are handed over as addresses.
+# The result and the arguments of each function in `native.cpp`, in its order; tensors are addresses.
 MODEL: dict[str, tuple[Any, ...]] = {
     "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
     "free": (None, ADDRESS),

@@ -109,7 +109,7 @@ class Context:
         weakref.finalize(self, library.llama_batch_free, self.batch)
 
     def read(self, ids: Sequence[int]) -> Tensor:
-        """Reads at most 64 tokens after those that are there, and wants the logits of all."""
+        """Reads n tokens, 64 at most, after those that are there; returns the logits of all, [1, n, V]."""
         library, batch, threads = self.of.library, self.batch, torch.get_num_threads()
         batch.n_tokens = len(ids)
         for i, token in enumerate(ids):

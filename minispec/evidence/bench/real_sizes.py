@@ -99,7 +99,7 @@ def backends(model: GPT, dtype: str, folder: Path, lack: dict[str, str]) -> dict
 
 
 def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Returns the root of mean square of the differences, relative to that of the wanted logits."""
+    """Returns the root of mean square of differences of logits [B, n, V], relative to that of the wanted."""
     return float((logits.double() - wanted.double()).norm() / wanted.double().norm())
 
 

@@ -58,7 +58,7 @@ class CheckedRng(Lender):
         return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
-        """Has the library decide, by numbers that take the scripts' branches (see `Lender`)."""
+        """Has the library decide, by numbers [most] that take the scripts' branches (see `Lender`)."""
         return self._rng.decide(most, native, core)
 
     def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:

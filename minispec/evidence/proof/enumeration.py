@@ -55,7 +55,7 @@ class EnumeratingRng(Lender):
         self._intervals: list[Interval] | None = None  # of the outcomes taken, while a branch is prepared
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
-        """Has the core take a branch by the scripts, then the library (see `Lender` and `replay`).
+        """Has the core take a branch by the scripts, then the library by numbers [most] (see `replay`).
 
         Raises:
             Differs: if the library does not decide as the core does.

@@ -36,7 +36,8 @@ def packed_weights(model: GPT) -> list[Tensor]:
     layers = [weight for block in blocks for weight in packed_block(block, model.config)]
     tables = [table[:, :half].to(wide) for table in rotary_tables(model.config)]
     last = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
-    return [weight.detach().contiguous() for weight in (model.embed_tokens.weight, *layers, *last)]
+    embedding = model.embed_tokens.weight.to(wide)
+    return [weight.detach().contiguous() for weight in (embedding, *layers, *last)]
 
 
 def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:

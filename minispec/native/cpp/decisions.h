@@ -1,6 +1,7 @@
 // Decisions: from logits to distributions, from a distribution to a token, and how much of a draft stays.
 #pragma once
 
+#include <numeric>
 #include <vector>
 
 #include "functions.h"
@@ -46,17 +47,10 @@ Int pick(const T* dist, Int vocab, double total, double number) {
     return vocab - 1;
 }
 
-template <class T>
-double total_of(const T* dist, Int vocab) {
-    double total = 0;
-    for (Int id = 0; id < vocab; ++id) total += dist[id];
-    return total;
-}
-
 // Picks by the next number, which is used up unless only one id has any probability.
 template <class T>
 Int choose(const T* dist, Int vocab, const double*& next) {
-    const double total = total_of(dist, vocab);
+    const double total = std::accumulate(dist, dist + vocab, 0.0);
     const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
     return pick(dist, vocab, total, open ? *next++ : 0.0);
 }
@@ -86,8 +80,8 @@ bool are_distributions(const T* dists, Int rows, Int each, const Int* counts, In
 }
 
 // Whether numbers that a caller has chosen can decide: all lie in [0, 1).
-inline bool uniform(const double* numbers, Int count) {
-    return std::all_of(numbers, numbers + count, [](double number) { return 0 <= number && number < 1; });
+inline bool uniform(const double* first, Int count) {
+    return std::all_of(first, first + count, [](double number) { return 0 <= number && number < 1; });
 }
 
 // Picks in each row of distributions [rows, V] that is live; 0 elsewhere. Returns how many numbers were used, or -2
@@ -134,7 +128,7 @@ Int choose_after(const T* p, const T* q, bool rejected, Int vocab, const double*
     if (!rejected) return choose(p, vocab, next);
     std::vector<double> left(vocab);
     for (Int id = 0; id < vocab; ++id) left[id] = std::max(double(p[id]) - double(q[id]), 0.0);
-    const bool any = total_of(left.data(), vocab) > 0;  // no: p = q but for rounding, and p is the limit
+    const bool any = *std::max_element(left.begin(), left.end()) > 0;  // no: p = q but for rounding, and p is the limit
     return any ? choose(left.data(), vocab, next) : choose(p, vocab, next);
 }
 

@@ -25,42 +25,33 @@ struct Layer {
 template <class T, class W>
 struct Model {
     Sizes s;
-    std::vector<W> embedding;          // [V, D]
-    std::vector<T> cos, sin, gain;     // [capacity, head_dim / 2] twice, [D]
+    std::vector<T> embedding, cos, sin, gain;  // [V, D], [capacity, head_dim / 2] twice, [D]
     std::vector<Layer<T, W>> layers;
     Weights<W> head;
 };
 
-// What one thread works in alone.
-template <class T>
-struct Scratch {
-    Memory<T> normed, query, scores, found;
-
-    Scratch(const Sizes& s, Int m, Int n)
-        : normed(memory<T>(m * padded<T>(s.width))),
-          query(memory<T>(n * s.groups * s.head_dim)),
-          scores(memory<T>(n * s.groups * s.slots)),
-          found(memory<T>(n * s.groups * s.deep)) {}
-};
-
-// The memory that one forward over m tokens works in; every row of it is padded to whole vectors.
+// The memory that a forward over m tokens works in, n of each row. All is padded to whole vectors. Each thread has its
+// own part of the last four.
 template <class T>
 struct Workspace {
-    Int D, Q, S, F;
-    Memory<T> x, qkv, seen, gates;
-    std::vector<Scratch<T>> scratch;
+    Int D, Q, S, F, tokens, threads;
+    Memory<T> x, qkv, seen, gates, normed, query, scores, found;
 
     Workspace(const Sizes& s, Int m, Int n, Int threads)
         : D(padded<T>(s.width)),
           Q(padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim)),
           S(padded<T>(s.heads * s.head_dim)),
           F(padded<T>(s.ffn)),
+          tokens(n),
+          threads(threads),
           x(memory<T>(m * D)),
           qkv(memory<T>(m * Q)),
           seen(memory<T>(m * S)),
-          gates(memory<T>(m * 2 * F)) {
-        for (Int i = 0; i < threads; ++i) scratch.emplace_back(s, m, n);
-    }
+          gates(memory<T>(m * 2 * F)),
+          normed(memory<T>(threads * m * D)),
+          query(memory<T>(threads * n * s.groups * s.head_dim)),
+          scores(memory<T>(threads * n * s.groups * s.slots)),
+          found(memory<T>(threads * n * s.groups * s.deep)) {}
 };
 
 // Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.
@@ -92,9 +83,11 @@ inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.deep
 
 // Lets n tokens of one row, which follow `start` others, look at themselves and what came before, in one key head.
 template <class T, class W>
-void attend(const Model<T, W>& model, Workspace<T>& work, Scratch<T>& own, Int first, Int n, Int start, T* keys,
-            Int head) {
+void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, Int first, Int n, Int start, T* keys, Int head) {
     const Sizes& s = model.s;
+    const Int each = work.tokens * s.groups;
+    T *query = work.query.get() + thread * each * s.head_dim, *scores = work.scores.get() + thread * each * s.slots;
+    T* found = work.found.get() + thread * each * s.deep;
     const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
     T* values = keys + s.head_dim * s.slots;
     for (Int i = 0; i < n; ++i) {
@@ -103,19 +96,18 @@ void attend(const Model<T, W>& model, Workspace<T>& work, Scratch<T>& own, Int f
         std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.deep);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
             turn(model, token + (head * s.groups + g) * s.head_dim, start + i,
-                 own.query.get() + (i * s.groups + g) * s.head_dim, 1);
+                 query + (i * s.groups + g) * s.head_dim, 1);
     }
-    T* scores = own.scores.get();
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
-    multiply(own.query.get(), s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
+    multiply(query, s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
     for (Int row = 0; row < rows; ++row) {
         const Int visible = start + row / s.groups + 1;
         softmax<T>(scores + row * s.slots, visible, sharpness);
         std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.deep, 1}, own.found.get(), s.deep);
+    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.deep, 1}, found, s.deep);
     for (Int row = 0; row < rows; ++row)
-        std::copy_n(own.found.get() + row * s.deep, s.head_dim,
+        std::copy_n(found + row * s.deep, s.head_dim,
                     work.seen.get() + (first + row / s.groups) * work.S +
                         (head * s.groups + row % s.groups) * s.head_dim);
 }
@@ -138,13 +130,12 @@ void activate(Workspace<T>& work, Int m, Int parts, Share share) {
 
 // One thread's share of a forward over m tokens, n in each row, row b after its first starts[b] tokens; keys and values
 // go into the cache. Each product is shared column by column, attention head by head. The residual stream after the
-// last norm stays in this thread's scratch. A row's tokens past the context's end mean nothing.
+// last norm stays in `normed`. A row's tokens past the context's end mean nothing.
 template <class T, class W>
 void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const Int* starts, T* cache, Share share) {
     const Sizes& s = model.s;
     const Int m = rows * n, D = work.D, F = work.F, heads = rows * s.kv_heads;
-    Scratch<T>& own = work.scratch[share.index];
-    T *x = work.x.get(), *normed = own.normed.get(), *gates = work.gates.get();
+    T *x = work.x.get(), *normed = work.normed.get() + share.index * m * D, *gates = work.gates.get();
     for (Int l = 0; l < s.layers; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
@@ -152,7 +143,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i) {
             const Int row = i / s.kv_heads, head = i % s.kv_heads;
-            attend(model, work, own, row * n, std::min(n, s.capacity - starts[row]), starts[row],
+            attend(model, work, share.index, row * n, std::min(n, s.capacity - starts[row]), starts[row],
                    cache + (l * heads + i) * cache_numbers(s), head);
         }
         share.wait();
@@ -169,16 +160,15 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
     norm(s, x, model.gain, normed, m, D);
 }
 
-// Reads tokens [rows, n], shared by threads; their logits [rows · n, V up to whole vectors] go to `to`, if it is given.
+// Reads tokens [rows, n], shared by threads; logits [rows · n, V up to whole vectors] go to `to`, if it is given.
 template <class T, class W>
 void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
              T* cache, T* to) {
     const Int m = rows * n, D = model.s.width;
-    for (Int i = 0; i < m; ++i)
-        for (Int d = 0; d < D; ++d) work.x[i * work.D + d] = number(model.embedding[tokens[i] * D + d]);
-    Team::get().run(work.scratch.size(), [&](Share share) {
+    for (Int i = 0; i < m; ++i) std::copy_n(model.embedding.data() + tokens[i] * D, D, work.x.get() + i * work.D);
+    Team::get().run(work.threads, [&](Share share) {
         read(model, work, rows, n, starts, cache, share);
-        const T* stream = work.scratch[share.index].normed.get();
+        const T* stream = work.normed.get() + share.index * m * work.D;
         if (to) multiply<T, W>(stream, work.D, m, model.head, to, padded<T>(model.s.vocab), false, share);
     });
 }

@@ -32,8 +32,8 @@ Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* sta
     return next - numbers;
 }
 
-// Packs weights as `packed_weights` lists them: matrices [in, out] of W, and then gains, cosines and sines of T. Their
-// columns are cut into parts, so that as many threads can share a product.
+// Packs weights as `packed_weights` lists them: matrices [in, out] are of W, all others of T. The matrices' columns are
+// cut into parts, so that as many threads can share a product.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* const* weights) {
     auto* model = new Model<T, W>;
@@ -48,8 +48,7 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
         const T* from = static_cast<const T*>(*next++);
         return std::vector<T>(from, from + count);
     };
-    const W* embedding = static_cast<const W*>(*next++);
-    model->embedding.assign(embedding, embedding + s.vocab * s.width);
+    model->embedding = vector(s.vocab * s.width);
     const Int seen = s.heads * s.head_dim, qkv = seen + 2 * s.kv_heads * s.head_dim;
     for (Int l = 0; l < s.layers; ++l) {
         Layer<T, W> layer;
@@ -72,7 +71,7 @@ Int read_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, 
     const Int m = rows * n, columns = HEAD ? model.s.vocab : model.s.width, wide = padded<T>(columns);
     Workspace<T> work(model.s, m, n, threads);
     Memory<T> made = memory<T>(HEAD && wide != columns ? m * wide : 0);
-    T* found = !HEAD ? work.scratch[0].normed.get() : wide == columns ? to : made.get();
+    T* found = !HEAD ? work.normed.get() : wide == columns ? to : made.get();
     forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr);
     for (Int i = 0; found != to && i < m; ++i) std::copy_n(found + i * wide, columns, to + i * columns);
     return 1;
@@ -84,19 +83,15 @@ Int cache_of(const Model<T, W>& model) {
     return model.s.layers * model.s.kv_heads * cache_numbers(model.s);
 }
 
-template <class T, class W>
-void freed(Model<T, W>* model) {
-    delete model;
-}
-
 }  // namespace
 
-// What Python calls, in the order of `library.py`. `read_of` returns 0 if a token id is out of range, and so does `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how
-// many numbers they have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that
-// are none.
-#define MODEL(T, W)                                                                   \
-    {(void*)packed<T, W>,         (void*)freed<T, W>,         (void*)cache_of<T, W>, \
-     (void*)read_of<T, W, false>, (void*)read_of<T, W, true>, (void*)draft<T, W>}
+// What Python calls, in the order of `library.py`. `read_of` returns 0 if a token id is out of range, and so does
+// `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how many
+// numbers they have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that are
+// none.
+#define MODEL(T, W)                                                                                            \
+    {(void*)packed<T, W>,         (void*)+[](Model<T, W>* made) { delete made; }, (void*)cache_of<T, W>, \
+     (void*)read_of<T, W, false>, (void*)read_of<T, W, true>,                     (void*)draft<T, W>}
 #define DECISIONS(T) {(void*)make_distributions<T>, (void*)choose_all<T>, (void*)agree<T>, (void*)reject<T>}
 
 extern "C" {

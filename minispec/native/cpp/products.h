@@ -48,9 +48,7 @@ constexpr int DEEP = sizeof(T) / sizeof(W);
 
 // A depth, up to a whole number of such rows.
 template <class T, class W>
-Int deep(Int depth) {
-    return (depth + DEEP<T, W> - 1) / DEEP<T, W> * DEEP<T, W>;
-}
+constexpr Int deep(Int depth) { return (depth + DEEP<T, W> - 1) / DEEP<T, W> * DEEP<T, W>; }
 
 // c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers.
 template <class T, class W, int HEIGHT, int WIDTH>
@@ -117,9 +115,10 @@ Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
         W* to = made.memory.get() + first * lanes * deep<T, W>(depth);
         const Int real = std::min(width * lanes, columns - first * lanes);
+        constexpr Int D = DEEP<T, W>;
         for (Int k = 0; k < depth; ++k)
             for (Int i = 0; i < real; ++i)
-                to[(k / DEEP<T, W> * width * lanes + i) * DEEP<T, W> + k % DEEP<T, W>] = from[k * columns + first * lanes + i];
+                to[(k / D * width * lanes + i) * D + k % D] = from[k * columns + first * lanes + i];
     });
     return made;
 }

@@ -1,10 +1,9 @@
 // Threads that share a forward.
 //
-// A forward is many short products, one after the other, and each of them needs all of the one before it. So its threads
-// wait for each other some five times in a layer, every few microseconds. To put a thread to sleep and to wake it takes
-// longer than that. So a thread that waits looks again and again. Between two forwards it does so for as long as a
-// forward takes, and then sleeps. A forward begins with the threads that are there: one that another program keeps from
-// running is not waited for.
+// A forward is many short products, and each of them needs all of the one before it. So its threads wait for each other
+// five times in a layer, every few microseconds. To put a thread to sleep and to wake it takes longer than that. So a
+// thread that waits looks again and again. Between two forwards it does so for as long as a forward takes, and then
+// sleeps. A forward begins with the threads that are there, and does not wait for one that cannot run.
 #pragma once
 
 #include <atomic>
@@ -76,7 +75,6 @@ class Team {
     std::atomic<Int> wanted{0}, joined{0}, begun{0};
     std::mutex busy, sleeping;
     std::condition_variable wake;
-    std::atomic<Int> sleepers{0};
     std::atomic<Clock::rep> took{0};  // the last forward
     void (*work)(void*, Share) = nullptr;
     void* about = nullptr;
@@ -91,9 +89,7 @@ class Team {
             const auto more = [&] { return wanted.load() != seen; };
             if (!look(more, after(took))) {
                 std::unique_lock<std::mutex> lock(sleeping);
-                ++sleepers;
                 wake.wait(lock, more);
-                --sleepers;
             }
             seen = wanted.load();
         }
@@ -119,11 +115,11 @@ class Team {
         }
         const Int forward = (wanted.load() / 64 + 1) * 64;
         joined.store(forward + 1);
-        wanted.store(forward + count);
-        if (sleepers.load() > 0) {
+        {
             std::lock_guard<std::mutex> lock(sleeping);
-            wake.notify_all();
+            wanted.store(forward + count);
         }
+        wake.notify_all();
         look([&] { return joined.load() == forward + count; }, after(took / 8));
         begun.store(joined.exchange(forward + MOST));
         return begun.load() % 64;
@@ -133,8 +129,8 @@ class Team {
     static Team& get() {
         static Team* team = new Team;  // not destroyed at the end of the process, when threads may still look
 #if !defined(_WIN32)
-        static const int once = pthread_atfork(nullptr, nullptr, [] { team = new Team; });  // a fork has no threads
-        (void)once;
+        // The child of a fork has none of its parent's threads.
+        [[maybe_unused]] static const int once = pthread_atfork(nullptr, nullptr, [] { team = new Team; });
 #endif
         return *team;
     }

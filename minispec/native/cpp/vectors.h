@@ -39,21 +39,7 @@ struct Lanes {
 using Half = std::uint16_t;  // the upper half of a float, whose lower one is 0
 
 template <class T>
-T number(T as_it_is) {
-    return as_it_is;
-}
-
-inline float number(Half half) {
-    const std::uint32_t whole = std::uint32_t(half) << 16;
-    float found;
-    std::memcpy(&found, &whole, sizeof found);
-    return found;
-}
-
-template <class T>
-Int padded(Int columns) {
-    return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count;
-}
+constexpr Int padded(Int columns) { return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count; }
 
 // A vector of numbers as they lie in memory.
 template <class T>

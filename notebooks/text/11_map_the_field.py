@@ -358,8 +358,8 @@ assert first + "".join(rest) == pair.tokenizer.decode(alone)
 # - Hugging Face transformers calls it assisted generation: a draft model, look-up in the prompt, or
 #   an early exit of the target. For different tokenizers it goes through text. `minispec bench
 #   --section transformers` runs our weights in it, and compares.
-# - llama.cpp combines quantized targets with quantized drafts, on laptops. `minispec bench --section
-#   real-sizes` times its forwards beside ours, with the same weights.
+# - llama.cpp combines quantized targets with quantized drafts, on laptops. `minispec bench
+#   --section real-sizes` times its forwards beside ours, with the same weights.
 #
 # Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)
 #

@@ -169,6 +169,23 @@ def test_marks_are_lines_of_the_piece():
             marked(wrong)
 
 
+def quotations(page):
+    """Yields file, first text and last text of each piece of C++ on a page."""
+    for path, options in re.findall(r"\{literalinclude\} (\S+)\n((?::.*\n)*)", page.read_text("utf-8")):
+        wanted = dict(re.findall(r'^:(start-at|end-before): "?(.*?)"?$', options, re.MULTILINE))
+        yield (page.parent / path).resolve(), wanted["start-at"], wanted.get("end-before")
+
+
+def test_every_piece_of_cpp_is_there():
+    """The texts at which a piece of C++ begins and ends stand in its file: once, and in this order."""
+    found = [one for page in PAGES for one in quotations(page)]
+    assert len(found) > 5
+    for path, first, last in found:
+        text = path.read_text(encoding="utf-8")
+        assert text.count(first) == 1, (path.name, first)
+        assert last is None or last in text.partition(first)[2], (path.name, last)
+
+
 def test_a_moved_file_is_found(copy):
     """A file that is gone is said to be."""
     (copy / "minispec" / "core" / "rollback.py").unlink()

@@ -38,7 +38,7 @@ def check_native_threads(case: Case) -> str | None:
     """Where GPTs are, 200 forwards shared by two threads have the very bits of one that is not shared.
 
     A race shows only where two threads are there at the same time: on one core it may be missed. The models
-    are made anew and read 1 to 16 tokens in turn: what was slow when shared is not shared for a while.
+    are made anew and read 1 to 16 tokens in turn.
     """
     if not isinstance(case.target, GPT):
         return None

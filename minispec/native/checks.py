@@ -106,10 +106,13 @@ def check_generator(rng: Rng) -> None:
         raise TypeError(f"a random number generator is needed, not {type(rng).__name__}")
 
 
-def check_code(code: int, vocab: int, k: int) -> int:
-    """Returns how many numbers the library has used; raises ValueError if it could not decide."""
+def check_code(code: int, draft: Draft, target_probs: Tensor) -> int:
+    """Returns how many numbers the library has used; raises ValueError if it could not decide.
+
+    target_probs are [B, K+1, V].
+    """
     if code == -1:
-        raise ValueError(NO_DRAFT.format(vocab - 1, k))
+        raise ValueError(NO_DRAFT.format(target_probs.shape[-1] - 1, draft.k))
     if code < 0:
         raise ValueError(NO_DISTRIBUTION)
     return code

@@ -87,7 +87,7 @@ class NativeRng(SeededRng, Lender):
         """Returns the numbers that the next decisions will be made by: [count] float64 in [0, 1)."""
         if not 0 <= index(count) <= MOST:
             raise ValueError(f"0 to {MOST:,} numbers can be lent at a time, not {count}")
-        if self._next + count > len(self._stream):
+        if self._next + count > self._stream.numel():
             more = super()._numbers(max(AHEAD, count))
             self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
         first, self._next = self._next, self._next + count
@@ -187,16 +187,15 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    if not can_read(draft, target_probs):
+    sizes = readable(draft, target_probs)
+    if sizes is None:
         check_decidable(draft, target_probs)
         return verify_greedy(draft, target_probs, rng)
-    tokens, lengths = draft.tokens, draft.lengths
-    (rows, k), vocab = tokens.shape, target_probs.shape[-1]
-    accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
-    addresses = accepted.data_ptr(), token.data_ptr()
-    agree = native_functions(target_probs.dtype).agree
-    inputs = target_probs.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), rows, k, vocab
-    check_code(agree(*inputs, *addresses), vocab, k)
+    p, tokens, lengths = target_probs, draft.tokens, draft.lengths
+    accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
+    inputs = p.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
+    agree = native_functions(p.dtype).agree
+    check_code(agree(*inputs, *sizes, accepted.data_ptr(), token.data_ptr()), draft, p)
     return Verdict(accepted, token)
 
 
@@ -218,22 +217,21 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    by = lender(rng)
-    if by is None or not can_read(draft, target_probs, probs=True):
+    by, sizes = lender(rng), readable(draft, target_probs, probs=True)
+    if by is None or sizes is None:
         check_decidable(draft, target_probs, probs=True)
         check_generator(rng)
         return verify_rejection(draft, target_probs, rng)
     p, q, tokens, lengths = target_probs, draft.probs, draft.tokens, draft.lengths
-    (rows, k), vocab = tokens.shape, p.shape[-1]
-    budgets = budgets_of(rng, rows, k + 1)
-    inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
-    sizes = (ctypes.c_int64 * rows)(*budgets), rows, k, vocab
+    rows, k, _ = sizes
+    budgets = (ctypes.c_int64 * rows)(*budgets_of(rng, rows, k + 1))
+    inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), budgets
 
     def native(numbers: Tensor) -> tuple[int, Verdict]:
-        accepted, token = torch.empty(rows, dtype=torch.long), torch.empty(rows, dtype=torch.long)
-        addresses = numbers.data_ptr(), accepted.data_ptr(), token.data_ptr()
-        used = check_code(native_functions(p.dtype).reject(*inputs, *sizes, *addresses), vocab, k)
-        return used, Verdict(accepted, token)
+        accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
+        reject = native_functions(p.dtype).reject
+        used = reject(*inputs, *sizes, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
+        return check_code(used, draft, p), Verdict(accepted, token)
 
     return by.decide(rows * (k + 1), native, lambda: verify_rejection(draft, target_probs, rng))
 
@@ -248,22 +246,21 @@ def fits(numbers: Tensor) -> bool:
     return known and numbers.layout is torch.strided and numbers.is_contiguous() and numbers.numel() > 0
 
 
-def can_read(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> bool:
-    """Whether the library can read a draft and target_probs [B, K+1, V]; `probs`: the draft's as well."""
-    if not (isinstance(draft, Draft) and fits(target_probs) and are_whole(draft.tokens, draft.lengths)):
-        return False
-    (rows, k), shape, q = draft.tokens.shape, target_probs.shape, draft.probs
-    if shape != (rows, k + 1, shape[-1] if shape else 0):
-        return False
-    alike = not probs or (q.dtype == target_probs.dtype and q.shape == (rows, k, shape[-1]))
-    return alike and (not probs or (q.is_cpu and q.is_contiguous()))
+def readable(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> tuple[int, int, int] | None:
+    """Returns B, K and V if the library can read a draft and target_probs [B, K+1, V], or else None.
 
-
-def are_whole(tokens: Tensor, lengths: Tensor) -> bool:
-    """Whether it can read a draft.
-
-    Args:
-        tokens: [B, K].
-        lengths: [B].
+    `probs` says whether it has to read the draft's distributions as well.
     """
-    return all(n.dtype == torch.long and n.is_cpu and n.is_contiguous() for n in (tokens, lengths))
+    if not (isinstance(draft, Draft) and fits(target_probs) and target_probs.dim() == 3):
+        return None
+    (rows, k), (_, _, vocab), q = draft.tokens.shape, target_probs.shape, draft.probs
+    if target_probs.shape != (rows, k + 1, vocab) or not (is_whole(draft.tokens) and is_whole(draft.lengths)):
+        return None
+    if probs and not (q.dtype is target_probs.dtype and q.shape == (rows, k, vocab)):
+        return None
+    return None if probs and not (q.is_cpu and q.is_contiguous()) else (rows, k, vocab)
+
+
+def is_whole(numbers: Tensor) -> bool:
+    """Whether it can read tokens [B, K] or lengths [B]: of int64, on the CPU, without gaps."""
+    return numbers.dtype is torch.long and numbers.is_cpu and numbers.is_contiguous()

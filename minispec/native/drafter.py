@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import index
 
+import torch
 from torch import Tensor
 
 from minispec.core.draft import ModelDrafter
@@ -44,15 +46,22 @@ class NativeDrafter(ModelDrafter):
         if not plain or by is None or not isinstance(model, NativeGPT):
             check_generator(rng)
             return super().propose(pending, k, warp, rng)
-        if not model.can_draw(self.cache, k):
+        if not model.can_draw(self._cache, k):
             return super().propose(pending, k, warp, rng)
-        most = 0 if own.is_greedy else len(pending) * k
-        budgets = budgets_of(rng, len(pending), k)
-        before = self.cache.row_lengths
+        held, rows = self._cache, len(pending)
+        before, budgets = held.row_lengths, budgets_of(rng, rows, k)
 
         def native(numbers: Tensor) -> tuple[int, Draft]:
-            self.cache.truncate(before)  # a generator that enumerates drafts more than once
-            tokens, probs, used = model.draw(pending, self.cache, k, own.temperature, numbers, budgets)
-            return used, Draft(tokens, probs)
+            if held.row_lengths != before:  # a generator that enumerates drafts more than once
+                held.truncate(before)
+            tokens, probs, used = model.draw(pending, held, k, own.temperature, numbers, budgets)
+            return used, Draft(tokens, probs, full_lengths(rows, k))
 
+        most = 0 if own.is_greedy else rows * k
         return by.decide(most, native, lambda: ModelDrafter.propose(self, pending, k, warp, rng))
+
+
+@cache
+def full_lengths(rows: int, k: int) -> Tensor:
+    """Returns the lengths [B] of a draft in which no row has padding: one tensor, to be read only."""
+    return torch.full((rows,), k)

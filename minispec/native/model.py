@@ -30,6 +30,7 @@ from minispec.native.checks import (
     check_numbers,
     check_temperature,
     check_tensor,
+    machine_memory,
 )
 from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import packed_weights
@@ -77,8 +78,7 @@ class NativeCache(KVCache):
         if index(new) < 0:
             raise ValueError(f"a cache cannot be extended by {new} tokens; truncate it")
         self.check_space(new)
-        self._new = new
-        self.advance()
+        self._lengths = [[min(n + new, self.capacity) for n in self._lengths[0]]]
 
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
         """Refuses: the library cannot move what it holds.
@@ -141,6 +141,7 @@ class NativeGPT:
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
         wide = 5 * c.width + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
         self._each = self.dtype.itemsize * wide
+        self._most = machine_memory() // self._each  # tokens
         self.check(model)
 
     def __reduce__(self) -> NoReturn:
@@ -213,29 +214,31 @@ class NativeGPT:
                 outside [0, 1), a token is out of range, or a logit is not finite.
         """
         check_ids(tokens, 1)
-        rows, pending = len(tokens), tokens.tolist()
+        pending: list[int] = tokens.tolist()
+        rows = len(pending)
         cache = self._usable(cache, rows)
+        before = cache.row_lengths
         check_temperature(temperature)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
-        if not self.can_draw(cache, k):
-            raise ValueError(f"the context is full: {max(cache.row_lengths)} tokens and {k} more exceed it")
-        if not all(0 <= token < self.vocab_size for token in pending):
-            raise ValueError(OUTSIDE.format(self.vocab_size - 1))
+        if max(before) + k > self.max_length:
+            raise ValueError(f"the context is full: {max(before)} tokens and {k} more exceed it")
         check_numbers(numbers, rows * k if temperature > 0 else 0)
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
-        array, numbers = ctypes.c_int64 * rows, numbers.contiguous()
+        numbers = numbers.contiguous()
         ids = torch.empty(rows, k, dtype=torch.long)
         probs = torch.empty(rows, k, self.vocab_size, dtype=self.dtype)
-        before = cache.row_lengths
-        starts, budget = array(*before), array(*decided)
-        cache.extend(k)
-        addresses = budget, numbers.data_ptr(), cache.address, probs.data_ptr(), ids.data_ptr()
-        sizes = array(*pending), rows, starts, k, temperature
-        used = self._native.draft(self._handle, self._sharing(), *sizes, *addresses)
+        # One array is made sooner than three.
+        lists = (ctypes.c_int64 * (3 * rows))(*pending, *before, *decided)
+        first, size = ctypes.addressof(lists), 8 * rows
+        inputs = first + 2 * size, numbers.data_ptr(), cache.address
+        sizes = first, rows, first + size, k, temperature
+        used: int = self._native.draft(
+            self._handle, self._sharing(), *sizes, *inputs, probs.data_ptr(), ids.data_ptr()
+        )
         if used < 0:
-            cache.truncate(before)
-            raise ValueError(DAMAGED if used == -1 else "the numbers to draw by must lie in [0, 1)")
+            raise ValueError(self._refusal(used, pending))
+        cache.extend(k)
         return ids, probs, used
 
     @torch.inference_mode()
@@ -262,15 +265,23 @@ class NativeGPT:
         check_ids(tokens, 2)
         rows, new = tokens.shape
         cache = self._usable(cache, rows)
-        check_memory(rows * new * self._each, "this forward")
+        if tokens.numel() > self._most:
+            check_memory(rows * new * self._each, "this forward")
+        cache.check_space(new)
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
-        cache.extend(new)
         ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
         addresses = starts, cache.address, to.data_ptr()
         if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
-            cache.truncate(list(starts))
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
+        cache.extend(new)
         return to
+
+    def _refusal(self, code: int, pending: Sequence[int]) -> str:
+        """Returns why the library has drawn nothing: what it looks at itself is not looked at before."""
+        if code == -2:
+            return "the numbers to draw by must lie in [0, 1)"
+        known = all(0 <= token < self.vocab_size for token in pending)
+        return DAMAGED if known else OUTSIDE.format(self.vocab_size - 1)
 
     def _sharing(self) -> int:
         """Returns how many threads are to share a forward."""
@@ -300,7 +311,7 @@ def threads_for(parameters: int) -> int:
 
 
 def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands a model's `packed_weights` over, cut for threads; returns the address of the library's copy."""
+    """Hands a model's `packed_weights`, [in, out] each, over; returns the address of the library's copy."""
     c, heads = config, (config.heads + 2 * config.kv_heads) * config.head_dim
     products = [(c.width, heads), (c.width, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
     gain, angles = (c.width,), (c.max_length, c.head_dim // 2)

@@ -58,7 +58,8 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
         typename Lanes<T>::Vector rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
             rows[j] = load<T>(b + j * Lanes<W>::count);
-            __builtin_prefetch(b + AHEAD * b_row + j * Lanes<W>::count);
+            __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
+            __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
         }
         for (int d = 0; d < DEEP<T, W>; ++d) {
             typename Lanes<T>::Vector weight[WIDTH];

@@ -27,9 +27,8 @@ constexpr int BYTES = 16, HIGH = 9, WIDE = 3;
 constexpr int BYTES = 16, HIGH = 6, WIDE = 2;
 #endif
 constexpr std::size_t HUGE_PAGE = 1 << 21;  // bytes; with such pages, addresses of weights are looked up sooner
-constexpr Int AHEAD = 48;  // so many rows of weights before they are needed, they are asked for
+constexpr Int SOON = 48, LATER = 160;  // so many rows ahead, weights are asked for: to the first cache, to the second
 
-// A vector of numbers T, and how many there are in it.
 template <class T>
 struct Lanes {
     typedef T Vector __attribute__((vector_size(BYTES)));

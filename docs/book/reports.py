@@ -19,7 +19,7 @@ from typing import Any
 from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
 
 Report = Mapping[str, Any]
-SAVED = ("stories", "english")  # bench-NAME.json each; the shipped pair first
+SAVED = ("stories", "english", "real-sizes")  # bench-NAME.json each; the shipped pair first
 SHOWN = (1, 2, 3, 5, 7, 9, 17)  # new tokens; more would not be read on a figure
 
 

@@ -1,8 +1,8 @@
 """The native backend's model: its forward, and whole draft steps, are `native.cpp`.
 
 PyTorch starts some fifty operations a layer; here a forward is one call. It reads every weight once for up to
-nine new tokens, of all rows, so that checking a draft costs far less than writing it. Threads share it, as many as
-torch may use, where the model is large enough for that to be faster.
+nine new tokens, of all rows, so that checking a draft costs far less than writing it. Threads share it, as many
+as torch may use, where the model is large enough for that to be faster.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class NativeGPT:
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
-            model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and all
-                sums are in float32.
+            model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
+                all sums are in float32.
             folder: where the library is kept; by default `native` in the cache folder.
             threads: how many share a forward; by default what `threads_for` says.
 
@@ -124,7 +124,8 @@ class NativeGPT:
             raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
         if model.device.type != "cpu" or model.dtype not in COMPUTES_IN:
             raise ValueError(
-                "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use --backend torch"
+                "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use "
+                "--backend torch"
             )
         self.config, self.dtype, self.device = model.config, COMPUTES_IN[model.dtype], model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
@@ -303,7 +304,8 @@ class NativeGPT:
 def threads_for(parameters: int) -> int:
     """Returns how many threads are to share a forward of a model of so many parameters; at least 1.
 
-    No more than this process may use cores: to wait for a thread that cannot run takes longer than to do its share.
+    No more than this process may use cores: to wait for a thread that cannot run takes longer than to do its
+    share.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -311,7 +313,10 @@ def threads_for(parameters: int) -> int:
 
 
 def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands a model's `packed_weights`, [in, out] each, over; returns the address of the library's copy."""
+    """Hands a model's `packed_weights`, matrices [in, out], over; returns the address of the library's copy.
+
+    Their columns are cut for so many threads.
+    """
     c, heads = config, (config.heads + 2 * config.kv_heads) * config.head_dim
     products = [(c.width, heads), (c.width, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
     gain, angles = (c.width,), (c.max_length, c.head_dim // 2)

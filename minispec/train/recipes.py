@@ -171,8 +171,8 @@ ENGLISH = Recipe(
 # For a text of one's own, about a megabyte of anything. The target's weights take 20 MB, more than the fast
 # caches of most processors hold: they are fetched for every forward, so that to read six tokens takes little
 # longer than to read one. The draft has two layers because a single one cannot copy what stood after an
-# earlier occurrence of a token (see `initialise`): with one of 128, about as quick to call, fewer of its tokens
-# were accepted. Most of its steps are distillation.
+# earlier occurrence of a token (see `initialise`): with one of 128, about as quick to call, fewer of its
+# tokens were accepted. Most of its steps are distillation.
 OWN_TEXT = Recipe(
     name="own-text",
     corpus="",  # `minispec train --text FILE` says which

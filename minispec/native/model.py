@@ -1,8 +1,8 @@
 """The native backend's model: its forward, and whole draft steps, are `native.cpp`.
 
 PyTorch starts some fifty operations a layer; here a forward is one call. It reads every weight once for up to
-nine new tokens, of all rows, so that checking a draft costs far less than writing it. Threads share it, as many
-as torch may use, where the model is large enough for that to be faster.
+nine new tokens, of all rows, so that checking a draft costs far less than writing it. Threads share it, as
+many as torch may use, where the model is large enough for that to be faster.
 """
 
 from __future__ import annotations

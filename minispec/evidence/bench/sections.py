@@ -25,7 +25,6 @@ from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
-from minispec.native.library import NAMES as NATIVE_TYPES
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
@@ -210,7 +209,7 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
         untrained = draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype)
     untrained.requires_grad_(False).eval()
     ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
-    if pair.draft.dtype != torch.bfloat16 and torch.bfloat16 in NATIVE_TYPES:
+    if pair.draft.dtype != torch.bfloat16:
         ours["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
     return dict(sorted(ours.items(), key=lambda one: one[1].parameters_count)) | {"the target": pair.target}
 

@@ -180,9 +180,9 @@ OWN_TEXT = Recipe(
     tokenizer="bpe",
     target=gpt(layers=3, width=384, heads=8, kv_heads=4, ffn=1024, vocab_size=512),
     draft=gpt(layers=2, width=96, heads=3, kv_heads=1, ffn=256, vocab_size=512),
-    target_stages=(CurriculumStage(170, 16, 128), CurriculumStage(200, 8, 256)),
+    target_stages=(CurriculumStage(140, 16, 128), CurriculumStage(160, 8, 256)),
     draft_stages=(CurriculumStage(350, 16, 128),),
-    distill_stages=(CurriculumStage(900, 8, 256),),
+    distill_stages=(CurriculumStage(1350, 8, 256),),
     learning_rate=0.006,
     other_rate=0.006,
 )

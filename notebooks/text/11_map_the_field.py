@@ -79,9 +79,8 @@ print("largest difference below 1e-5:", bool((fused - written_out).abs().max() <
 # ## Quantization: fewer bytes per weight
 #
 # Weights of 8 or 4 bits are read faster than weights of 32. For a *target* that is another model,
-# with another distribution. For a *draft* it is harmless: whatever it guesses, the text stays the
-# target's. The draft's file has 16 bits a weight (bfloat16: the range of float32, fewer digits), so
-# loading it in float32 has added bytes and no digits. Here its weights are rounded to 8 bits too.
+# with another distribution. For a *draft* it is harmless: the text stays the target's. The draft's
+# file has 16 bits a weight (bfloat16). Here its weights are rounded to 8 bits too.
 
 # %% tags=["claim-E5"]
 from copy import deepcopy

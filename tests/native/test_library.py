@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from native_models import block, needs_compiler, small_pair
 
 from minispec.native import library
 from minispec.native.model import NativeGPT
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def copied(folder, old, new):
@@ -101,7 +104,7 @@ def test_what_interrupted_builds_have_left_is_swept(tmp_path, quick):
 def test_processes_that_build_at_once_do_no_harm(tmp_path):
     """Two begin together in an empty folder: all compute, and one whole library is left."""
     code = f"""
-import sys; sys.path[:0] = {sys.path[:2]!r}
+import sys; sys.path[:0] = {[str(TESTS), str(TESTS.parent)]!r}
 from minispec.native import library
 library.FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")
 from native_models import small_pair

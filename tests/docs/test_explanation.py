@@ -212,7 +212,7 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["self-gain"] < 1.1 and number["self-alpha"] > 0.99  # "or nearly all of it"
     assert number["batch-peak-gain"] < number["batch-first-gain"] and number["batch-throughput"] > 1
     assert number["batch-peak-rows"] < number["batch-last-rows"]  # "beyond the peak …
-    assert number["batch-peak-gain"] < number["batch-last-gain"]  # … the gain rose again"
+    assert number["batch-last-gain"] <= 1  # … drafting costs what it saves, or more"
     assert number["memory-more"] < 100
     best = float(FACTS["found-native-law"]())
     conditions = saved("zoo").conditions

@@ -116,12 +116,14 @@ class NativeGPT:
             threads: how many share a forward; by default what `threads_for` says.
 
         Raises:
-            TypeError: if the model is no GPT.
-            ValueError: if the model is on another device or of another type, there is no C++ compiler, the
-                build fails, or the library does not compute what the model does.
+            TypeError: if the model is no GPT, or `threads` no integer.
+            ValueError: if the model is on another device or of another type, `threads` is below 1, there is
+                no C++ compiler, the build fails, or the library does not compute what the model does.
         """
         if not isinstance(model, GPT):
             raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
+        if threads is not None and index(threads) < 1:
+            raise ValueError(f"a forward needs at least 1 thread, not {threads}")
         if model.device.type != "cpu" or model.dtype not in COMPUTES_IN:
             raise ValueError(
                 "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use "
@@ -286,7 +288,7 @@ class NativeGPT:
 
     def _sharing(self) -> int:
         """Returns how many threads are to share a forward."""
-        return min(self.threads, torch.get_num_threads())
+        return max(1, min(self.threads, torch.get_num_threads()))
 
     def _usable(self, cache: KVCache | None, rows: int) -> NativeCache:
         """Returns the cache to read into: an empty one if none was given."""

@@ -35,6 +35,7 @@ from minispec.native.checks import (
 from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import packed_weights
 
+MOST_THREADS = 62  # that `Team` in threads.h can count
 WORTH = 250_000  # a forward is worth one more thread for so many weights
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
 SIZES = "the model's weights do not have the sizes that its config says"
@@ -113,7 +114,7 @@ class NativeGPT:
             model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
                 all sums are in float32.
             folder: where the library is kept; by default `native` in the cache folder.
-            threads: how many share a forward; by default what `threads_for` says.
+            threads: how many share a forward, 62 at most; by default what `threads_for` says.
 
         Raises:
             TypeError: if the model is no GPT, or `threads` no integer.
@@ -131,7 +132,7 @@ class NativeGPT:
             )
         self.config, self.dtype, self.device = model.config, COMPUTES_IN[model.dtype], model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
-        self.threads = threads_for(model.parameters_count) if threads is None else threads
+        self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         self._native = load_native(model.dtype, folder)
         try:
             weights = packed_weights(model)

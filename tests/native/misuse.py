@@ -416,7 +416,7 @@ def drafter(world, dice):
 
 
 def model(world, dice):
-    """A native model of a GPT that is not quite one, or a copy of one."""
+    """A native model of a GPT that is not quite one, or a copy of one, for some number of threads."""
     plain = tiny.gpt(tiny.config(layers=2, max_length=8), 0, REAL)
     what = dice.randrange(9)
     if what == 0:
@@ -435,7 +435,7 @@ def model(world, dice):
         plain = dice.choice((copy.copy, copy.deepcopy, pickle.dumps))(world.native)
     elif what == 7:
         plain.layers[0].mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(1, 1, dtype=REAL))
-    native = NativeGPT(plain, folder())
+    native = NativeGPT(plain, folder(), threads=dice.choice((*(None,) * 8, *ODD_INTEGERS)))
     text = torch.tensor([[1, 2, 3]])
     yield native(text)
     if plain.dtype == torch.bfloat16:  # its sums are of float32

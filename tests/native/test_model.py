@@ -10,7 +10,7 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.rng import BlockRng, SeededRng
 from minispec.native import library
 from minispec.native.backend import NATIVE
-from minispec.native.model import NativeGPT, hand_over
+from minispec.native.model import MOST_THREADS, NativeGPT, hand_over
 from minispec.native.pack import packed_weights
 
 pytestmark = needs_compiler
@@ -108,6 +108,7 @@ def test_a_forward_needs_a_thread(threads):
         NativeGPT(model, folder(), threads=threads)
     with pytest.raises(TypeError):
         NativeGPT(model, folder(), threads=1.5)
+    assert NativeGPT(model, folder(), threads=2**63).threads == MOST_THREADS
     ours, text = native(model), block(model, 1, 5)
     wanted, ours.threads = ours(text), threads
     assert torch.equal(ours(text), wanted)

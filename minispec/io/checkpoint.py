@@ -112,7 +112,7 @@ def find_pair(name: str | Path) -> Path:
     if str(name) in MINUTES:
         how = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
     known = ", ".join(sorted(known_pairs())) or "none yet"
-    raise ValueError(f"there is no pair called {shown(str(name))}; there is {known}. {how}")
+    raise ValueError(f"there is no pair called {shown(str(name), most=300)}; there is {known}. {how}")
 
 
 def known_pairs() -> set[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,11 +59,13 @@ class NativeCache(KVCache):
         """
         if index(rows) < 1:
             raise ValueError(f"a cache has at least 1 row, not {rows}")
-        size = model.dtype.itemsize * (rows * model.cache_numbers + model.max_length**2)
-        check_memory(size, f"a cache of {rows:,} rows")
-        super().__init__(1, rows, 0, model.max_length, 0, model.dtype)
-        self._memory = torch.zeros(rows * model.cache_numbers, dtype=model.dtype)
-        self.owner, self._numbers = model._handle, self._memory.numel()
+        check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
+        # Without the mask of a whole context, which the library does not need.
+        super().__init__(1, rows, 0, 1, 0, model.dtype)
+        # By numpy: for so many zeros torch starts its own threads, which then keep the cores from ours for a while.
+        zeros = np.zeros(rows * model.cache_numbers, np.float64 if model.dtype == torch.float64 else np.float32)
+        self._memory = torch.from_numpy(zeros)
+        self.capacity, self.owner, self._numbers = model.max_length, model._handle, self._memory.numel()
 
     @property
     def address(self) -> int:

@@ -25,6 +25,7 @@ from minispec.train.attention import for_training
 from minispec.train.dataset import Dataset, gather
 from minispec.train.initialise import draw_weights
 from minispec.train.recipes import CURRICULA, CurriculumStage, Recipe, gpt
+from minispec.train.teacher import Teacher
 from minispec.train.training import Progress, TrainingRun
 
 PLAIN_STEPS, DISTILL_STEPS = 900, 300
@@ -82,7 +83,7 @@ def train_one(pair: Pair, recipe: Recipe, dataset: Dataset, size: str, report: R
     mark = hashlib.sha256(json.dumps([recipe.to_json(), asdict(config)], sort_keys=True).encode()).hexdigest()
     folder = folder_of_drafts(pair) / size
     paths = {name: folder / f"{name}.safetensors" for name in ("draft-plain", "draft")}
-    runs = ((recipe.draft_stages, None), (recipe.distill_stages, pair.target))
+    runs = ((recipe.draft_stages, None), (recipe.distill_stages, Teacher(pair.target, 0)))
     for (name, path), (stages, teacher) in zip(paths.items(), runs, strict=True):
         run = TrainingRun(recipe, name, model, teacher, tuple(stages), path, f"{mark}-{name}")
         model = run.finish(dataset, report).model.requires_grad_(True)

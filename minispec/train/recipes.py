@@ -66,6 +66,7 @@ class Recipe:
         target_stages: the target's curriculum, by cross-entropy.
         draft_stages: the draft's curriculum, by cross-entropy.
         distill_stages: what the draft then learns from the target.
+        written: what the target writes for that, as (how many sequences, at which temperature).
         stories: how many stories to draw for each kind of curriculum stage.
         friends: how many friends the stories have that the pair is for, and is measured on.
         learning_rate: of the matrices (Muon), at its highest.
@@ -81,18 +82,20 @@ class Recipe:
     target_stages: Sequence[CurriculumStage]
     draft_stages: Sequence[CurriculumStage]
     distill_stages: Sequence[CurriculumStage]
+    written: Sequence[tuple[int, float]] = ()
     stories: int = 20_000
     friends: int = 3
     learning_rate: float = 0.004
     other_rate: float = 0.004
 
     def scaled(self, factor: float) -> Recipe:
-        """Returns the recipe with the steps of every curriculum stage multiplied, at least one each."""
+        """Returns the recipe with all steps, and what the target writes, multiplied; at least one each."""
         stretched: dict[str, Any] = {
             name: tuple(replace(s, steps=max(1, round(s.steps * factor))) for s in getattr(self, name))
             for name in CURRICULA
         }
-        return replace(self, **stretched)
+        written = tuple((max(1, round(count * factor)), temperature) for count, temperature in self.written)
+        return replace(self, **stretched, written=written)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the recipe as `pair.json` has it."""
@@ -164,15 +167,16 @@ ENGLISH = Recipe(
     target=gpt(layers=6, width=384, heads=6, kv_heads=3, ffn=1024, vocab_size=1024),
     draft=gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=1024),
     target_stages=(CurriculumStage(340, 8, 256),),
-    draft_stages=(CurriculumStage(700, 8, 256),),
-    distill_stages=(CurriculumStage(400, 8, 256),),
+    draft_stages=(CurriculumStage(350, 8, 256),),
+    distill_stages=(CurriculumStage(1500, 8, 256),),
+    written=((256, 1.0), (128, 0.0)),
 )
 
 # For a text of one's own, about a megabyte of anything. The target's weights take 20 MB, more than the fast
 # caches of most processors hold: they are fetched for every forward, so that to read six tokens takes little
 # longer than to read one. The draft has two layers because a single one cannot copy what stood after an
 # earlier occurrence of a token (see `initialise`): with one of 128, about as quick to call, fewer of its
-# tokens were accepted. Most of its steps are distillation.
+# tokens were accepted. Most of its steps are distillation, a quarter of it on what the target writes.
 OWN_TEXT = Recipe(
     name="own-text",
     corpus="",  # `minispec train --text FILE` says which
@@ -180,9 +184,10 @@ OWN_TEXT = Recipe(
     tokenizer="bpe",
     target=gpt(layers=3, width=384, heads=8, kv_heads=4, ffn=1024, vocab_size=512),
     draft=gpt(layers=2, width=96, heads=3, kv_heads=1, ffn=256, vocab_size=512),
-    target_stages=(CurriculumStage(140, 16, 128), CurriculumStage(160, 8, 256)),
+    target_stages=(CurriculumStage(170, 16, 128), CurriculumStage(200, 8, 256)),
     draft_stages=(CurriculumStage(350, 16, 128),),
-    distill_stages=(CurriculumStage(1350, 8, 256),),
+    distill_stages=(CurriculumStage(1600, 8, 256),),
+    written=((384, 1.0), (128, 0.0)),
     learning_rate=0.006,
     other_rate=0.006,
 )

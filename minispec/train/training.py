@@ -1,8 +1,9 @@
 """Training: one loop for every model.
 
 A pair takes three runs. The target and the draft learn the corpus by cross-entropy; then the draft learns
-from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015). The last run
-makes the draft agree with the target, which is all that a draft is for.
+from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015), on the corpus
+and on what the target writes. The last run makes the draft agree with the target, which is all that a draft is
+for.
 
 A run can be killed at any moment. What it needs to go on is the weights, the optimizers' state and the number
 of the step; the batch of a step depends on the seed and the step alone. So a resumed run ends with the same
@@ -32,6 +33,7 @@ from minispec.train.dataset import Dataset, batch, gather, kind_of
 from minispec.train.evaluate import mean_loss
 from minispec.train.initialise import draw_weights
 from minispec.train.recipes import CurriculumStage, Recipe
+from minispec.train.teacher import KEPT, Teacher, write_sequences
 
 WARM_UP = 50  # steps
 DECAY = 0.35  # share of the steps, at the end
@@ -128,13 +130,29 @@ def train_pair(
         torch.manual_seed(recipe.seed * 1000 + index)
         model = GPT(replace(config, vocab_size=dataset.tokenizer.vocab_size))
         model = for_training(draw_weights(model)).to(device)
-        teacher = None
+        teacher, lessons, started = None, dataset, perf_counter()
         if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
-            teacher = done["target"].model
+            if recipe.written:  # that takes a while
+                report(Progress(name, 0, sum(stage.steps for stage in stages), math.nan, 0.0))
+            teacher, lessons = taught(recipe, done["target"].model, dataset)
         run = TrainingRun(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
-        done[name] = run.finish(dataset, report)
+        run.seconds += perf_counter() - started
+        done[name] = run.finish(lessons, report)
     return dataset, done
+
+
+def taught(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple[Teacher, Dataset]:
+    """Returns a target as a teacher, and the dataset with what it has written for its draft."""
+    sequences = {kind_of(stage): dataset.sequences[kind_of(stage)] for stage in recipe.distill_stages}
+    if recipe.written:
+        for kind, found in sequences.items():
+            own = write_sequences(target, found, recipe.written, recipe.seed)
+            sequences[kind] = torch.cat([found, own])
+    reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
+    again = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
+    lessons = replace(dataset, sequences={**dataset.sequences, **sequences})
+    return Teacher(target, KEPT if again else 0), lessons
 
 
 class TrainingRun:
@@ -145,7 +163,7 @@ class TrainingRun:
         recipe: Recipe,
         name: str,
         model: GPT,
-        teacher: GPT | None,
+        teacher: Teacher | None,
         stages: Sequence[CurriculumStage],
         path: Path,
         fingerprint: str,
@@ -153,8 +171,7 @@ class TrainingRun:
         """Prepares the run and takes up what an earlier one with this fingerprint has left in `path`."""
         self.recipe, self.name, self.stages = recipe, name, stages
         self.model = model.train()
-        self.teacher = teacher.eval() if teacher is not None else None
-        self.path, self.fingerprint = path, fingerprint
+        self.teacher, self.path, self.fingerprint = teacher, path, fingerprint
         self.optimizers = make_optimizers(model, recipe)
         self.steps = sum(stage.steps for stage in stages)
         self.step, self.seconds = 0, 0.0
@@ -198,7 +215,7 @@ class TrainingRun:
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         if self.teacher is None:
             return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
-        with torch.no_grad(), autocast(self.model.device):
+        with autocast(self.model.device):
             target = self.teacher(rows[:, :-1])
         p, q = (scores.log_softmax(-1).flatten(0, 1) for scores in (target.float(), logits))
         return F.kl_div(q, p, log_target=True, reduction="batchmean")

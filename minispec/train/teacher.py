@@ -1,0 +1,76 @@
+"""Teacher: what a draft learns from a target, its distributions and texts of its own.
+
+A draft goes on with what its target has written, and that differs from the corpus: a small target soon writes
+what nobody else would, and at temperature 0 it repeats itself. So some of the sequences that the draft learns
+from are written by the target (Kim and Rush 2016; for drafts, Zhou et al. 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.core.loop import generate
+from minispec.core.model import GPT
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
+
+OPENING = 16  # tokens of the corpus that a written sequence begins with
+ROWS = 128  # sequences that are written at once
+KEPT = 1 << 30  # bytes of logits that are kept, at most
+
+
+class Teacher:
+    """A target that computes its logits for a sequence once; that takes longer than a draft's step."""
+
+    def __init__(self, model: GPT, most: int = KEPT) -> None:
+        """Makes a teacher of a model that keeps at most so many bytes of logits."""
+        self.model, self._left = model.eval(), most
+        self._kept: dict[bytes, Tensor] = {}
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Returns the logits [B, n, V] of sequences [B, n], as the model computes them where this is called."""
+        names = [row.numpy().tobytes() for row in rows.cpu()]
+        new = [i for i, name in enumerate(names) if name not in self._kept]
+        found: dict[bytes, Tensor] = {}
+        if new:
+            with torch.no_grad():
+                logits = self.model(rows[new])
+            found = {names[i]: row for i, row in zip(new, logits, strict=True)}
+            self._left -= logits.nbytes
+            if self._left >= 0:
+                self._kept |= found
+        return torch.stack([found[name] if name in found else self._kept[name] for name in names])
+
+
+@torch.no_grad()
+def write_sequences(
+    target: GPT, sequences: Tensor, written: Sequence[tuple[int, float]], seed: int
+) -> Tensor:
+    """Lets a target go on with the beginnings of some sequences.
+
+    Args:
+        target: writes.
+        sequences: [N, W], of the corpus.
+        written: how many to write, and at which temperature.
+        seed: decides which ones, and each draw.
+
+    Returns:
+        [M, W]; where W is more than the context, the last tokens are repeated, and only predicted.
+    """
+    width = sequences.shape[1]
+    opening, rows = min(OPENING, width // 2), []
+    order = torch.Generator().manual_seed(seed)
+    for count, temperature in written:
+        for first in range(0, count, ROWS):
+            size = (min(ROWS, count - first),)
+            some = sequences[torch.randint(len(sequences), size, generator=order), :opening].tolist()
+            rng = SeededRng((seed + len(rows)) % 2**32)
+            how: Mapping[str, Any] = {"max_new_tokens": width - opening, "warp": Warp(temperature)}
+            steps = torch.tensor(list(generate(target, some, rng=rng, **how)))  # [n, size]
+            rows.append(torch.cat([torch.tensor(some), steps.T], dim=1))
+    whole = torch.cat(rows)
+    return torch.cat([whole, whole[:, -1:].expand(-1, width - whole.shape[1])], dim=1)

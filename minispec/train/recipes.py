@@ -186,7 +186,7 @@ OWN_TEXT = Recipe(
     draft=gpt(layers=2, width=96, heads=3, kv_heads=1, ffn=256, vocab_size=512),
     target_stages=(CurriculumStage(170, 16, 128), CurriculumStage(200, 8, 256)),
     draft_stages=(CurriculumStage(350, 16, 128),),
-    distill_stages=(CurriculumStage(1600, 8, 256),),
+    distill_stages=(CurriculumStage(1400, 8, 256),),
     written=((384, 1.0), (128, 0.0)),
     learning_rate=0.006,
     other_rate=0.006,

@@ -28,7 +28,7 @@ class Teacher:
 
     def __init__(self, model: GPT, most: int = KEPT) -> None:
         """Makes a teacher of a model that keeps at most so many bytes of logits."""
-        self.model, self._left = model.eval(), most
+        self.model, self.left = model.eval(), most
         self._kept: dict[bytes, Tensor] = {}
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -40,8 +40,8 @@ class Teacher:
             with torch.no_grad():
                 logits = self.model(rows[new])
             found = {names[i]: row for i, row in zip(new, logits, strict=True)}
-            self._left -= logits.nbytes
-            if self._left >= 0:
+            self.left -= logits.nbytes
+            if self.left >= 0:
                 self._kept |= found
         return torch.stack([found[name] if name in found else self._kept[name] for name in names])
 

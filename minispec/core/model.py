@@ -61,6 +61,7 @@ class GPTConfig:
         tied: whether the head is the embedding's own matrix.
         rope_theta: the base of the rotary frequencies.
         norm_eps: added to the mean square before its root.
+        head_size: of one head; None: width / heads.
     """
 
     vocab_size: int
@@ -73,20 +74,23 @@ class GPTConfig:
     tied: bool = False
     rope_theta: float = 10_000.0
     norm_eps: float = 1e-5
+    head_size: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "max_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.width % self.heads or (self.width // self.heads) % 2:
+        if self.head_size is None and (self.width % self.heads or self.head_dim % 2):
             raise ValueError(f"width {self.width} must be an even multiple of heads {self.heads}")
+        if self.head_dim < 2 or self.head_dim % 2:
+            raise ValueError(f"head_size must be an even number above 0, not {self.head_size}")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
 
     @property
     def head_dim(self) -> int:
         """The size of one head."""
-        return self.width // self.heads
+        return self.width // self.heads if self.head_size is None else self.head_size
 
 
 class RMSNorm(nn.Module):
@@ -139,14 +143,14 @@ class Attention(nn.Module):
         super().__init__()
         self.head_dim = config.head_dim
         self.grouped = config.heads != config.kv_heads
-        self.q_proj = nn.Linear(config.width, config.width, bias=False)
+        self.q_proj = nn.Linear(config.width, config.heads * config.head_dim, bias=False)
         self.k_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
         self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
-        self.o_proj = nn.Linear(config.width, config.width, bias=False)
+        self.o_proj = nn.Linear(config.heads * config.head_dim, config.width, bias=False)
 
     def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
         """Lets each token look at itself and what came before: [B, n, D] -> [B, n, D]."""
-        rows, new, width = x.shape
+        rows, new, _ = x.shape
         q = self.q_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, heads, n, head_dim]
         k = self.k_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, kv_heads, n, head_dim]
         v = self.v_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)
@@ -154,7 +158,7 @@ class Attention(nn.Module):
         if view.cache is not None:
             k, v = view.cache.append(layer, k, v)
         out = self.attend(q, k, v, view)  # [B, heads, n, head_dim]
-        return self.o_proj(out.transpose(1, 2).reshape(rows, new, width))
+        return self.o_proj(out.transpose(1, 2).reshape(rows, new, -1))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, view: View) -> Tensor:
         """Weighs values by how well queries match keys (Vaswani et al. 2017, equation 1).

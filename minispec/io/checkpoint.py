@@ -23,39 +23,16 @@ from typing import Any
 
 import platformdirs
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from minispec.core.model import GPT, GPTConfig
 from minispec.io.files import read_json, shown, write_json
+from minispec.io.llama import WEIGHTS, config_from_json, config_to_json, stored_weights
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
 MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15"}  # training a preset, on two cores
-# What a checkpoint may say only if it says this: our model has nothing else.
-REQUIRED = {
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "mlp_bias": False,
-    "rope_scaling": None,
-    "rope_parameters": None,
-}
-
-
-# Fields of Hugging Face's config: their name in ours, their type, and the largest value that is read.
-FIELDS: dict[str, tuple[str, type, float]] = {
-    "vocab_size": ("vocab_size", int, 2**20),
-    "num_hidden_layers": ("layers", int, 200),
-    "hidden_size": ("width", int, 2**20),
-    "num_attention_heads": ("heads", int, 2**20),
-    "num_key_value_heads": ("kv_heads", int, 2**20),
-    "intermediate_size": ("ffn", int, 2**20),
-    "max_position_embeddings": ("max_length", int, 2**14),  # a cache's mask has its square: 1 GiB
-    "tie_word_embeddings": ("tied", bool, True),
-    "rope_theta": ("rope_theta", float, 1e9),
-    "rms_norm_eps": ("norm_eps", float, 1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -190,7 +167,7 @@ def load_model(
     """Loads one model.
 
     Args:
-        folder: holds `config.json` and `model.safetensors`.
+        folder: holds `config.json` and `model.safetensors`, or the files that an index names.
         device: where to put it.
         dtype: of its weights in memory.
         described: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
@@ -204,18 +181,9 @@ def load_model(
     config = config_from_json(data, folder)
     if "config_sha256" in described:
         compare(folder / "config.json", json_hash(data), described["config_sha256"])
-    path = folder / "model.safetensors"
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is no file")
-        stored = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
+    weights, path = stored_weights(folder, config.tied), folder / WEIGHTS
     with torch.device("meta"):
         model = GPT(config)
-    weights = {name.removeprefix("model."): weight for name, weight in stored.items()}
-    if config.tied and "embed_tokens.weight" in weights:
-        weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     wrong = mismatch(model, weights)
     if wrong:
         raise ValueError(f"{path} does not fit its config.json: {wrong}")
@@ -292,55 +260,3 @@ def compare(path: Path, found: str, wanted: object) -> None:
             f"{path} is not the file that pair.json describes: found {found[:28]}, described "
             f"{shown(wanted)[1:29]}; restore it, or train the pair again"
         )
-
-
-def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """Returns a config in Hugging Face's words."""
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_act": "silu",
-        "attention_bias": False,
-        "mlp_bias": False,
-        "head_dim": config.head_dim,
-        "torch_dtype": str(dtype).removeprefix("torch."),
-        **{name: getattr(config, ours) for name, (ours, _, _) in FIELDS.items()},
-    }
-
-
-def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
-    """Reads Hugging Face's words.
-
-    Raises:
-        ValueError: if it is no plain Llama, or a size is missing or impossible.
-    """
-    path = folder / "config.json"
-    if data.get("model_type") != "llama":
-        raise ValueError(f"{path} describes {shown(data.get('model_type'))}; minispec reads 'llama'")
-    for name, value in REQUIRED.items():
-        if data.get(name, value) != value:
-            raise ValueError(f"{path} has {name} {shown(data[name])}; minispec reads {value!r} only")
-    for name, (_, kind, most) in FIELDS.items():
-        if name not in data:
-            raise ValueError(f"{path} lacks {name}")
-        if not fits(data[name], kind, most):
-            wanted = f"{'an integer' if kind is int else 'a number'} above 0 and at most {most:,}"
-            wanted = "true or false" if kind is bool else wanted
-            raise ValueError(f"{path} has {name} {shown(data[name])}; it should be {wanted}")
-    try:
-        config = GPTConfig(**{ours: kind(data[name]) for name, (ours, kind, _) in FIELDS.items()})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if data.get("head_dim") not in (None, config.head_dim):
-        raise ValueError(
-            f"{path} has head_dim {shown(data['head_dim'])}; minispec reads hidden_size / "
-            f"num_attention_heads only, {config.head_dim}"
-        )
-    return config
-
-
-def fits(value: Any, kind: type, most: float) -> bool:
-    """Whether a value from a file is of a type and within bounds; an integer may stand for a number."""
-    if kind is bool:
-        return type(value) is bool
-    return type(value) in ((int, float) if kind is float else (int,)) and 0 < value <= most

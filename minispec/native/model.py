@@ -146,7 +146,7 @@ class NativeGPT:
         weakref.finalize(self, self._native.free, self._handle)
         self.cache_numbers = self._native.cache(self._handle)
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
-        wide = 5 * c.width + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
+        wide = 3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
         self._each = self.dtype.itemsize * wide
         self._most = machine_memory() // self._each  # tokens
         self.check(model)
@@ -323,8 +323,8 @@ def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights:
 
     Their columns are cut for so many threads.
     """
-    c, heads = config, (config.heads + 2 * config.kv_heads) * config.head_dim
-    products = [(c.width, heads), (c.width, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
+    c, seen, new = config, config.heads * config.head_dim, 2 * config.kv_heads * config.head_dim
+    products = [(c.width, seen + new), (seen, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
     gain, angles = (c.width,), (c.max_length, c.head_dim // 2)
     layer = [*products, gain, gain]
     wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), gain, angles, angles]

@@ -30,7 +30,8 @@ from minispec.evidence.bench.interleaved import (
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.section import BenchRun, Found, Skipped, installed
 from minispec.evidence.proof.ties import first_flip
-from minispec.io.checkpoint import Pair, config_to_json
+from minispec.io.checkpoint import Pair
+from minispec.io.llama import config_to_json
 
 TOKENS = (3, 4, 6, 8, 20)  # num_assistant_tokens
 THRESHOLDS = (0.0, 0.4)  # assistant_confidence_threshold: never stop early, and the library's default

@@ -1,0 +1,169 @@
+"""Llama: the words and files of Hugging Face's `LlamaForCausalLM`, of transformers 4 and 5.
+
+Our model is a plain Llama: no biases, SiLU, rotary positions that nothing stretches. What says more is
+refused. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from minispec.core.model import GPTConfig
+from minispec.io.files import read_json, shown
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # where weights are in several files: which one has which
+MOST_FILES = 1000
+# What a checkpoint may say only if it says this: our model has nothing else.
+REQUIRED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+# Where transformers 4 and 5 describe how positions are turned.
+ROTARY = ("rope_scaling", "rope_parameters")
+# Fields of Hugging Face's config: their name in ours, their type, and the largest value that is read.
+FIELDS: dict[str, tuple[str, type, float]] = {
+    "vocab_size": ("vocab_size", int, 2**20),
+    "num_hidden_layers": ("layers", int, 200),
+    "hidden_size": ("width", int, 2**20),
+    "num_attention_heads": ("heads", int, 2**20),
+    "num_key_value_heads": ("kv_heads", int, 2**20),
+    "intermediate_size": ("ffn", int, 2**20),
+    "max_position_embeddings": ("max_length", int, 2**14),  # a cache's mask has its square: 1 GiB
+    "tie_word_embeddings": ("tied", bool, True),
+    "rope_theta": ("rope_theta", float, 1e9),
+    "rms_norm_eps": ("norm_eps", float, 1.0),
+}
+MOST_HEAD_DIM = 2**14
+
+
+def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """Returns a config in Hugging Face's words."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "head_dim": config.head_dim,
+        "torch_dtype": str(dtype).removeprefix("torch."),
+        **{name: getattr(config, ours) for name, (ours, _, _) in FIELDS.items()},
+    }
+
+
+def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
+    """Reads Hugging Face's words.
+
+    Raises:
+        ValueError: if it is no plain Llama, or a size is missing or impossible.
+    """
+    path = folder / "config.json"
+    if data.get("model_type") != "llama":
+        raise ValueError(f"{path} describes {shown(data.get('model_type'))}; minispec reads 'llama'")
+    for name, value in REQUIRED.items():
+        if data.get(name, value) != value:
+            raise ValueError(f"{path} has {name} {shown(data[name])}; minispec reads {value!r} only")
+    data = with_theta(data, path)
+    for name, (_, kind, most) in FIELDS.items():
+        if name not in data:
+            raise ValueError(f"{path} lacks {name}")
+        check_field(path, name, data[name], kind, most)
+    size = data.get("head_dim")
+    if size is not None:
+        check_field(path, "head_dim", size, int, MOST_HEAD_DIM)
+        if size * data["num_attention_heads"] == data["hidden_size"]:
+            size = None  # as it would be if nothing were said
+    try:
+        sizes = {ours: kind(data[name]) for name, (ours, kind, _) in FIELDS.items()}
+        return GPTConfig(**sizes, head_size=size)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Returns a config's fields, with the base of the rotary frequencies where transformers 4 has it.
+
+    transformers 5 keeps it in `rope_parameters`, with a type that is `default` where nothing is stretched.
+
+    Raises:
+        ValueError: if positions are turned in another way.
+    """
+    fields = dict(data)
+    for name in ROTARY:
+        how = fields.pop(name, None)
+        if how is None:
+            continue
+        known = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, "rope_theta": ...}
+        if not isinstance(how, dict) or any(known.get(key) not in (said, ...) for key, said in how.items()):
+            plain = {"rope_type": "default"}
+            raise ValueError(f"{path} has {name} {shown(how)}; minispec reads None or {plain} only")
+        if "rope_theta" in how:
+            fields["rope_theta"] = how["rope_theta"]
+    return fields
+
+
+def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> None:
+    """Raises ValueError if a value is not of a type, or out of bounds; an integer may stand for a number."""
+    if kind is bool:
+        right = type(value) is bool
+    else:
+        right = type(value) in ((int, float) if kind is float else (int,)) and 0 < value <= most
+    if not right:
+        wanted = f"{'an integer' if kind is int else 'a number'} above 0 and at most {most:,}"
+        wanted = "true or false" if kind is bool else wanted
+        raise ValueError(f"{path} has {name} {shown(value)}; it should be {wanted}")
+
+
+def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
+    """Reads a checkpoint's weights, from one file or from those that its index names.
+
+    Args:
+        folder: holds `model.safetensors`, or `model.safetensors.index.json` and what it names.
+        tied: whether the head is the embedding, which need not be stored twice.
+
+    Returns:
+        Weights [out, in] by our names, as they are stored.
+
+    Raises:
+        ValueError: if a file is missing or damaged, or the index names something else.
+    """
+    stored: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no file")
+            stored |= load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
+    # Old checkpoints store the rotary frequencies, which follow from the config.
+    weights = {
+        name.removeprefix("model."): weight
+        for name, weight in stored.items()
+        if not name.endswith("rotary_emb.inv_freq")
+    }
+    if tied and "embed_tokens.weight" in weights:
+        weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
+    return weights
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Returns the files that hold a checkpoint's weights.
+
+    Raises:
+        ValueError: if there is an index that does not name files of this folder.
+    """
+    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
+        return [folder / WEIGHTS]
+    found = read_json(folder / INDEX).get("weight_map")
+    names = sorted({str(name) for name in found.values()}) if isinstance(found, dict) else []
+    plain = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
+    if not 0 < len(names) <= MOST_FILES or not plain:
+        raise ValueError(
+            f"{folder / INDEX}: weight_map should name files of this folder that end in .safetensors, "
+            f"{MOST_FILES:,} at most"
+        )
+    return [folder / name for name in names]

@@ -1,0 +1,153 @@
+"""Plain Llama checkpoints, as transformers 4 and 5 write them, are read; what is not plain is refused."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from native_models import needs_compiler
+from safetensors.torch import load_file, save_file
+
+from minispec.core.loop import generate
+from minispec.core.model import GPT, GPTConfig
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
+from minispec.io.checkpoint import load_model, save_model
+from minispec.io.files import read_json, write_json
+from minispec.io.llama import config_to_json
+from minispec.native.model import NativeGPT
+
+SHAPES = {
+    "multi-head": GPTConfig(97, 2, 32, 4, 4, 48, max_length=64),
+    "grouped": GPTConfig(64, 3, 48, 6, 2, 40, max_length=50, rope_theta=500.0),
+    "one head of keys, tied": GPTConfig(50, 1, 24, 6, 1, 64, max_length=40, tied=True, norm_eps=1e-6),
+    "larger heads": GPTConfig(80, 2, 32, 4, 2, 56, max_length=48, head_size=16),
+    "smaller heads, tied": GPTConfig(70, 2, 40, 4, 4, 33, max_length=64, tied=True, head_size=6),
+    "a width that heads do not divide": GPTConfig(61, 2, 30, 4, 2, 44, max_length=64, head_size=10),
+}
+OPENING = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def random_model(config):
+    torch.manual_seed(sum(map(ord, str(config))))
+    return GPT(config).eval().requires_grad_(False)
+
+
+def written(model, backend=lambda model: model):
+    """Logits of a text, and the greedy text that follows it, by a backend."""
+    with torch.inference_mode():
+        logits = backend(model)(torch.tensor([OPENING]))
+    steps = generate(
+        backend(model), [OPENING], max_new_tokens=20, warp=Warp(0.0), rng=SeededRng(0)
+    )  # 28 tokens fit every context
+    return logits, [token for (token,) in steps]
+
+
+def as_5(folder):
+    """Says of positions what transformers 5 says, where it says it."""
+    data = read_json(folder / "config.json")
+    data["rope_parameters"] = {"rope_type": "default", "rope_theta": data.pop("rope_theta")}
+    data["dtype"] = data.pop("torch_dtype")
+    write_json(folder / "config.json", data)
+
+
+def as_4(folder):
+    """Says what transformers 4 says besides, and stores frequencies as its first versions did."""
+    data = read_json(folder / "config.json")
+    write_json(folder / "config.json", data | {"rope_scaling": None, "pretraining_tp": 1, "use_cache": True})
+    split(folder, files=1, extra={"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2)})
+
+
+def split(folder, files=3, extra=None):
+    """Spreads a model's weights over several files, with an index."""
+    weights = load_file(folder / "model.safetensors") | (extra or {})
+    (folder / "model.safetensors").unlink()
+    if files == 1:
+        return save_file(weights, folder / "model.safetensors")
+    names = {name: f"model-{i % files + 1:05}-of-{files:05}.safetensors" for i, name in enumerate(weights)}
+    for file in set(names.values()):
+        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
+    return write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
+
+
+@needs_compiler
+@pytest.mark.parametrize("dialect", [as_4, as_5, split], ids=["as 4", "as 5", "in three files"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_checkpoint_is_read_as_it_was_written(name, dialect, tmp_path):
+    """The same bits as before, the same greedy text, and with the native backend too."""
+    model = random_model(SHAPES[name])
+    save_model(model, tmp_path, torch.float32)
+    dialect(tmp_path)
+    read = load_model(tmp_path)
+    assert read.config == model.config
+    (wanted, text), (found, same) = written(model), written(read)
+    assert torch.equal(wanted, found) and text == same
+    found, same = written(read, NativeGPT)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
+    assert same == text
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("size", ["1KB", "1GB"])
+def test_what_transformers_writes(name, size, tmp_path):
+    """Of the installed version: one file or several, equal logits, and the same greedy text."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(**config_to_json(SHAPES[name], torch.float32))
+    theirs = transformers.LlamaForCausalLM(config).eval()
+    theirs.save_pretrained(tmp_path, max_shard_size=size)
+    assert (size == "1GB") == (tmp_path / "model.safetensors").exists()
+    read = load_model(tmp_path)
+    assert read.config == replace(SHAPES[name], head_size=read.config.head_size)
+    ids = torch.tensor([OPENING])
+    with torch.inference_mode():
+        torch.testing.assert_close(read(ids), theirs(ids).logits, rtol=0, atol=1e-4)
+        text = theirs.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None, pad_token_id=0)
+    assert written(read)[1] == text[0, len(OPENING) :].tolist()
+
+
+STRETCHED = [
+    {"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4}},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "factor": 2.0}},
+    {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 1e4}},
+    {"rope_parameters": "default"},
+    {"rope_scaling": {"type": "linear", "factor": 2.0}},
+]
+
+
+@pytest.mark.parametrize("changes", STRETCHED, ids=str)
+def test_positions_that_are_stretched_are_refused(changes, tmp_path):
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | changes)
+    with pytest.raises(ValueError, match=f"has {next(iter(changes))} .*minispec reads None or") as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        ({}, "weight_map should name files"),
+        ({"weight_map": {}}, "weight_map should name files"),
+        ({"weight_map": {"a": "../other.safetensors"}}, "weight_map should name files of this folder"),
+        ({"weight_map": {"a": "weights.bin"}}, "that end in .safetensors"),
+        ({"weight_map": {str(i): f"{i}.safetensors" for i in range(1001)}}, "1,000 at most"),
+        ({"weight_map": {"a": "gone.safetensors"}}, "gone.safetensors cannot be read as safetensors"),
+    ],
+)
+def test_an_index_that_leads_nowhere_is_refused(index, says, tmp_path):
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_several_that_is_missing_is_named(tmp_path):
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    split(tmp_path)
+    (tmp_path / "model-00002-of-00003.safetensors").unlink()
+    with pytest.raises(ValueError, match="model-00002-of-00003.safetensors cannot be read"):
+        load_model(tmp_path)

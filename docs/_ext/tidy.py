@@ -26,9 +26,10 @@ def give_captions_a_level(app, pagename, templatename, context, doctree):
 
 
 def let_keys_scroll(app, pagename, templatename, context, doctree):
-    """Code and output may be wider than their box; with the focus in it, arrow keys move it."""
+    """Code, output and tables may be wider than their box; with the focus in it, arrow keys move it."""
     if "body" in context:
-        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+        body = context["body"].replace("<pre>", '<pre tabindex="0">')
+        context["body"] = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
 
 
 def setup(app):

@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT
 from minispec.io.files import read_json, shown, write_json
 from minispec.io.llama import WEIGHTS, config_from_json, config_to_json, stored_weights
 from minispec.io.tokenizer import Tokenizer, load_tokenizer

@@ -62,8 +62,9 @@ class NativeCache(KVCache):
         check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
         # Without the mask of a whole context, which the library does not need.
         super().__init__(1, rows, 0, 1, 0, model.dtype)
-        # By numpy: for so many zeros torch starts its own threads, which then keep the cores from ours for a while.
-        zeros = np.zeros(rows * model.cache_numbers, np.float64 if model.dtype == torch.float64 else np.float32)
+        # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
+        kind = np.float64 if model.dtype == torch.float64 else np.float32
+        zeros = np.zeros(rows * model.cache_numbers, kind)
         self._memory = torch.from_numpy(zeros)
         self.capacity, self.owner, self._numbers = model.max_length, model._handle, self._memory.numel()
 

@@ -27,9 +27,10 @@ def packed_weights(model: GPT) -> list[Tensor]:
 
     Returns:
         The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
-        [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the head [D, V]
-        and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2] each.
-        Matrices are of the model's type, the rest is of the type that is computed in.
+        [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D];
+        the head [D, V] and the gain of its norm [D]; cosines and sines of all positions,
+        [max_length, head_dim / 2] each. Matrices are of the model's type, the rest is of the type that is
+        computed in.
     """
     wide, half = COMPUTES_IN[model.dtype], model.config.head_dim // 2
     blocks = [block for block in model.layers if isinstance(block, Block)]

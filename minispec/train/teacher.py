@@ -32,7 +32,7 @@ class Teacher:
         self._kept: dict[bytes, Tensor] = {}
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Returns the logits [B, n, V] of sequences [B, n], as the model computes them where this is called."""
+        """Returns the logits [B, n, V] of sequences [B, n], in the type that the caller's autocast says."""
         names = [row.numpy().tobytes() for row in rows.cpu()]
         new = [i for i, name in enumerate(names) if name not in self._kept]
         found: dict[bytes, Tensor] = {}
@@ -62,7 +62,8 @@ def write_sequences(
         [M, W]; where W is more than the context, the last tokens are repeated, and only predicted.
     """
     width = sequences.shape[1]
-    opening, rows = min(OPENING, width // 2), []
+    opening = min(OPENING, width // 2)
+    rows: list[Tensor] = []
     order = torch.Generator().manual_seed(seed)
     for count, temperature in written:
         for first in range(0, count, ROWS):

@@ -2,8 +2,8 @@
 
 A pair takes three runs. The target and the draft learn the corpus by cross-entropy; then the draft learns
 from the target, by the Kullback–Leibler divergence to its distributions (Hinton et al. 2015), on the corpus
-and on what the target writes. The last run makes the draft agree with the target, which is all that a draft is
-for.
+and on what the target writes. The last run makes the draft agree with the target, and that is all that a
+draft is for.
 
 A run can be killed at any moment. What it needs to go on is the weights, the optimizers' state and the number
 of the step; the batch of a step depends on the seed and the step alone. So a resumed run ends with the same

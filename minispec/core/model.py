@@ -80,10 +80,9 @@ class GPTConfig:
         for name in ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "max_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.head_size is None and (self.width % self.heads or self.head_dim % 2):
-            raise ValueError(f"width {self.width} must be an even multiple of heads {self.heads}")
-        if self.head_dim < 2 or self.head_dim % 2:
-            raise ValueError(f"head_size must be an even number above 0, not {self.head_size}")
+        if (self.head_size is None and self.width % self.heads) or self.head_dim < 2 or self.head_dim % 2:
+            wrong = f"width {self.width} must be an even multiple of heads {self.heads}"
+            raise ValueError(wrong if self.head_size is None else f"head_size {self.head_size} must be even")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
 

@@ -263,7 +263,7 @@ FOREIGN = [
     ({"rope_scaling": {"type": "linear", "factor": 2}}, "has rope_scaling"),
     ({"rope_parameters": {"rope_type": "llama3"}}, "has rope_parameters"),
     ({"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
-    ({"head_dim": 3}, "head_size must be an even number above 0, not 3"),
+    ({"head_dim": 3}, "head_size 3 must be even"),
     ({"head_dim": "4"}, "has head_dim '4'; it should be an integer above 0"),
     ({"num_attention_heads": 3}, "heads 3 must be a multiple of kv_heads 2"),
     ({"num_attention_heads": 3, "head_dim": None}, "width 16 must be an even multiple of heads 3"),

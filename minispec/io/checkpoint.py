@@ -28,7 +28,7 @@ from torch import Tensor
 
 from minispec.core.model import GPT
 from minispec.io.files import read_json, shown, write_json
-from minispec.io.llama import WEIGHTS, config_from_json, config_to_json, stored_weights
+from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, stored_weights
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
@@ -89,7 +89,7 @@ def find_pair(name: str | Path) -> Path:
     if str(name) in MINUTES:
         how = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
     known = ", ".join(sorted(known_pairs())) or "none yet"
-    raise ValueError(f"there is no pair called {shown(str(name), most=300)}; there is {known}. {how}")
+    raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {known}. {how}")
 
 
 def known_pairs() -> set[str]:
@@ -181,7 +181,8 @@ def load_model(
     config = config_from_json(data, folder)
     if "config_sha256" in described:
         compare(folder / "config.json", json_hash(data), described["config_sha256"])
-    weights, path = stored_weights(folder, config.tied), folder / WEIGHTS
+    weights = stored_weights(folder, config.tied)
+    path = folder / WEIGHTS if (folder / WEIGHTS).exists() else folder / INDEX
     with torch.device("meta"):
         model = GPT(config)
     wrong = mismatch(model, weights)

@@ -176,7 +176,8 @@ ENGLISH = Recipe(
 # caches of most processors hold: they are fetched for every forward, so that to read six tokens takes little
 # longer than to read one. The draft has two layers because a single one cannot copy what stood after an
 # earlier occurrence of a token (see `initialise`): with one of 128, about as quick to call, fewer of its
-# tokens were accepted. Most of its steps are distillation, a quarter of it on what the target writes.
+# tokens were accepted. Most of its steps are distillation, for a megabyte of text
+# more than a quarter of it on what the target writes.
 OWN_TEXT = Recipe(
     name="own-text",
     corpus="",  # `minispec train --text FILE` says which

@@ -24,7 +24,12 @@ KEPT = 1 << 30  # bytes of logits that are kept, at most
 
 
 class Teacher:
-    """A target that computes its logits for a sequence once; that takes longer than a draft's step."""
+    """A target that computes its logits for a sequence once; that takes longer than a draft's step.
+
+    Attributes:
+        model: the target.
+        left: how many bytes of logits may still be kept; below 0 nothing more is.
+    """
 
     def __init__(self, model: GPT, most: int = KEPT) -> None:
         """Makes a teacher of a model that keeps at most so many bytes of logits."""

@@ -130,19 +130,19 @@ def train_pair(
         torch.manual_seed(recipe.seed * 1000 + index)
         model = GPT(replace(config, vocab_size=dataset.tokenizer.vocab_size))
         model = for_training(draw_weights(model)).to(device)
-        teacher, lessons, started = None, dataset, perf_counter()
+        teacher, data, started = None, dataset, perf_counter()
         if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             if recipe.written:  # that takes a while
                 report(Progress(name, 0, sum(stage.steps for stage in stages), math.nan, 0.0))
-            teacher, lessons = taught(recipe, done["target"].model, dataset)
+            teacher, data = prepare_distillation(recipe, done["target"].model, dataset)
         run = TrainingRun(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
         run.seconds += perf_counter() - started
-        done[name] = run.finish(lessons, report)
+        done[name] = run.finish(data, report)
     return dataset, done
 
 
-def taught(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple[Teacher, Dataset]:
+def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple[Teacher, Dataset]:
     """Returns a target as a teacher, and the dataset with what it has written for its draft."""
     sequences = {kind_of(stage): dataset.sequences[kind_of(stage)] for stage in recipe.distill_stages}
     if recipe.written:
@@ -151,8 +151,8 @@ def taught(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple[Teacher, Data
             sequences[kind] = torch.cat([found, own])
     reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
     again = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
-    lessons = replace(dataset, sequences={**dataset.sequences, **sequences})
-    return Teacher(target, KEPT if again else 0), lessons
+    data = replace(dataset, sequences={**dataset.sequences, **sequences})
+    return Teacher(target, KEPT if again else 0), data
 
 
 class TrainingRun:

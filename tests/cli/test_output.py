@@ -109,7 +109,7 @@ def test_a_long_name_is_shortened(capsys, minispec_home):
         status, out, said = call(capsys, "generate", "--prompt", "a", *odd)
         assert (status, out) == (2, "") and said.count("\n") == 1 and len(said) < 1100
     said = call(capsys, "generate", "--prompt", "a", "--pair", "x" * 5000)[2]
-    assert "there is no pair called 'xxx" in said and len(said) < 500
+    assert "there is no pair called 'xxx" in said and len(said) < 300
 
 
 def test_too_little_memory_is_one_line(capsys, pair, monkeypatch):

@@ -150,3 +150,12 @@ def test_a_file_of_several_that_is_missing_is_named(tmp_path):
     (tmp_path / "model-00002-of-00003.safetensors").unlink()
     with pytest.raises(ValueError, match="model-00002-of-00003.safetensors cannot be read"):
         load_model(tmp_path)
+
+
+def test_weights_in_several_files_that_do_not_fit_are_refused(tmp_path):
+    """The message names the index: there is no other file of all weights."""
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    split(tmp_path)
+    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | {"intermediate_size": 41})
+    with pytest.raises(ValueError, match=r"index.json does not fit its config.json: .* should be \[41, 48\]"):
+        load_model(tmp_path)

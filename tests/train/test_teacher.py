@@ -94,8 +94,8 @@ def test_the_draft_learns_from_both_and_resumes(tmp_path, monkeypatch):
     dataset = gather(RECIPE)
     kind = kind_of(RECIPE.distill_stages[0])
     _, whole = training.train_pair(RECIPE, tmp_path / "whole", lambda _: None, dataset=dataset)
-    teacher, lessons = training.taught(RECIPE, whole["target"].model, dataset)
-    assert len(lessons.sequences[kind]) == len(dataset.sequences[kind]) + 5
+    _, data = training.prepare_distillation(RECIPE, whole["target"].model, dataset)
+    assert len(data.sequences[kind]) == len(dataset.sequences[kind]) + 5
 
     def stop(progress):
         if (progress.model, progress.step) == ("draft", 3):
@@ -117,7 +117,7 @@ def test_logits_are_kept_only_where_they_are_read_again(model, tmp_path, monkeyp
     for steps, kept in ((count // 3, 0), (count // 3 + 1, KEPT)):
         recipe = replace(RECIPE, distill_stages=(CurriculumStage(steps, 3, 32),))
         target = GPT(replace(recipe.target, vocab_size=dataset.tokenizer.vocab_size))
-        teacher, _ = training.taught(recipe, target, dataset)
+        teacher, _ = training.prepare_distillation(recipe, target, dataset)
         assert teacher.left == kept
 
 

@@ -19,6 +19,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from notebook_rules import (
     cell_ids,
+    cell_metadata,
     is_solution,
     metadata_faults,
     notebook_of,
@@ -101,10 +102,10 @@ def run(notebook: NotebookNode, folder: Path, most_seconds: float) -> NotebookNo
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """Keeps no metadata but tags; returns the notebook."""
+    """Keeps no metadata but what follows from tags; returns the notebook."""
     notebook.metadata = nbformat.from_dict(plain_metadata())
     for cell in notebook.cells:
-        cell.metadata = NotebookNode({"tags": tags(cell)} if tags(cell) else {})
+        cell.metadata = nbformat.from_dict(cell_metadata(tags(cell)))
     return notebook
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,15 @@ import nbformat
 from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent
-MOST_CODE_CELLS = 20
+MOST_CODE_CELLS = 26  # but for those that only check, which are folded
 MOST_LINES = 12  # of a code cell; what the reader writes, and its solution, may be longer
+MOST_WRITTEN_LINES = 16  # of a cell that writes a phase out, and runs it
 MOST_EXERCISE_LINES = 30
 MOST_WORDS = 120  # of prose between two outputs
 MOST_LINE = 100  # characters; JupyterLab cuts off what is longer
+LONGER = {"exercise": MOST_EXERCISE_LINES, "written": MOST_WRITTEN_LINES}
+HIDDEN = "hide-input"  # the tag of cells that only check: JupyterLab and the book fold them
+
 TAG = re.compile(r"[a-z]+(-[A-Za-z0-9]+)*")
 PARTS = ("**You'll do**", "**You'll learn**", "**You'll need**", "**Time**")
 MACHINE = re.compile(
@@ -87,7 +92,7 @@ def metadata_faults(notebook: NotebookNode) -> list[str]:
     if len({str(name)[:2] for name in ids}) > 1 or ids != cell_ids(str(ids[0])[:2], len(ids)):
         faults.append("cell ids are not in order")
     for number, cell in enumerate(notebook.cells):
-        if set(cell.metadata) - {"tags"}:
+        if dict(cell.metadata) != cell_metadata(tags(cell)):
             faults.append(f"cell {number}: metadata {dict(cell.metadata)}")
     return faults
 
@@ -100,10 +105,10 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
     faults += [f"the first cell lacks {part}" for part in PARTS if part not in first.source]
     if last.cell_type != "markdown" or not last.source.startswith("## Recap"):
         faults.append("it does not end with a recap")
-    if len(code) > MOST_CODE_CELLS:
-        faults.append(f"{len(code)} code cells, more than {MOST_CODE_CELLS}")
+    if (shown := sum(HIDDEN not in tags(cell) for _, cell in code)) > MOST_CODE_CELLS:
+        faults.append(f"{shown} code cells, more than {MOST_CODE_CELLS}")
     for name, cell in code:
-        most = MOST_EXERCISE_LINES if "exercise" in tags(cell) else MOST_LINES
+        most = next((LONGER[tag] for tag in tags(cell) if tag in LONGER), MOST_LINES)
         lines = [line for line in cell.source.splitlines() if line.strip()]
         if len(lines) > most:
             faults.append(f"{name}: {len(lines)} lines, more than {most}")
@@ -111,7 +116,26 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
             faults.append(f"{name}: a line of more than {MOST_LINE} characters")
     named = (tag for cell in notebook.cells for tag in tags(cell))
     faults += [f"tag {tag!r} is not like claim-A1" for tag in named if not TAG.fullmatch(tag)]
-    return faults + word_faults(notebook)
+    return faults + word_faults(notebook) + check_faults(notebook)
+
+
+def check_faults(notebook: NotebookNode) -> list[str]:
+    """Checks stand out of the way: one line at a cell's end, or in a cell that is folded."""
+    faults = []
+    for name, cell in code_cells(notebook):
+        tree = ast.parse(cell.source)
+        asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        if HIDDEN in tags(cell):
+            faults += [] if asserts else [f"{name}: folded, and checks nothing"]
+            continue
+        end = (
+            tree.body[-2:] if tree.body and isinstance(tree.body[-1], ast.Expr) else tree.body[-1:]
+        )
+        if len(asserts) > 1 or not {*asserts} <= {*end}:
+            faults.append(f"{name}: {len(asserts)} asserts; one may stand, at the end")
+        if "Limited" in cell.source:
+            faults.append(f"{name}: Limited among lines that teach")
+    return faults
 
 
 def word_faults(notebook: NotebookNode) -> list[str]:
@@ -144,6 +168,12 @@ def plain_metadata() -> dict[str, Any]:
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
+
+
+def cell_metadata(of_cell: list[str]) -> dict[str, Any]:
+    """Returns what a cell with these tags stores, also that JupyterLab folds what only checks."""
+    folded = {"jupyter": {"source_hidden": True}} if HIDDEN in of_cell else {}
+    return {"tags": of_cell, **folded} if of_cell else {}
 
 
 def cell_ids(number: str, count: int) -> list[str]:

@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
+from matplotlib.text import Text
 from tiny import gpt_pair, table_pair
 
 import minispec
@@ -91,6 +92,14 @@ def readable(picture):
     assert overlapping_texts(lines) == []
     assert small_texts(lines) == []
     assert cut_texts(picture.figure, lines=lines) == []
-    assert len(picture.alt) >= 40 and picture.twin.strip()
+    assert picture.title and " ".join(headline(picture).split()) == picture.title
+    assert picture.alt.startswith(f"{picture.title}. ") and picture.twin.startswith(f"{picture.title}\n")
+    assert len(picture.alt) >= 40 + len(picture.title) and picture.twin[len(picture.title) :].strip()
     assert any(c.isdigit() for c in picture.caption) and picture.caption.endswith(".")
     assert "\n" not in picture.caption and "\n" not in picture.alt
+
+
+def headline(picture):
+    """Returns the text over a figure: the bold one that stands highest."""
+    texts = [text for text in picture.figure.findobj(Text) if text.get_weight() == "bold" and text.get_text()]
+    return max(texts, key=lambda text: text.get_window_extent().y1).get_text()

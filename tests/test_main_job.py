@@ -53,7 +53,7 @@ def test_demo_runs_the_whole_job(home):
         for run in pair["runs"]:
             assert run["same_as_target_only"] is (True if run["verifier"] == "greedy" else None)
             assert run["target_calls"] < run["tokens"]
-    for sign in ("✓", "✗", "★", "speed-up", "yes"):
+    for sign in ("✓", "✗", "↳", "★", "speed-up", "yes"):
         assert sign in done.stderr
 
 

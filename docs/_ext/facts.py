@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from book import rounding
+from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
+from book.reports import load_report
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from minispec.evidence.bench.measure import measure_memory
-from minispec.evidence.bench.measurements import Measurement, SpeedPoint, saved
+from minispec.evidence.bench.measurements import FOLDER, Measurement, SpeedPoint, saved
 from minispec.evidence.proof.ties import FLOAT32_LIMIT, NARROW_CAP
+from minispec.evidence.theory.formulas import Hardware, balanced_tokens
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.io.checkpoint import load_pair
+
+CPP = Path(__file__).resolve().parents[2] / "minispec" / "native" / "cpp"
+# NVIDIA's data sheet of the H100 SXM: bytes a second, and operations a second in 16 bits, dense.
+H100 = Hardware("H100", bandwidth=3.35e12, arithmetic=989e12)
 
 
 @cache
@@ -36,6 +45,56 @@ def latency(model: str, width: int) -> float:
 def verify_cost(width: int) -> str:
     """Returns t(n)/t(1) of the target."""
     return f"{latency('target', width) / latency('target', 1):.2f}"
+
+
+@cache
+def report(name: str) -> Any:
+    """Returns a report of the bench that comes with the package."""
+    return load_report(FOLDER / f"bench-{name}.json")
+
+
+def torch_latency(width: int) -> float:
+    """Returns the seconds of a target forward of the torch backend, with the threads that suit one token."""
+    points = [p for p in report("stories")["sections"]["latency"]["points"] if p["model"] == "target"]
+    torch = {(p["threads"], p["width"]): p["seconds"] for p in points if p["path"] == "torch"}
+    threads = min((number for number, _ in torch), key=lambda number: torch[number, 1])
+    return torch[threads, width]
+
+
+def large_verify_cost(backend: str, width: int) -> str:
+    """Returns t(n)/t(1) of the largest shape of real size, in float32, with the most threads."""
+    found = report("real-sizes")
+    parameters = found["sections"]["real-sizes"]["parameters"]
+    shape = max(parameters, key=lambda name: parameters[name])
+    own = [
+        r
+        for r in found["real_sizes"]
+        if (r["shape"], r["backend"], r["dtype"]) == (shape, backend, "float32")
+    ]
+    taken = max(own, key=lambda row: row["threads"])["milliseconds"]
+    return f"{taken[str(width)] / taken['1']:.2f}"
+
+
+def english_batches() -> list[Any]:
+    """Returns the pair english in batches, the smallest first."""
+    return sorted(report("english")["sections"]["batch"]["points"], key=lambda point: point["rows"])
+
+
+def english_peak() -> Any:
+    """Returns the batch in which the target of english, alone, is fastest."""
+    return max(english_batches(), key=lambda point: point["target_only"])
+
+
+def rollback_share() -> str:
+    """Returns which part of a decode's seconds rollback took, sampled, at the reported K."""
+    rows = report("stories")["sections"]["widths"]["settings"]
+    seconds = next(row["seconds"] for row in rows if row["verifier"] == "rejection")
+    return f"{seconds['rollback'] / sum(seconds.values()):.1%}"
+
+
+def rounded(dtype: str, what: str) -> str:
+    """Returns what rounding amounts to in a type; `what` is a field of `rounding.Rounding`."""
+    return f"{rounding.recorded()['types'][dtype][what]:.1g}"
 
 
 def best_speed() -> SpeedPoint:
@@ -94,6 +153,18 @@ FACTS: dict[str, Callable[[], str]] = {
     "best-refined": lambda: f"{best_speed().refined:.2f}",
     "off-simple": lambda: off("simple"),
     "off-refined": lambda: off("refined"),
+    "torch-over-native": lambda: f"{torch_latency(1) / latency('target', 1):.1f}",
+    "torch-t5": lambda: f"{torch_latency(5) / torch_latency(1):.2f}",
+    "large-t5": lambda: large_verify_cost("native", 5),
+    "large-t9": lambda: large_verify_cost("native", 9),
+    "large-torch-t5": lambda: large_verify_cost("torch", 5),
+    "large-parameters": lambda: (
+        f"{max(report('real-sizes')['sections']['real-sizes']['parameters'].values()) / 1e6:.0f}"
+    ),
+    "balanced-h100": lambda: f"{balanced_tokens(2, H100):.0f}",
+    "rollback-share": rollback_share,
+    "draft-steps": lambda: f"{PLAIN_STEPS + DISTILL_STEPS:,}",
+    "acceptance-tested": lambda: f"{load_pair('stories').info['acceptance_tested']:,}",
     "untrained-alpha": lambda: f"{draft('untrained').alpha:.3f}",
     "untrained-gain": lambda: f"{draft('untrained').gain:.2f}",
     "self-alpha": lambda: f"{draft('the target').alpha:.2f}",
@@ -106,6 +177,11 @@ FACTS: dict[str, Callable[[], str]] = {
     "batch-peak-rows": lambda: str(busiest().rows),
     "batch-peak-gain": lambda: f"{busiest().gain:.2f}",
     "batch-throughput": lambda: f"{busiest().target_only / batches()[0].target_only:.1f}",
+    "english-first-gain": lambda: f"{english_batches()[0]['gain']:.2f}",
+    "english-peak-rows": lambda: str(english_peak()["rows"]),
+    "english-peak-gain": lambda: f"{english_peak()['gain']:.2f}",
+    "english-last-rows": lambda: str(english_batches()[-1]["rows"]),
+    "english-last-gain": lambda: f"{english_batches()[-1]['gain']:.2f}",
     "memory-more": lambda: f"{memory('draft') / memory('target'):.1%}",
     "bugs": lambda: str(len(MUTANTS)),
     "bugs-biased": lambda: effects("biased"),
@@ -118,6 +194,16 @@ FACTS: dict[str, Callable[[], str]] = {
     "found-vllm-greedy": lambda: found_by("vllm-like-greedy"),
     "bugs-seen": lambda: str(sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)),
     "bugs-recorded": lambda: str(len(measurement("zoo").points)),
+    "cpp-lines": lambda: str(sum(len(file.read_text().splitlines()) for file in CPP.iterdir())),
+    "rounding-texts": lambda: (
+        f"{rounding.recorded()['texts']} texts of {rounding.recorded()['tokens']} tokens"
+    ),
+    "rounding-tokens": lambda: str(rounding.recorded()["tokens"]),
+    **{
+        f"{what}-{dtype}": lambda dtype=dtype, what=what: rounded(dtype, what)  # type: ignore[misc]
+        for dtype in rounding.TYPES
+        for what in ("logit", "token", "text")
+    },
     "float32-limit": lambda: f"{FLOAT32_LIMIT:g}",
     "narrow-cap": lambda: f"{NARROW_CAP:g}",
 }

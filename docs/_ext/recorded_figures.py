@@ -34,14 +34,14 @@ ALPHAS = (0.3, 0.6, 0.8, 0.9)
 
 def rejection() -> Picture:
     """Returns what the rejection rule makes of {a, b, c}."""
-    return rule_distribution(first_token(verify_rejection, P, Q), P, "abc")
+    return rule_distribution(first_token(verify_rejection, P, Q), P, "abc", q=Q)
 
 
 def sampled_again() -> Picture:
     """Returns what comes out if the correction is drawn from p itself."""
     with planted(mutant_named("correction-from-p")):
         found = first_token(verify_rejection, P, Q)
-    return rule_distribution(found, P, "abc")
+    return rule_distribution(found, P, "abc", q=Q)
 
 
 def curves() -> Picture:

@@ -10,6 +10,7 @@ from running_example import plain, run
 
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
+from minispec.core.records import Round
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
@@ -21,6 +22,7 @@ from minispec.io.recording import Recording
 from minispec.io.trace import CacheLengths, Trace
 from minispec.io.walkthrough import K
 from minispec.show.plots.board import quoted
+from minispec.show.signs import STATES
 
 
 def rounds_table(recording: Recording, most: int) -> list[list[str]]:
@@ -28,11 +30,10 @@ def rounds_table(recording: Recording, most: int) -> list[list[str]]:
     table = [["round", "pending", "drafted", "kept", "then", "target’s cache", "draft’s cache"]]
     for r in recording.trace.rounds[:most]:
         words = [quoted(recording.words[t]) for t in r.draft.tokens[0, : r.drafted(0)].tolist()]
-        signs = ["✓"] * r.accepted(0) + ["✗"] * (r.tested(0) - r.accepted(0))
-        signs += ["○"] * (r.drafted(0) - r.tested(0))
-        kind = r.kind(0)
-        last = {"correction": "✗ correction", "bonus": "★ bonus", "draft": "✓ the end"}[kind]
-        said = last if kind == "draft" else f"{last} {quoted(recording.words[int(r.verdict.token[0])])}"
+        signs = [STATES[state].glyph for state in verdicts(r)]
+        kind, said = r.kind(0), "the end"
+        if kind != "draft":
+            said = f"{STATES[kind].glyph} {kind} {quoted(recording.words[int(r.verdict.token[0])])}"
         table.append(
             [
                 str(r.index),
@@ -47,12 +48,18 @@ def rounds_table(recording: Recording, most: int) -> list[list[str]]:
     return table
 
 
+def verdicts(r: Round) -> list[str]:
+    """Returns the state of each drafted token of the first row once the round has been verified."""
+    accepted, tested, drafted = r.accepted(0), r.tested(0), r.drafted(0)
+    return ["accepted"] * accepted + ["rejected"] * (tested - accepted) + ["untested"] * (drafted - tested)
+
+
 def moments(lengths: CacheLengths | None, row: int = 0) -> str:
     """Returns how long a cache was before, verified and after, never broken over two lines."""
     if lengths is None:
         return "–"
     held = (lengths.before[row], lengths.verified[row], lengths.after[row])
-    return "\u00a0→\u00a0".join(map(str, held))
+    return "\u00a0›\u00a0".join(map(str, held))
 
 
 @cache
@@ -90,7 +97,7 @@ def ragged_table(most: int) -> list[list[str]]:
 
 
 def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
-    """Returns what each new token of ragged rows may look at, as characters: ✓ it may, · it may not.
+    """Returns what each new token of ragged rows may look at, as characters: ■ it may, □ it may not.
 
     Args:
         lengths: how many tokens each row holds.
@@ -109,7 +116,7 @@ def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
     for row, length in enumerate(lengths):
         lines.append(f"row {row} holds {length}")
         for i in range(new):
-            signs = " ".join("✓" if x == 0 else "·" for x in mask[row, 0, i].tolist())
+            signs = " ".join("■" if x == 0 else "□" for x in mask[row, 0, i].tolist())
             lines.append(f"  new token at position {int(positions[row, i])}:  {signs}")
     return "\n".join(lines)
 

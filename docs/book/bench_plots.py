@@ -10,13 +10,14 @@ from typing import Any
 from matplotlib.ticker import MaxNLocator
 
 from minispec.show.plots import charts
-from minispec.show.plots.charts import LOSS
-from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, Picture, sheet
+from minispec.show.plots.board import titled
+from minispec.show.plots.charts import CURVES, LOSS
+from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, sheet
+from minispec.show.signs import State
 
 LOOKS = {
-    "widths": STATES["draft"],
-    "temperature": STATES["correction"],
-    "drafts": STATES["bonus"],
+    name: State(CURVES[i][0], marker=marker)
+    for i, (name, marker) in enumerate((("widths", "o"), ("temperature", "s"), ("drafts", "^")))
 }
 WORDS = {"widths": "every K", "temperature": "temperatures", "drafts": "other drafts"}
 
@@ -86,16 +87,17 @@ def tokens_per_second(speeds: Sequence[Speed]) -> Picture:
             va="center",
             fontsize=TEXT,
         )
-    axes.set_yticks(range(len(speeds)), [speed.name for speed in speeds])
+    axes.set_yticks(range(len(speeds)), [speed.name.replace(", ", ",\n") for speed in speeds])
     axes.set_xlim(0, speeds[-1].tokens_per_second * 1.18)
     axes.xaxis.set_major_locator(MaxNLocator(5))  # numbers of five digits need space
     charts.keys(axes, 2)
     slow, fast = speeds[0], speeds[-1]
     ratio = fast.tokens_per_second / slow.tokens_per_second
     text = f"{fast.name} writes {fast.tokens_per_second:.0f} tokens a second, {ratio:.1f} times {slow.name}"
-    return Picture(
+    return titled(
         "tokens-per-second",
         figure,
+        f"The fastest is {fast.name}: {ratio:.1f} times {slow.name}",
         f"Bars of tokens per second for {len(speeds)} settings that write the same greedy texts: {text}.",
         f"{text[0].upper()}{text[1:]}.",
         "\n".join(f"{speed.name}: {speed.tokens_per_second:.0f} tokens per second" for speed in speeds),
@@ -140,9 +142,10 @@ def every_prediction(rows: Sequence[Mapping[str, Any]]) -> Picture:
     charts.keys(axes, 2)
     off = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
     text = f"{len(rows)} predictions made before the run are off by {median(off):.0%} at the median"
-    return Picture(
+    return titled(
         "every-prediction",
         figure,
+        f"Half of the predictions are off by {median(off):.0%} or less",
         f"Measured against predicted speed-up with the diagonal on which a prediction is right: {text}, "
         f"by {max(off):.0%} at worst.",
         f"{text} and by {max(off):.0%} at worst.",

@@ -16,11 +16,13 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.recording import Recording
 from minispec.rules.coupled import verify_coupled
-from minispec.show.plots.board import GREY, Board, shown, widest
+from minispec.show.plots.board import GREY, Board, shown, text_width, widest
 from minispec.show.plots.caches import TITLES, Moment, cache_slots
 from minispec.show.plots.mask import mask_rows
-from minispec.show.plots.style import STATES, TEXT, Picture, State, sheet
+from minispec.show.plots.style import TEXT, Picture, sheet
 from minispec.show.plots.verification import drafted_tokens
+from minispec.show.signs import STATES, State
+from minispec.show.text import kinds
 
 MARGIN = 0.2  # inches, around the form
 HIGH = 0.56  # of a line, for handwriting
@@ -62,8 +64,8 @@ def form(name: str, lines: Sequence[FormLine], task: str, column: float = 0.6) -
     wide = max(column, widest(entry for line in lines for entry in line.entries if entry) + 0.24)
     start = MARGIN + widest(line.label for line in lines if not line.head) + 0.2
     right = start + wide * max(len(line.entries) for line in lines)
-    heads = MARGIN + widest(line.label for line in lines if line.head) * 1.12
-    page = Board(max(right, heads) + MARGIN, HIGH * len(lines) + 2 * MARGIN)
+    heads = max((text_width(line.label, "bold") for line in lines if line.head), default=0.0)
+    page = Board(max(right, MARGIN + heads) + MARGIN, HIGH * len(lines) + 2 * MARGIN)
     for number, line in enumerate(reversed(lines)):
         y = MARGIN + HIGH * number
         if line.head:
@@ -198,6 +200,8 @@ def twelfths(probability: float) -> str:
 def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], filled: bool) -> Picture:
     """Draws the tests of a round: p, q and the numbers drawn are given; min(1, p/q) and verdicts are not.
 
+    A verdict has the sign of its state; what comes out has its sign before it.
+
     Args:
         r: a round at a temperature above 0.
         words: the text of every token id.
@@ -205,7 +209,11 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         filled: whether the rest stands there too.
     """
     tests = drafted_tokens(r, 0, drawn)
-    gained = [shown(words[token]) for token in r.emitted[0]]
+    signs = {state: STATES[state].glyph for state in ("accepted", "rejected", "untested")}
+    gained = [
+        f"{STATES[kind].glyph} {shown(words[token])}"
+        for token, kind in zip(r.emitted[0], kinds(r, 0), strict=True)
+    ]
     given = {
         "drafted": [shown(words[test.token]) for test in tests],
         "q": [f"{test.q:.3f}" for test in tests],
@@ -214,7 +222,7 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
     }
     answers = {
         "min(1, p/q)": [f"{test.acceptance:.2f}" for test in tests],
-        "✓ or ✗": [{"draft": "✓", "rejected": "✗"}.get(test.state, "–") for test in tests],
+        f"verdict: {' '.join(signs.values())}": [signs.get(test.state, signs["accepted"]) for test in tests],
         "comes out": gained + ["–"] * (len(tests) + 1 - len(gained)),
     }
     lines = [FormLine(label, (*entries, None), given=True) for label, entries in given.items()]
@@ -223,6 +231,7 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         lines.append(FormLine(label, (*boxes, None)[: len(tests) + 1]))
     task = (
         "Keep a token if its number lies below min(1, p/q). A dash: none was drawn, as p is not smaller, or "
-        f"nothing is tested any more. The target adds “{words[r.emitted[0][-1]].strip()}”. What comes out?"
+        f"nothing is tested any more ({signs['untested']}). The target adds "
+        f"“{words[r.emitted[0][-1]].strip()}”. What comes out?"
     )
     return form("verdicts", lines, task)

@@ -1,7 +1,7 @@
 """One example of every figure, from data that need no trained model.
 
 Where measurements were saved, they are shown. Else the numbers are made up, of about the right size, and the
-figure's name says so.
+figure's name says so. Figures of the bench are those of the report that comes with the package.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from book.bench_plots import Speed, every_prediction, tokens_per_second
-from minispec.core.verify import verify_rejection
+from book.bench_plots import every_prediction, speeds_of, tokens_per_second
+from book.reports import saved_reports
+from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
     FOLDER,
@@ -34,10 +35,12 @@ from minispec.io.checkpoint import SHIPPED, load_pair
 from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
+from minispec.rules.coupled import verify_coupled
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.distributions import distribution_histogram, rule_distribution
 from minispec.show.plots.drafts import draft_bars
+from minispec.show.plots.first_tokens import first_tokens
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
 from minispec.show.plots.mask import attention_mask
@@ -61,8 +64,9 @@ def gallery() -> Iterator[Picture]:
     """Yields every figure once: first those that read a trace, then those of numbers, then the bench."""
     yield from of_traces()
     yield from of_numbers()
-    for picture in (tokens_per_second(RATES), every_prediction(PREDICTIONS)):
-        yield replace(picture, name=f"{picture.name} ({MADE_UP})")
+    (report,) = saved_reports(["stories"])
+    yield tokens_per_second(speeds_of(report))
+    yield every_prediction(report["sections"]["prediction"]["compared"]["rows"])
 
 
 def of_traces() -> Iterator[Picture]:
@@ -121,7 +125,7 @@ def shipped_losses() -> Picture:
 
 def seven_billion() -> Picture:
     """Returns the bytes of a model of seven billion weights against its arithmetic."""
-    costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 64)]
+    costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 156)]
     return bytes_against_arithmetic(costs, A100, "a 7B model")
 
 
@@ -132,7 +136,10 @@ def of_the_rule() -> Iterator[Picture]:
         mutant = first_token_counts(verify_rejection, P, Q, SAMPLES)
         biased = first_token(verify_rejection, P, Q)
     yield distribution_histogram(P, shipped, mutant, "abc")
-    yield rule_distribution(biased, P, "abc", guess=P)
+    yield rule_distribution(biased, P, "abc", guess=P, q=Q, name="Rule 3")
+    sampled = {"1": verify_greedy, "2": verify_coupled}
+    counts = {f"Rule {n}": first_token_counts(rule, P, Q, SAMPLES) for n, rule in sampled.items()}
+    yield first_tokens(counts | {"Rule 3": mutant, "Rule 4": shipped}, P, "abc")
 
 
 def speeds(points: Sequence[SpeedPoint], _: Measurement | None) -> Iterator[Picture]:
@@ -185,21 +192,3 @@ FIGURES: dict[str, tuple[Draw, Sequence[Any]]] = {
     "batches": (lambda points, _: iter([batch_sweep(points)]), BATCHES),
     "zoo": (matrix, KILLS),
 }
-RATES = [
-    Speed("torch, alone", 380, False),
-    Speed("native, alone", 820, False),
-    Speed("torch, K = 8", 900, True),
-    Speed("native, K = 8", 1900, True),
-    Speed("transformers, plain", 210, False),
-    Speed("transformers, assisted", 390, True),
-]
-SETTINGS = (
-    ("widths", "every K", 1.4, 1.45),
-    ("widths", "K = 4", 2.1, 2.02),
-    ("widths", "K = 8", 2.4, 2.5),
-    ("temperature", "T = 0.5", 2.3, 2.2),
-    ("drafts", "untrained", 0.6, 0.62),
-    ("drafts", "1×64", 2.2, 2.3),
-)
-COLUMNS = ("section", "setting", "predicted", "measured", "low", "high")
-PREDICTIONS = [dict(zip(COLUMNS, (*row, row[-1] - 0.1, row[-1] + 0.12), strict=True)) for row in SETTINGS]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from book import results_tables as tables
+from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.reports import load_report, saved_reports
 from minispec.cli.bench_tables import backends, speed_ups, target_only
 from minispec.io.files import write_whole
@@ -25,7 +26,8 @@ WIDTH = 96  # of a line of prose
 HEAD = """A speed-up is seconds per emitted token, target-only over speculative. Both sides decode the same
 prompts of {prompt} tokens and {new} new ones, prefill included, end-of-sequence off, interleaved in one
 process. K is chosen on some prompts and reported on others. The target-only side is the fastest backend that
-the bench ran. Figures are medians with quartiles. This page is generated from reports; no number is typed by
+the bench ran. Figures are medians with quartiles. *Accepted* is accepted over tested tokens: of those that
+the verifier looked at, the share that it kept. This page is generated from reports; no number is typed by
 hand."""
 
 
@@ -87,6 +89,12 @@ def _speed(report: Report) -> Iterator[str]:
         "Greedy decodes at temperature 0, rejection at 1. Accepted: accepted over tested tokens. A call: "
         "tokens a target call. The last two: tokens a second of the target alone, and with its draft."
     )
+    low, high = tables.baseline(report)
+    yield fill(
+        f"Each speed-up is over the target alone that ran interleaved with it. In the tables of this pair "
+        f"that target alone, with one text at a time, wrote {low:,.0f} to {high:,.0f} tokens a second. So "
+        f"compare speed-ups of different tables, not tokens per second."
+    )
     yield "Every K on the prompts that choose it, and with ★ the chosen one on the others:"
     yield tables.compared(report, "widths")
     if "prediction" in report["sections"]:
@@ -129,6 +137,7 @@ def _peers(report: Report) -> Iterator[str]:
         f"{found['logit_difference']:.1g}. Its best assisted setting was chosen among all of those below."
     )
     yield tables.transformers(report)
+    yield fill(tables.same_language(report))
     lines = []
     for name, of in found["texts"].items():
         rest = f", {of['near_ties']} of the others part at a certified near tie" * (of["equal"] < of["texts"])
@@ -155,6 +164,19 @@ def _real_sizes(report: Report) -> Iterator[str]:
     yield tables.real_gains(report)
     for name, reason in found["unavailable"].items():
         yield f"Not measured, {name}: {reason}."
+
+
+def _drafts(report: Report) -> Iterator[str]:
+    trained = any("×" in row["name"] for row in report["sections"]["drafts"]["points"])
+    yield fill(
+        "One target, each draft at its best K."
+        + f" Drafts that are named by layers × width were trained for this comparison, all in "
+        f"{PLAIN_STEPS:,} steps on the corpus and {DISTILL_STEPS:,} of distillation, the pair's own in more. "
+        "So compare them with each other for what size does, and with the pair's own for what training adds."
+        * trained
+    )
+    yield tables.compared(report, "drafts")
+    yield _figure(report, "draft-sweep")
 
 
 def _target_only(report: Report) -> Iterator[str]:
@@ -195,20 +217,15 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
             "Sampled, at the K that suits each temperature.", lambda r: tables.compared(r, "temperature")
         ),
     ),
-    (
-        "Drafts of several sizes",
-        "drafts",
-        _simple(
-            "One target; drafts are layers × width, each at its best K. Those of several sizes were trained "
-            "for this target in fewer steps than the pair's own.",
-            lambda r: tables.compared(r, "drafts"),
-            "draft-sweep",
-        ),
-    ),
+    ("Drafts of several sizes", "drafts", _drafts),
     (
         "Batches",
         "batch",
-        _simple("Sampled at T = 1, with K = 4.", lambda r: tables.compared(r, "batch"), "batch-sweep"),
+        _simple(
+            "Sampled at T = 1, with K = 4, on the backend and threads of the speed-up, interleaved.",
+            lambda r: tables.compared(r, "batch"),
+            "batch-sweep",
+        ),
     ),
     (
         "A K that chooses itself",

@@ -8,16 +8,24 @@ import re
 from pathlib import Path
 
 from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.exercises.semester import FORMS
 from minispec.io.files import write_whole
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "exercises.md"
 SOLUTIONS = HERE.parents[1] / "notebooks" / "solutions"
-INTRODUCTION = """# The exercises
+INTRODUCTION = f"""# The exercises
 
-Fourteen functions and classes to write, each checked by what it does, not by how it is written. A wrong
-answer gets the smallest case that shows it. If it is one of the typical wrong answers below, it gets the
-message that stands beside it. Two hints each: `hint("residual", 1)`, then `2`.
+There are {len(EXERCISES)} functions and classes to write, each checked by what it does, not by how it is
+written. A wrong answer gets the smallest case that shows it. If it is one of the typical wrong answers below,
+it gets the message that stands beside it. Two hints each: `hint("residual", 1)`, then `2`. A hint leads to
+the step that decides, and leaves it to the student.
+
+`draft-one-row` and `accept-one-row` are about one row of lists. `remember-q` and `write-the-verifier` ask for
+the same with many rows and ragged lengths: a second step, for engineers.
+
+The solutions below are in the repository. For a second form of {len(FORMS)} of these exercises, whose
+solutions are not, see [a semester's tag](grading.md).
 
 Points, for `minispec grade`, are the difficulty: ● 1, ●● 2, ●●● 3.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["right", "wrong", "blank", "ask", "hint", "goal"]
+Kind = Literal["right", "wrong", "blank", "ask", "hint", "goal", "wrote"]
 
 # Glyph, word, the colours of edge and heading. Edges are Okabe and Ito's colours; headings are darker ones of
 # the same hue, readable on white.
@@ -22,6 +22,7 @@ FACES: Mapping[Kind, tuple[str, str, str, str]] = {
     "ask": ("?", "Predict", "#0072B2", "#004F7C"),
     "hint": ("☞", "Hint", "#E69F00", "#6B4A00"),
     "goal": ("◎", "Goal", "#56B4E9", "#004F7C"),
+    "wrote": ("✎", "You wrote", "#767676", "#3B3B3B"),
 }
 
 

@@ -1,7 +1,9 @@
-"""What notebooks call: `check` an answer, ask for a `hint`, look at the `goal`."""
+"""What notebooks call: `check` an answer, ask for a `hint`, look at the `goal`, see what you `wrote`."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from minispec.classroom.cards import Card
@@ -57,9 +59,28 @@ def goal(key: str) -> Card:
     exercise = exercise_named(key)
     if exercise is None:
         return unknown(key)
-    dots = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
+    dots = "●" * exercise.difficulty
     effort = f"Difficulty {dots} ({exercise.difficulty} of 3), about {exercise.minutes} minutes."
     return Card("goal", exercise.title, (effort, exercise.goal), detail=exercise.picture.strip("\n"))
+
+
+def wrote(*functions: Callable[..., Any], measured: str) -> Card:
+    """Shows the lines that a notebook was about, and one number that was measured with them.
+
+    Args:
+        functions: defined in cells of the notebook.
+        measured: the number, in a sentence.
+    """
+    names = ", ".join(function.__name__ for function in functions)
+    return Card("wrote", names, (f"Measured: {measured}",), detail="\n\n".join(map(source_of, functions)))
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """Returns a function's lines, or its name where they are not to be had."""
+    try:
+        return inspect.getsource(function).strip()
+    except (OSError, TypeError):
+        return function.__name__
 
 
 def exercises() -> tuple[Exercise, ...]:

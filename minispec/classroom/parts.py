@@ -1,4 +1,4 @@
-"""What exercises hand to an answer: a model with a budget of forwards, and the parts of the loop for one row.
+"""What exercises hand to an answer: a model with a budget of forwards, random numbers, the parts of the loop.
 
 The grader's worker imports this file too: there is no right answer in it.
 """
@@ -15,7 +15,7 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import device_of, prefill
 from minispec.core.records import Draft
-from minispec.core.rng import SeededRng
+from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 
@@ -50,6 +50,58 @@ class Limited:
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): [B, n] -> [B, n, V]."""
         return self.head(self.hidden(tokens, cache))
+
+
+class RowRng:
+    """An `Rng` with two more methods, for one row and in a textbook's words.
+
+    Attributes:
+        bernoulli, categorical: those of the `Rng` that makes the decisions.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        """Takes the one that makes the decisions: it may draw, or try every outcome."""
+        self.bernoulli, self.categorical = rng.bernoulli, rng.categorical
+
+    def uniform(self) -> Uniform:
+        """Returns a new number between 0 and 1, to be compared."""
+        return Uniform(self)
+
+    def draw(self, distribution: Tensor) -> int:
+        """Draws an id from a distribution [V].
+
+        Raises:
+            ValueError: if it has another shape, something negative, or another sum than 1.
+        """
+        probs = torch.as_tensor(distribution, dtype=torch.float64)
+        if probs.dim() != 1:
+            raise ValueError(f"rng.draw takes a distribution [V], not one of shape {list(probs.shape)}")
+        if not bool((probs >= 0).all()) or abs(float(probs.sum()) - 1) > 1e-4:
+            raise ValueError(f"rng.draw takes a distribution; the sum of these is {float(probs.sum()):.4g}")
+        return int(self.categorical(probs[None]))
+
+
+class Uniform:
+    """A number between 0 and 1 that is known only as far as it has been compared.
+
+    So `u < x` is a decision of the `Rng`, and one that tries every outcome can try both.
+    """
+
+    def __init__(self, rng: RowRng) -> None:
+        """Begins with all numbers from 0 to 1."""
+        self._rng, self._low, self._high = rng, 0.0, 1.0
+
+    def __lt__(self, other: float | Tensor) -> bool:
+        bound = min(max(float(other), self._low), self._high)
+        share = (bound - self._low) / (self._high - self._low)
+        below = bool(self._rng.bernoulli(torch.tensor([share], dtype=torch.float64)))
+        self._low, self._high = (self._low, bound) if below else (bound, self._high)
+        return below
+
+    def __gt__(self, other: float | Tensor) -> bool:
+        return not self < other
+
+    __le__, __ge__ = __lt__, __gt__
 
 
 class Parts:

@@ -1,14 +1,14 @@
-"""All questions, in the order of the notebooks, and `predict`, which asks them."""
+"""All questions (questions.txt has them in the order of the notebooks), and `predict`, which asks them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from minispec.classroom import questions_1_to_5, questions_6_to_11
 from minispec.classroom.question import Guess, Question, questions_in
 
-QUESTIONS = (*questions_in(questions_1_to_5.TEXT), *questions_in(questions_6_to_11.TEXT))
+QUESTIONS = questions_in(Path(__file__).with_name("questions.txt").read_text(encoding="utf-8"))
 
 
 def question_named(key: str) -> Question:

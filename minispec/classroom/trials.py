@@ -5,7 +5,7 @@ The grader's worker imports this file too, and makes the same calls there: there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.parts import Limited, Parts
-from minispec.classroom.running import NO_RETURN, Malformed, called, nested, numbers
+from minispec.classroom.parts import Limited, Parts, RowRng
+from minispec.classroom.running import NO_RETURN, Malformed, called, ids, nested, numbers
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -75,10 +75,8 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
         tokens, probs = tokens_and_probs(there(answer(limited, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    sums: dict[Any, tuple[float, Any]] = {}
-    for _, (tokens, probs), probability in enumerate_branches(run, [0]):
-        sums[tokens] = (sums.get(tokens, (0.0, None))[0] + probability, probs)
-    return tuple((tokens, *sums[tokens]) for tokens in sorted(sums))
+    found = summed(enumerate_branches(run, [0]))
+    return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
 
 
 def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
@@ -91,6 +89,42 @@ def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
     tokens = numbers(pair[0], (rows, k), "a tensor of tokens")
     probs = numbers(pair[1], (rows, k, 3), "a tensor of distributions")
     return nested(tokens.long().tolist()), nested(probs.tolist())
+
+
+def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
+    """Enumerates a drafter of one row: (tokens, probability to draw them, distributions reported), sorted."""
+    model = table_model(3, 5)
+
+    def once(rng: RowRng) -> Any:
+        limited = Limited(model, 10 * k + 10)
+        pair = there(answer(limited, prefill(limited, [list(text)]), text[-1], k, warp, rng))
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
+            raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
+        tokens = ids(pair[0], f"a list of {k} ids", count=k)
+        dists = [numbers(dist, (3,), "a distribution: a tensor").tolist() for dist in pair[1]]
+        if len(dists) != k:
+            raise Malformed(f"{k} distributions are wanted, one for each token, and it returned {len(dists)}")
+        return tokens, nested(dists)
+
+    return tuple((tokens, probability, dists) for (tokens, dists), probability in every_branch(once))
+
+
+def gained(answer: Any, *arguments: Any) -> Any:
+    """Enumerates a rule for one row, with an rng after its arguments: (the ids it returns, probability)."""
+    return every_branch(lambda rng: ids(there(called(answer, *arguments, rng))))
+
+
+def every_branch(once: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
+    """Returns all that can come of a run, sorted, each with its probability."""
+    return summed(enumerate_branches(lambda rng, keys: [once(RowRng(rng))], [0], most_rows=1))
+
+
+def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float], ...]:
+    """Adds up the probabilities of branches of which the same has come."""
+    sums: dict[Any, float] = {}
+    for _, value, probability in branches:
+        sums[value] = sums.get(value, 0.0) + probability
+    return tuple((value, sums[value]) for value in sorted(sums))
 
 
 def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: int) -> Any:
@@ -120,10 +154,7 @@ def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
         rounds = list(speculate(target, answer(2), [list(prompt)] * len(keys), k=k, rng=rng, **settings))
         return [tokens for tokens, _ in outcomes(rounds, len(keys))]
 
-    sums: dict[tuple[int, ...], float] = {}
-    for _, tokens, probability in enumerate_branches(run, [0], most_rows=1):
-        sums[tokens] = sums.get(tokens, 0.0) + probability
-    return tuple((tokens, sums[tokens]) for tokens in sorted(sums))
+    return summed(enumerate_branches(run, [0], most_rows=1))
 
 
 def there(value: Any) -> Any:
@@ -136,5 +167,5 @@ def there(value: Any) -> Any:
 
 
 RUNS: dict[str, Callable[..., Any]] = {
-    run.__name__: run for run in (called, continued, looped, drafted, proposed, sampled)
+    run.__name__: run for run in (called, continued, looped, drafted, drafted_row, gained, proposed, sampled)
 }

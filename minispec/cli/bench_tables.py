@@ -50,6 +50,8 @@ def tables(report: Found) -> Iterator[Table]:
     if "widths" in found:
         yield speed_ups(found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
         yield speed_ups(found["widths"]["settings"]).rich("The best K, on other prompts")
+        if (rates := acceptance(found["widths"]["settings"])).rows:
+            yield rates.rich("Accepted at the best K, as counted here and by engines")
         yield backends(report).rich("Every backend, at the best K")
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
@@ -100,6 +102,24 @@ def speed_ups(settings: Sequence[Found]) -> Grid:
         for s in settings
     ]
     columns = ("verifier", "K", "speed-up", "quartiles", "accepted", "a call", "alone/s", "draft/s")
+    return Grid(columns, rows)
+
+
+def acceptance(settings: Sequence[Found]) -> Grid:
+    """Returns acceptance as we and as engines count it; no rows for a report that has only the first."""
+    rows = [
+        (
+            s["verifier"],
+            str(s["k"]),
+            percent(s["acceptance"]),
+            percent(s["accepted_over_drafted"]),
+            f"{s['tokens_per_target_call']:.2f}",
+            f"{s['mean_acceptance_length']:.2f}",
+        )
+        for s in settings
+        if "accepted_over_drafted" in s
+    ]
+    columns = ("verifier", "K", "of tested", "of drafted", "tokens a call", "acceptance length")
     return Grid(columns, rows)
 
 

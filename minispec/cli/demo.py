@@ -138,6 +138,8 @@ def decode_both_ways(
     console.print(outcome_table(outcomes, f"{pair.name}, K = {AUTO if chooses else settings['k']}"))
     console.print(
         "  speed-up: over the target alone on the same backend, prefill included\n"
+        "  accepted: over tested tokens; in engines: over all drafted tokens\n"
+        "  tokens a call: in engines: mean acceptance length, 1 + accepted / rounds\n"
         "  same text: a sampled one may differ from the target's own; its distribution does not",
         style="dim",
     )

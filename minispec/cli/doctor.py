@@ -32,7 +32,7 @@ from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
 SPACE = 200 * 2**20  # bytes that `make demo` and an hour in class may want to write
 WIDTH = 80  # columns that tables are made for
-SIGNS = "✓✗★◆→–█"  # of texts
+SIGNS = "✓✗↳★→◆–█"  # of texts
 PAIRS = ("quick", "english")  # trained here when first asked for
 
 

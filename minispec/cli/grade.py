@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.classroom.exercise import Exercise
+from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.exercises.semester import semester
 from minispec.classroom.grading import WARNING
 from minispec.classroom.grading.guesses import Tally, histogram_text, tally
 from minispec.classroom.grading.marking import Row, chosen, full_marks, grade
@@ -26,7 +28,9 @@ MOST_SECONDS, MOST_JOBS = 3600, 64
 
 
 def grade_command(
-    folder: Annotated[Path, typer.Argument(help="Holds one folder, notebook or script per student.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="Holds one folder, notebook or script per student.")
+    ] = None,
     file: Annotated[Path | None, typer.Argument(help="Where --csv goes; by default standard output.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write a table with a row per student.")] = False,
     exercises: Annotated[
@@ -40,9 +44,22 @@ def grade_command(
         typer.Option("--seconds", help="Time for one exercise of one student.", min=1, max=MOST_SECONDS),
     ] = 120,
     jobs: Annotated[int, typer.Option("--jobs", help="Students at the same time.", min=1, max=MOST_JOBS)] = 1,
+    tag: Annotated[
+        str | None,
+        typer.Option("--semester", help="Grade the exercises of this semester: its tag, as 2027S."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write a notebook with the semester's stubs, and end.")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Grade a folder of submissions, in a container or on a machine that you trust them with."""
+    own = EXERCISES if tag is None else semester(tag).exercises
+    if write is not None:
+        write_stubs(write, tag, folder)
+        return
+    if folder is None:
+        raise ValueError("Missing argument 'FOLDER': the folder of a class")
     if file is not None and not as_csv:
         raise ValueError(f"what is {file} for? A second name is where --csv goes")
     if as_csv and as_json and file is None:
@@ -50,7 +67,7 @@ def grade_command(
     for path in (file, predictions):
         if path is not None:
             check_writable(path)
-    wanted = chosen([key.strip() for key in exercises.split(",") if key.strip()])
+    wanted = chosen([key.strip() for key in exercises.split(",") if key.strip()], own)
     console = options.console(as_json or (as_csv and file is None))
     submissions = read_submissions(folder)
     typer.echo(WARNING, err=True)
@@ -69,6 +86,25 @@ def grade_command(
         console.print(f"predictions: {predictions}", soft_wrap=True)
     if as_json:
         options.print_json(document(rows, wanted, tallies))
+
+
+def write_stubs(path: Path, tag: str | None, folder: Path | None) -> None:
+    """Writes a notebook of a semester's stubs.
+
+    Raises:
+        ValueError: if there is no tag, a folder to grade, or something at this path.
+    """
+    if tag is None:
+        raise ValueError("--write writes the exercises of a semester; give its tag: --semester 2027S")
+    if folder is not None:
+        raise ValueError(f"--write writes a notebook and grades nothing; what is {folder} for?")
+    if path.suffix != ".ipynb":
+        raise ValueError(f"cannot write {path}: a notebook's name ends in .ipynb")
+    check_writable(path)
+    if path.exists():
+        raise ValueError(f"{path} is there already, and may hold somebody's work")
+    write_whole(path, semester(tag).notebook())
+    typer.echo(f"exercises of {tag.upper()}: {path}")
 
 
 def show(

@@ -58,7 +58,7 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
         return
     console.print(Text(f"{mutant.name}: {mutant.title}", style="bold"), soft_wrap=True)
     console.print(f"seen: {mutant.seen}; effect: {mutant.effect}", soft_wrap=True)
-    styles = {"+": COLOURS["draft"], "-": COLOURS["correction"], "@": COLOURS["bonus"]}
+    styles = {"+": COLOURS["accepted"], "-": COLOURS["rejected"], "@": COLOURS["bonus"]}
     for line in diff(mutant).splitlines():
         console.print(Text(line, style=styles.get(line[:1], "")), soft_wrap=True)
 
@@ -75,7 +75,7 @@ def show(report: Zoo, console: Console) -> None:
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
         table.add_row(
-            Text(specimen.mutant.name, style=f"bold {COLOURS['correction']}" if survived else ""),
+            Text(specimen.mutant.name, style=f"bold {COLOURS['rejected']}" if survived else ""),
             damage(specimen),
             *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
         )
@@ -115,7 +115,7 @@ def marks(cells: list[CheckResult]) -> Text:
     """Returns a character per check."""
     line = Text()
     for cell in cells:
-        mark, colour = ("x", "draft") if cell.killed else (".", "target")
+        mark, colour = ("x", "accepted") if cell.killed else (".", "target")
         if cell.crashed:
             mark, colour = "!", "correction"
         line.append(mark, style=COLOURS[colour])

@@ -42,7 +42,9 @@ def flags_for(system: str, machine: str) -> tuple[str, ...]:
     here = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
     # On Windows all code is independent of its position, and -fPIC is refused.
     independent = () if system == "Windows" else ("-fPIC", "-pthread")
-    return ("-O3", here, "-std=c++17", "-shared", *independent)
+    # For AMD, GCC fuses products with their sums in some tiles and not in others: their bits would differ.
+    fused = () if system == "Darwin" else ("--param=avoid-fma-max-bits=0",)
+    return ("-O3", here, *fused, "-std=c++17", "-shared", *independent)
 
 
 FLAGS = flags_for(platform.system(), platform.machine())

@@ -1,6 +1,7 @@
 """One step as HTML: the text, the round as a table, distributions as bars, the number drawn.
 
-Colours stand in the elements themselves, glyphs beside them: both survive where style sheets are stripped.
+Colours and glyphs are those of `signs`. They stand in the elements themselves: where style sheets are
+stripped, both are still there.
 """
 
 from __future__ import annotations
@@ -9,28 +10,12 @@ import html
 from dataclasses import replace
 from itertools import groupby
 
-from minispec.io.recording import Draw
-from minispec.show.plots.style import DRAFTER, STATES, TARGET
+from minispec.show.plots.style import DRAFTER, TARGET
+from minispec.show.signs import STATES
 from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, count, number, readable
 
-# A state of a token, and what the figures call it.
-NAMES = {
-    "prompt": "prompt",
-    "pending": "pending",
-    "drafted": "drafted",
-    "accepted": "draft",
-    "rejected": "rejected",
-    "correction": "correction",
-    "bonus": "bonus",
-}
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
-VERDICTS = {
-    "": "",
-    "accepted": '<b class="ms-verdict" title="accepted">✓</b>',
-    "rejected": '<b class="ms-verdict" title="rejected">✗</b>',
-    "untested": '<b class="ms-verdict" title="not tested">–</b>',
-    "free": '<b class="ms-verdict" title="bonus">★</b>',
-}
+LEGEND = [state for state in STATES if state not in ("prompt", "committed")]  # those that tokens have here
 NOTES = {"guess": " ◂ guess", "picked": " ◂ taken", "": ""}
 
 
@@ -43,11 +28,11 @@ def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
         total: how many there are.
         sampled: whether tokens are drawn; else the rows of probabilities are left out.
     """
-    where = "" if step.round is None else f"Round {step.round + 1} · "
+    where = "Step" if step.round is None else f"Round {step.round + 1}, step"
     caches = f"The target's cache holds {count(len(step.target_cache), 'token')}"
     caches += "" if step.draft_cache is None else f", the draft's {len(step.draft_cache)}"
     body = [
-        f'<summary><span class="ms-where">{where}step {index + 1} of {total}</span> '
+        f'<summary><span class="ms-where">{where} {index + 1} of {total}</span> '
         f'<span class="ms-title">{html.escape(step.title)}</span></summary>',
         _phases(step),
         f'<p class="ms-say">{html.escape(step.sentence)}</p>',
@@ -55,7 +40,7 @@ def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
         _round(step, sampled) if step.positions else f'<p class="ms-held">{caches}.</p>',
     ]
     if step.chart.bars or step.draw is not None:
-        body.append(f'<div class="ms-chart">{_chart(step.chart)}{_draw(step.draw)}</div>')
+        body.append(f'<div class="ms-chart">{_chart(step.chart)}{_draw(step)}</div>')
     data = f'data-phase="{step.phase}"' + ("" if step.round is None else f' data-round="{step.round}"')
     return f'<details open class="ms-step" {data}>{"".join(body)}</details>'
 
@@ -68,15 +53,18 @@ def _phases(step: Step) -> str:
     current = 'aria-current="step" style="background:#1b1b1b;color:#ffffff"'
     names = [(p.replace("rollback", "roll back"), p == step.phase) for p in phases]
     parts = [f"<b {current}>{name}</b>" if here else f"<span>{name}</span>" for name, here in names]
-    return f'<p class="ms-rail">{" → ".join(parts)}</p>'
+    return f'<p class="ms-rail">{" › ".join(parts)}</p>'
 
 
 def paint(state: str) -> str:
     """Returns the inline style of a state: a light wash of its colour, and a line in the colour itself."""
+    colour = STATES[state].colour
     if state == "pending":
-        return "background:#ffffff;color:#1b1b1b;border-bottom:3px dashed #555555"
-    colour = STATES[NAMES[state]].colour
-    return f"background:{wash(colour)};color:#1b1b1b;border-bottom:3px solid {colour}"
+        return f"background:{colour};color:#1b1b1b;border-bottom:3px dashed #555555"
+    if state == "rolled back":
+        return f"background:{colour};color:#ffffff;border-bottom:3px solid {colour}"
+    struck = ";text-decoration:line-through" if state == "rejected" else ""
+    return f"background:{wash(colour)};color:#1b1b1b;border-bottom:3px solid {colour}{struck}"
 
 
 def wash(colour: str, share: float = 0.22) -> str:
@@ -87,16 +75,14 @@ def wash(colour: str, share: float = 0.22) -> str:
 
 def legend_html() -> str:
     """Returns one line that explains the signs."""
-    parts = [
-        f'<span style="{paint(state)}">{_glyph(state)} {STATES[name].word}</span>'
-        for state, name in NAMES.items()
-        if state != "prompt"
-    ]
+    parts = [f'<span style="{paint(state)}">{_sign(state)}{STATES[state].word}</span>' for state in LEGEND]
     return f'<p class="ms-legend">{" ".join(parts)}</p>'
 
 
-def _glyph(state: str) -> str:
-    return STATES[NAMES[state]].glyph
+def _sign(state: str) -> str:
+    """The glyph of a state, which is not struck through with its token."""
+    glyph = STATES[state].glyph
+    return f'<i class="ms-sign" style="display:inline-block">{glyph}</i> ' if glyph else ""
 
 
 def _visible(text: str) -> str:
@@ -115,15 +101,17 @@ def _text(step: Step) -> str:
         parts.append(f'<span data-state="prompt" style="color:#595959">{words}</span>')
     rest = step.text if step.round is None else [t for t in step.text if t.state != "prompt"]
     for state, run in groupby(rest, key=lambda t: t.state):
-        sign = "" if state == "prompt" else f'<i class="ms-sign">{_glyph(state)}</i>'
         style = "color:#595959" if state == "prompt" else paint(state)
-        parts.append(f'<span class="ms-run" style="{style}">{sign}{"".join(map(_run_token, run))}</span>')
+        words = "".join(map(_run_token, run))
+        parts.append(f'<span class="ms-run" style="{style}">{_sign(state).strip()}{words}</span>')
     return f'<p class="ms-text" data-part="text">{"".join(parts)}</p>'
 
 
 def _run_token(t: Token) -> str:
     pending = ' data-pending="true" title="pending"' if t.pending else ""
-    mark = '<i class="ms-pending">→</i>' if t.pending and t.state != "pending" else ""
+    mark = (
+        f'<i class="ms-pending">{STATES["pending"].glyph}</i>' if t.pending and t.state != "pending" else ""
+    )
     return f'<b data-state="{t.state}" data-token="{t.id}"{pending}>{_visible(t.text)}{mark}</b>'
 
 
@@ -137,9 +125,17 @@ def _round(step: Step, sampled: bool) -> str:
     known = [_known(p, sampled) for p in step.positions]
     rows = {name: ["", "", *(cells[name] for cells in known)] for name in known[0]}
     rows["the draft guesses"][1] = _chip(pending)
-    for name, held in (("target's cache", step.target_cache), ("draft's cache", step.draft_cache)):
+    caches = (
+        ("target's cache", step.target_cache, step.target_cut),
+        (
+            "draft's cache",
+            step.draft_cache,
+            step.draft_cut,
+        ),
+    )
+    for name, held, cut in caches:
         if held is not None:
-            chips = [str(min(step.before, len(held))), *map(_chip, held[step.before :])]
+            chips = [str(min(step.before, len(held))), *map(_chip, (*held[step.before :], *cut))]
             rows[name] = chips + [""] * (len(marks) - len(chips))
     body = "".join(
         f'<tr style="{PAPER}" data-row="{name}"><th scope="row">{name}</th>'
@@ -160,15 +156,16 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
     if sampled:
         cells["q, the draft's"] = _number(p.q)
         cells["p, the target's"] = _number(p.p)
-        cells["accepted with"] = ""
+        cells["min(1, p/q)"] = ""
         if p.verdict in ("accepted", "rejected") and p.q and p.p is not None:
-            cells["accepted with"] = _number(min(1.0, p.p / p.q))
+            cells["min(1, p/q)"] = _number(min(1.0, p.p / p.q))
         # A test that needed no number has a dash.
         drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
-        cells["number drawn"] = "" if p.test is None else drawn
+        cells["u, the number drawn"] = "" if p.test is None else drawn
     else:
         cells["the target says"] = _visible(p.says or "").strip()
-    return cells | {"verdict": VERDICTS[p.verdict], "committed": _chip(p.kept)}
+    verdict = f'<b class="ms-verdict" title="{p.verdict}">{STATES[p.verdict].glyph}</b>' if p.verdict else ""
+    return cells | {"verdict": verdict, "committed": _chip(p.kept)}
 
 
 def _chip(token: Token | None) -> str:
@@ -177,7 +174,7 @@ def _chip(token: Token | None) -> str:
         return ""
     return (
         f'<b data-state="{token.state}" data-token="{token.id}" style="{paint(token.state)}">'
-        f"{_glyph(token.state)} {_visible(token.text).strip() or '␣'}</b>"
+        f"{_sign(token.state)}{_visible(token.text).strip() or '␣'}</b>"
     )
 
 
@@ -195,34 +192,43 @@ def _chart(chart: Chart) -> str:
         label = f"{_visible(token.text).strip() or '␣'}{NOTES[token.mark]}"
         rows.append(f'<tr style="{PAPER}"><th scope="row">{label}</th><td>{bars}</td></tr>')
     caption = f"<caption>{html.escape(chart.title)}</caption>"
-    return f'<table class="ms-bars">{caption}<tbody>{"".join(rows)}</tbody></table>'
+    names = f"--name:{0.6 * max(map(len, chart.bars[0].values)):.1f}em"  # so that all bars begin at one line
+    return f'<table class="ms-bars" style="{names}">{caption}<tbody>{"".join(rows)}</tbody></table>'
+
+
+def bar_fill(name: str) -> str:
+    """Returns how bars of `p`, `q` or the `residual` are filled, as CSS."""
+    dark, light = DRAFTER.colour, wash(DRAFTER.colour, 0.55)
+    hatched = f"repeating-linear-gradient(45deg,{dark},{dark} 3px,{light} 3px,{light} 6px)"
+    return {"p": TARGET.colour, "q": hatched, "residual": STATES["correction"].colour}[name]
 
 
 def _bar(name: str, value: float) -> str:
-    dark, light = DRAFTER.colour, wash(DRAFTER.colour, 0.55)
-    hatched = f"repeating-linear-gradient(45deg,{dark},{dark} 3px,{light} 3px,{light} 6px)"
-    fill = {"p": TARGET.colour, "q": hatched, "residual": STATES["correction"].colour}[name]
-    style = f"display:inline-block;height:0.8em;width:{100 * value:.1f}%;background:{fill}"
+    style = f"display:inline-block;height:0.8em;width:{100 * value:.1f}%;background:{bar_fill(name)}"
     return (
         f'<span class="ms-bar"><i>{name}</i><span class="ms-track"><i style="{style}"></i></span>'
         f"<span>{_number(value)}</span></span>"
     )
 
 
-def _draw(draw: Draw | None) -> str:
+def _draw(step: Step) -> str:
     """A line from 0 to 1 with the stretch that decides, and the number on it."""
+    draw = step.draw
     if draw is None or draw.number is None:
         return ""
     low, high = draw.low, draw.high
-    rule, result, state = f"this token owns {low:.3f} to {high:.3f}", "taken", "drafted"
     if draw.kind == "accept":
         low, high = (low, high) if draw.outcome else (0.0, low)
-        rule, state = f"accepted if below {number(high)}", "draft"
-        result = "accepted" if draw.outcome else "rejected"
-    words = html.escape(f"number drawn {draw.number:.4f}; {rule}: {result}")
+        state = "accepted"  # the stretch where a number accepts
+        said = "below min(1, p/q): accepted" if draw.outcome else "not below min(1, p/q): rejected"
+        words = f"u = {draw.number:.4f} is {said}"
+    else:
+        kept = None if step.here is None else step.positions[step.here].kept
+        state = "drafted" if kept is None else kept.state
+        words = f"number drawn {draw.number:.4f}; this token owns {low:.3f} to {high:.3f}: taken"
     stretch = f"left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%;background:{STATES[state].colour}"
     return (
-        f'<div class="ms-draw"><p>{words}</p><div class="ms-line" aria-hidden="true">'
+        f'<div class="ms-draw"><p>{html.escape(words)}</p><div class="ms-line" aria-hidden="true">'
         f'<i class="ms-zone" style="{stretch}"></i>'
         f'<i class="ms-needle" style="left:{100 * draw.number:.2f}%">▼</i></div>'
         '<p class="ms-ends" aria-hidden="true"><span>0</span><span>1</span></p></div>'

@@ -61,7 +61,8 @@ RULES = """
   padding:0 0 0.3em;font-size:1em;white-space:normal}
 & .ms-bars th[scope=row] {text-align:right;padding-right:0.7em} & .ms-bars td {width:100%;text-align:left}
 & .ms-bar {display:flex;align-items:center;gap:0.5em;line-height:1.25}
-& .ms-bar > i {min-width:1em;text-align:right;color:#404040} & .ms-bar > span:last-child {min-width:3.6em}
+& .ms-bar > i {min-width:var(--name);text-align:right;color:#404040}
+& .ms-bar > span:last-child {min-width:3.6em}
 & .ms-track {flex:1 1 auto;min-width:4em;background:#f0f0f0;line-height:0}
 & .ms-draw {flex:1 1 16em;max-width:26em;font-size:0.88em} & .ms-draw p {margin:0 0 0.2em}
 & .ms-line {position:relative;height:1.1em;margin-top:1.1em;background:#ececec;border:1px solid #767676}
@@ -99,8 +100,8 @@ SCRIPT = """
     bar.setAttribute('role', 'toolbar');
     bar.setAttribute('aria-label', 'Go through the steps');
     var first = make('button', 'ms-first', 'Start', 'Start: first step');
-    var back = make('button', 'ms-back', '\\u2190 Back', 'Back: previous step');
-    var next = make('button', 'ms-next', 'Next \\u2192', 'Next step');
+    var back = make('button', 'ms-back', '\\u2039 Back', 'Back: previous step');
+    var next = make('button', 'ms-next', 'Next \\u203a', 'Next step');
     var round = make('button', 'ms-round-next', 'Next round', 'First step of the next round');
     var slider = make('input', 'ms-slider', '', 'Step');
     slider.type = 'range'; slider.min = 1; slider.max = steps.length; slider.step = 1;

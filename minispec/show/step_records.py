@@ -10,7 +10,10 @@ from torch import Tensor
 
 from minispec.io.recording import Draw
 
-TokenState = Literal["prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus"]
+TokenState = Literal[
+    "prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus", "untested", "rolled back"
+]  # keys of `signs.STATES`
+GuessVerdict = Literal["accepted", "rejected", "untested"]
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]
 PHASES: tuple[Phase, ...] = ("prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end")
 TOP = 4  # tokens of each distribution in a chart
@@ -43,7 +46,7 @@ class RoundPosition:
         says: the target's most probable token there, once it has read so far.
         p: the guess's probability for the target.
         test: the number drawn and the probability it was compared with, where there was one.
-        verdict: `accepted` or `rejected` once tested, `untested` after a rejection, or `free`: the bonus.
+        verdict: `accepted` or `rejected` once tested, `untested` after a rejection, or `bonus`.
         kept: what is committed there in the end.
     """
 
@@ -52,7 +55,7 @@ class RoundPosition:
     says: str | None = None
     p: float | None = None
     test: Draw | None = None
-    verdict: Literal["", "accepted", "rejected", "untested", "free"] = ""
+    verdict: Literal["", "accepted", "rejected", "untested", "bonus"] = ""
     kept: Token | None = None
 
 
@@ -101,6 +104,8 @@ class Step:
         here: which of them the step is about, or None.
         chart: the most probable tokens there.
         draw: the number that was drawn, where one was.
+        target_cut: what the target's cache held until this step cut it.
+        draft_cut: likewise of the draft's.
     """
 
     phase: Phase
@@ -115,6 +120,8 @@ class Step:
     here: int | None = None
     chart: Chart = NO_CHART
     draw: Draw | None = None
+    target_cut: tuple[Token, ...] = ()
+    draft_cut: tuple[Token, ...] = ()
 
 
 def chart(

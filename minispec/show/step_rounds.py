@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +20,7 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_records import (
     NO_CHART,
     Chart,
+    GuessVerdict,
     Phase,
     RoundPosition,
     Step,
@@ -107,7 +107,7 @@ class RoundSteps:
         before = r.target_cache.before[row]
         self._target_holds = min(r.target_cache.verified[row], before + 1 + drafted)
         if r.draft_cache is not None:
-            self._draft_holds = min(r.draft_cache.verified[row], before + max(drafted, 1))
+            self._draft_holds = min(r.draft_cache.verified[row], before + 1 + drafted)
         for i, position in enumerate(self._positions):
             p, guess = r.target_probs[row, i], position.guess
             says = self._recording.words[int(p.argmax())]
@@ -126,10 +126,12 @@ class RoundSteps:
     def _test(self, i: int) -> Step:
         r, row, token = self._r, self._row, self._guesses[i].id
         p, q = r.target_probs[row, i], r.draft.probs[row, i]
-        verdict: Literal["accepted", "rejected"] = "accepted" if i < r.accepted(row) else "rejected"
         draw = self._recording.accept_draw(r.index, i, row)
-        self._guesses[i] = replace(self._guesses[i], state=verdict)
-        self._positions[i] = replace(self._positions[i], guess=self._guesses[i], test=draw, verdict=verdict)
+        self._positions[i] = replace(self._positions[i], test=draw)
+        verdict = self._judge(i)
+        if verdict == "rejected":
+            for later in range(i + 1, len(self._guesses)):
+                self._judge(later)
         guess, best = self._word(token), self._word(int(p.argmax()))
         if is_one_hot(p):
             says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
@@ -140,9 +142,19 @@ class RoundSteps:
             title = "the target's distribution p beside the draft's q"
             shown = self._chart(title, {token: "guess"}, "p", "q", p=p, q=q)
         if verdict == "rejected" and i + 1 < len(self._guesses):
-            sentence += " Nothing after it counts any more."
+            sentence += " What was drafted after it is not tested."
         title = f"Test {i + 1} of {len(self._guesses)}: {guess} is {verdict}"
         return self._step("test", title, sentence, i, shown, draw)
+
+    def _judge(self, i: int) -> GuessVerdict:
+        """Gives a guess the state that the verdict makes of it, and returns it."""
+        accepted = self._r.accepted(self._row)
+        found: GuessVerdict = "accepted" if i < accepted else "rejected"
+        if i > accepted and self._r.stops_at_first_rejection:
+            found = "untested"
+        self._guesses[i] = replace(self._guesses[i], state=found)
+        self._positions[i] = replace(self._positions[i], guess=self._guesses[i], verdict=found)
+        return found
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Says how p, q and the number drawn decide."""
@@ -151,12 +163,12 @@ class RoundSteps:
             return f"The target's own pick here is {pick}."
         both = f"{equation('p', p)} and {equation('q', q)}"
         if p >= q:
-            return f"{both}. The target likes it at least as much as the draft: accepted, without a draw."
-        sentence = f"{both}. The probability to accept it: {equation('p/q', p / q)}."
+            return f"{both}, so min(1, p/q) = 1: accepted, and no number is drawn."
+        sentence = f"{both}, so {equation('min(1, p/q)', p / q)}."
         if draw is None or draw.number is None:
             return f"{sentence} It is {verdict}."
         than = "below" if verdict == "accepted" else "not below"
-        return f"{sentence} The number drawn, {draw.number:.4f}, is {than} that: {verdict}."
+        return f"{sentence} The number drawn, u = {draw.number:.4f}, is {than} that: {verdict}."
 
     def _commit(self) -> Step:
         r, row = self._r, self._row
@@ -172,7 +184,8 @@ class RoundSteps:
         self._shown = -1  # from here on the text is what is committed
         gain = f"{count(len(emitted), 'token')} for one target call."
         if kind == "draft":
-            sentence = f"{self._end}: what was accepted after it is dropped. {gain}"
+            dropped = "what was accepted" if accepted > len(emitted) else "the target's own token"
+            sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
             return self._step("commit", f"Commit {count(len(emitted), 'token')}", sentence, len(emitted) - 1)
         last = self._word(emitted[-1])
         how, shown = self._source()
@@ -189,15 +202,11 @@ class RoundSteps:
 
     def _settle(self, i: int, kept: Token | None) -> RoundPosition:
         """Returns a position as it is when the round's tokens are committed."""
-        found = self._positions[i]
-        if kept is not None and kept.state != "accepted" and found.guess is None:
-            return replace(found, kept=kept, verdict="free")
-        if found.guess is not None and (kept is None or kept.state != "accepted"):
-            # What nobody tested goes too, and what lies after the end.
-            self._guesses[i] = replace(self._guesses[i], state="rejected")
-            verdict = found.verdict or "untested"
-            return replace(found, guess=self._guesses[i], kept=kept, verdict=verdict)
-        return replace(found, kept=kept)
+        if i < len(self._guesses):
+            self._judge(i)  # a rule that tests no token by itself has shown no test
+        elif kept is not None:
+            return replace(self._positions[i], kept=kept, verdict="bonus")
+        return replace(self._positions[i], kept=kept)
 
     def _source(self) -> tuple[str, Chart]:
         """Says what a correction or a bonus is taken from, and shows it."""
@@ -209,8 +218,8 @@ class RoundSteps:
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
         source = "p"
         if rejected and self._verifier == "verify_rejection":
-            q, source = r.draft.probs[row, i], "the mass that q lacks, norm(max(0, p − q))"
-            title = "the residual, norm(max(0, p − q)), from which the correction is drawn"
+            q, source = r.draft.probs[row, i], "the residual, norm(max(0, p − q))"
+            title = "the residual: p − q where it is positive, scaled to 1"
             short = residual(p.double(), q.double())
             shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
         else:
@@ -231,6 +240,8 @@ class RoundSteps:
     def _rollback(self) -> Step:
         r, row, after = self._r, self._row, self._r.target_cache.after[self._row]
         held = {"target": self._target_holds, "draft": self._draft_holds or 0}
+        read = [replace(t, state="rolled back", pending=False) for t in (*self._block, *self._guesses)]
+        cut = {name: tuple(read[after:length]) for name, length in held.items()}
         self._target_holds = after
         if r.draft_cache is not None:
             self._draft_holds = min(r.draft_cache.verified[row], r.draft_cache.after[row])
@@ -238,16 +249,15 @@ class RoundSteps:
         if r.finish[row] is None:
             tail = f"{self._word(r.emitted[row][-1])} is pending now: committed, and in no cache yet."
         parts = [
-            f"the {name}'s cache forgets {count(length - after, 'token')}"
-            for name, length in held.items()
-            if length > after
+            f"the {name}'s cache forgets {count(len(gone), 'token')}" for name, gone in cut.items() if gone
         ]
         if not parts:
             title, sentence = "Roll back: nothing to forget", f"All that was read is kept. {tail}"
             return self._step("rollback", title, sentence)
         both = ", and ".join(parts).replace("the", "The", 1)
         sentence = f"{both}. Nothing is computed anew. {tail}"
-        return self._step("rollback", f"Roll back to {after} tokens", sentence)
+        step = self._step("rollback", f"Roll back to {after} tokens", sentence)
+        return replace(step, target_cut=cut["target"], draft_cut=cut["draft"])
 
     def _catch_up(self, length: int) -> Step:
         self._draft_holds = length

@@ -1,7 +1,7 @@
 """What a terminal shows: text with its tokens told apart, and tables.
 
-Each kind of token has a colour and a glyph, never a colour alone. Terminals that cannot print the glyphs get
-plain letters.
+Each kind of token has the colour and the glyph of `signs`. A rejected token stands struck through before its
+correction. Terminals that cannot print the glyphs get ASCII characters.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
 from minispec.io.trace import Statistics
-
-# Okabe and Ito's colours, which people with colour-blindness can tell apart.
-COLOURS = {"draft": "#009E73", "correction": "#D55E00", "bonus": "#0072B2", "target": "#888888"}
+from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
-FANCY = {"draft": "✓", "correction": "✗", "bonus": "★"}
-PLAIN = {"draft": "+", "correction": "x", "bonus": "*"}
+PLAIN = {"accepted": "+", "rejected": "x", "correction": ">", "bonus": "*"}
+FANCY = {kind: STATES[kind].glyph for kind in PLAIN}
+COLOURS = {kind: STATES[kind].colour for kind in PLAIN} | {"target": "#888888"}
 MEANINGS = {
-    "draft": "drafted and accepted",
-    "correction": "the target's correction after a rejection",
+    "accepted": "drafted and accepted",
+    "rejected": "drafted and rejected: not in the text",
+    "correction": "the target's correction",
     "bonus": "the target's bonus after full acceptance",
 }
 
@@ -41,13 +41,15 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 
 
 def kinds(r: Round, row: int) -> list[str]:
-    """Returns for each emitted token of a row whether it is a `draft`, a `correction` or a `bonus`."""
-    count = len(r.emitted[row])
-    return ["draft"] * (count - 1) + [r.kind(row)] if count else []
+    """Returns for each emitted token of a row whether it is `accepted`, a `correction` or a `bonus`."""
+    count, last = len(r.emitted[row]), r.kind(row)
+    return ["accepted"] * (count - 1) + ["accepted" if last == "draft" else last] if count else []
 
 
 def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:
     """Yields decoded text as it comes, each stretch of one kind with its glyph and colour.
+
+    Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
 
     Args:
         rounds: from `speculate`, or a trace's.
@@ -58,13 +60,18 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
     Yields:
         Pieces to print one after another, without line ends of their own.
     """
-    pieces = TextStream(tokenizer)
+    pieces, end = TextStream(tokenizer), " <end>"
     for r in rounds:
         last = ""
         for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
-            text = pieces.push(token)
-            if token == tokenizer.end_of_text:
-                text = " <end>"
+            text = end if token == tokenizer.end_of_text else pieces.push(token)
+            if kind == "correction":
+                wrong = int(r.draft.tokens[row, r.accepted(row)])
+                said = end if wrong == tokenizer.end_of_text else tokenizer.piece(wrong).replace("\n", "\\n")
+                sign = glyphs["rejected"]
+                sign = f" {sign}" if sign.isalpha() else sign  # a letter would belong to the word before it
+                yield Text(sign, style=f"bold {COLOURS['rejected']}")
+                yield Text(said, style=f"strike {COLOURS['rejected']}")
             if kind != last:
                 yield Text(glyphs[kind], style=f"bold {COLOURS[kind]}")
                 last = kind
@@ -74,11 +81,11 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
 
 
 def legend(glyphs: Glyphs) -> Text:
-    """Returns one line that explains the marks."""
-    line = Text("  ")
-    for kind, meaning in MEANINGS.items():
-        line.append(f"{glyphs[kind]} {meaning}  ", style=COLOURS[kind])
-    line.rstrip()
+    """Returns two short lines that explain the marks."""
+    line = Text()
+    for number, (kind, meaning) in enumerate(MEANINGS.items()):
+        line.append("\n  " if number == 2 else "  ")
+        line.append(f"{glyphs[kind]} {meaning}", style=COLOURS[kind])
     return line
 
 
@@ -135,16 +142,23 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
 
 
 def cells(outcome: Outcome, alone: Outcome) -> list[str]:
-    """Returns one row of the demo's table."""
-    acceptance = outcome.statistics.acceptance if outcome.statistics else None
+    """Returns one row of the demo's table; what engines print stands in a second line of its cells."""
+    counts = outcome.statistics
+    acceptance = counts.acceptance if counts else None
+    label, calls = outcome.label, f"{outcome.tokens / max(outcome.target_calls, 1):.2f}"
+    accepted = f"{acceptance:.0%}" if acceptance is not None else ""
+    if counts and counts.accepted_over_drafted is not None:
+        label += "\n in engines"
+        calls += f"\n{counts.mean_acceptance_length:.2f}"
+        accepted += f"\n{counts.accepted_over_drafted:.0%}"
     same = {True: "yes", False: "no", None: "sampled"}[outcome.same]
     return [
-        outcome.label,
+        label,
         outcome.backend,
         str(outcome.k) if outcome.k is not None else "",
         str(outcome.target_calls),
-        f"{outcome.tokens / max(outcome.target_calls, 1):.2f}",
-        f"{acceptance:.0%}" if acceptance is not None else "",
+        calls,
+        accepted,
         f"{outcome.tokens / outcome.seconds:,.0f}",
         f"{outcome.speed_up(alone):.2f}x",
         same if outcome is not alone else "",

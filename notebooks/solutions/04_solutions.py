@@ -8,6 +8,25 @@ from minispec import Draft
 from minispec.classroom import check
 
 # %% [markdown]
+# ## Draft k tokens of one row
+#
+# Each turn reads the last id, draws the next one, and keeps the distribution that it was drawn
+# from.
+
+
+# %% tags=["exercise"]
+def draft_one_row(model, cache, pending, k, warp, rng):
+    tokens, dists = [pending], []
+    for _ in range(k):
+        logits = model(torch.tensor([[tokens[-1]]]), cache)  # [1, 1, V]
+        dists.append(warp(logits)[0, 0])  # [V]
+        tokens.append(rng.draw(dists[-1]))
+    return tokens[1:], dists
+
+
+check("draft-one-row", draft_one_row, strict=True)
+
+# %% [markdown]
 # ## Draft tokens, and remember their distributions
 #
 # Each token is drawn from a distribution, and exactly that distribution is kept. The drawn token is

@@ -23,6 +23,25 @@ def residual(p, q):
 check("residual", residual, strict=True)
 
 # %% [markdown]
+# ## Accept and correct one row
+#
+# The number u lies below p/q with probability min(1, p/q). The first id that fails is replaced by
+# a draw from the residual, and the round is over.
+
+
+# %% tags=["exercise"]
+def accept_one_row(tokens, dists, target_dists, rng):
+    for i, x in enumerate(tokens):
+        p, q = target_dists[i], dists[i]
+        u = rng.uniform()
+        if not u < p[x] / q[x]:
+            return tokens[:i] + [rng.draw(residual(p, q))]
+    return tokens + [rng.draw(target_dists[-1])]
+
+
+check("accept-one-row", accept_one_row, strict=True)
+
+# %% [markdown]
 # ## Write the verifier
 #
 # Each drafted token is kept with probability min(1, p/q), but it is tested only in rows that have

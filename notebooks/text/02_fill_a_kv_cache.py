@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 2. Fill a KV cache
 #
-# **You'll do**: write the same tokens without a cache and with one, count what is computed, and
-# look into the caches of a target and its draft.
+# **You'll do**: write the same tokens without a cache and with one, make the cache of one attention
+# head from two lists, and write the loop that decodes with a cache.
 #
 # **You'll learn**: what prefill does, why one token is always *pending*, and why draft and target
 # have a cache each.
@@ -16,14 +16,14 @@ from statistics import median
 from time import perf_counter
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 import minispec
-from minispec.classroom import check, goal, hint, predict
+from minispec.classroom import check, goal, hint, predict, wrote
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
-words = [pair.tokenizer.piece(token) for token in range(target.vocab_size)]
 print(f"{pair.walkthrough}\n\n{len(prompt)} tokens")
 
 # %% [markdown]
@@ -42,76 +42,71 @@ positions_without_cache
 # Now count. The target reads the first ten tokens of the story, takes the most probable next token,
 # and starts over.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["written", "nbval-check-output"]
 text, computed = prompt[:10], []
-with torch.inference_mode():
-    for _ in range(20):
-        logits = target(torch.tensor([text]))  # [1, n, V]: all n positions, every time
-        computed.append(len(text))
-        text.append(int(logits[0, -1].argmax()))
+for _ in range(20):
+    logits = target(torch.tensor([text]))  # [1, n, V]: all n positions, every time
+    computed.append(len(text))
+    text.append(int(logits[0, -1].argmax()))
 print("positions, step by step:", *computed)
 print("in all:", sum(computed))
 
 # %% [markdown]
 # ## What a cache keeps
 #
-# In every layer, each position computes a *key* and a *value*. Later positions look at them;
-# earlier ones never do. They depend only on what came before, and never change again. So they can
-# be kept. That is the KV cache.
+# In every layer, each position computes a *key* and a *value*. Later positions look at them, and
+# they never change again. So they can be kept: that is the KV cache.
 #
-# Here the target reads ten tokens in two parts, with a cache in between. For the last three tokens
-# it gives the same logits as without a cache.
+# Here is one head of the target's first layer, with two lists for a cache. (Its rotation by
+# position is left out.) Each token adds one key and one value, and looks at all that are there.
+
+# %% tags=["written", "nbval-check-output"]
+layer, size = target.layers[0], target.config.head_dim
+projections = layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj
+Wq, Wk, Wv = (each.weight[:size].T for each in projections)  # of the first head: [D, size]
+keys, values, outputs = [], [], []
+for x in layer.input_layernorm(target.embed_tokens(torch.tensor(prompt[:10]))):  # [D]
+    keys.append(x @ Wk)
+    values.append(x @ Wv)
+    weights = (torch.stack(keys) @ (x @ Wq) / size**0.5).softmax(0)  # one for each token so far
+    outputs.append(weights @ torch.stack(values))
+print(f"{len(keys)} keys and {len(values)} values of {size} numbers, each computed once")
+
+# %% tags=["hide-input"]
+x = layer.input_layernorm(target.embed_tokens(torch.tensor(prompt[:10])))  # [10, D]
+fused = scaled_dot_product_attention(*((x @ W)[None] for W in (Wq, Wk, Wv)), is_causal=True)[0]
+assert torch.allclose(torch.stack(outputs), fused, atol=1e-4)
+
+# %% [markdown]
+# All layers and heads together are what `new_cache` makes. `read` hands the model some tokens and
+# its cache. From here on, everything goes through it.
+
+
+# %% tags=["written", "basic"]
+def read(model, cache, tokens):
+    """Reads tokens after what the cache holds; returns logits [n, V] and extends the cache by n."""
+    return model(torch.tensor([tokens]), cache)[0]
+
+
+# %% [markdown]
+# The target reads ten tokens in two parts. For the last three it gives the same logits as without a
+# cache, up to rounding: a forward over three positions adds its numbers in another order than one
+# over ten.
 
 # %% tags=["nbval-check-output"]
 cache = target.new_cache(rows=1)
-with torch.inference_mode():
-    whole = target(torch.tensor([prompt[:10]]))  # [1, 10, V]
-    target(torch.tensor([prompt[:7]]), cache)  # leaves 7 positions in the cache
-    rest = target(torch.tensor([prompt[7:10]]), cache)  # computes 3 more: [1, 3, V]
-torch.testing.assert_close(rest, whole[:, 7:], rtol=0, atol=1e-3)
-print("computed last:", rest.shape[1], "positions; in the cache now:", cache.row_lengths[0])
+read(target, cache, prompt[:7])  # leaves 7 tokens in the cache
+rest = read(target, cache, prompt[7:10])  # [3, V]
+whole = target(torch.tensor([prompt[:10]]))[0]  # [10, V]: without a cache
+print("computed last:", len(rest), "positions; in the cache now:", int(cache.lengths))
+assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 
 # %% [markdown]
-# (Equal up to rounding. A forward over three tokens adds its numbers in another order than one over
-# ten.)
-#
-# `generate` is this package's plain loop, and it has a cache. It writes the same twenty tokens.
-# Blue is what each step computes, grey is what it finds in the cache.
-
-# %% tags=["claim-C1"]
-from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
-
-greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)
-steps = minispec.generate(target, [prompt[:10]], max_new_tokens=20, warp=greedy, rng=rng)
-assert [step[0] for step in steps] == text[10:]
-recomputation(steps_without_cache(10, 20), steps_with_cache(10, 20), positions_without_cache.value)
-
-# %% [markdown]
-# What is that worth in seconds? Take the whole story, and time one more token, with and without the
-# cache.
-
-# %%
-cache, seconds = target.new_cache(rows=1), {"whole text": [], "one token": []}
-with torch.inference_mode():
-    target(torch.tensor([prompt[:-1]]), cache)
-    for _ in range(30):
-        for name, tokens, kept in (("whole text", prompt, None), ("one token", prompt[-1:], cache)):
-            started = perf_counter()
-            target(torch.tensor([tokens]), kept)
-            seconds[name].append(perf_counter() - started)
-        cache.truncate([len(prompt) - 1])  # remove the token again
-whole_text, one_token = (1e3 * median(taken) for taken in seconds.values())
-print(f"the whole text: {whole_text:.2f} ms; one token with a cache: {one_token:.2f} ms")
-print(f"positions {len(prompt)} to 1, time {whole_text / one_token:.1f} to 1")
-
-# %% [markdown]
-# If the times lie closer together than the positions, there is a reason: either way, all weights of
-# the model have to be fetched once. Notebook 1 computed what that means, and verification depends
-# on it.
-#
 # ## One token is pending
 #
-# Reading the prompt in one pass is called *prefill*. Then the first round begins.
+# Reading the prompt in one pass is called *prefill*. Then the first round begins. (A *round*, in
+# short: the draft guesses a few tokens, and the target checks them in one pass. Notebooks 4 and 5
+# write it; here only the caches matter.)
 
 # %% tags=["predict", "claim-A1"]
 predict(
@@ -125,89 +120,164 @@ predict(
 )
 
 # %% [markdown]
-# Two conventions are in use. Both give the same next token.
+# Prefill could read all of the prompt, and hand its last logits to the first step. Here it keeps
+# the last token back: that one is *pending*, in the text and in no cache yet. Each step reads it
+# and adds the next, which is pending then.
 #
-# *Read all.* Prefill reads the whole prompt and hands its last logits to the first step.
+# Here are the same twenty tokens, with a cache. In the figure, blue is what a step computes, and
+# grey is what it finds in the cache. (Its first step is prefill and the first token together.)
+
+# %% tags=["written", "claim-A1"]
+from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
+
+cache, story, counts = target.new_cache(rows=1), prompt[:10], []
+counts.append(len(read(target, cache, story[:-1])))  # prefill: all but the pending token
+for _ in range(20):
+    logits = read(target, cache, story[-1:])  # [1, V]: the pending token, and nothing else
+    counts.append(len(logits))
+    story.append(int(logits[-1].argmax()))  # now this one is pending
+print("positions, prefill and then step by step:", *counts)
+print("in all:", sum(counts))
+assert story == text
+recomputation(steps_without_cache(10, 20), steps_with_cache(10, 20), positions_without_cache.value)
+
+# %% [markdown]
+# Why keep one token back? Later every round ends with a token that the target has just chosen and
+# not yet read: a correction or a bonus. With a pending token, the first round is like all others:
+# a cache holds all of the text but its last token.
 #
-# *Keep one back.* Prefill reads all but the last token. That one is *pending*: it is part of the
-# text, and in no cache yet. The first step reads it.
+# The next function sees to that, whatever the cache holds. With an empty one it is prefill. (That
+# it also forgets becomes important in notebook 7.)
+
+
+# %% tags=["written", "basic"]
+def catch_up(model, cache, text):
+    """Makes the cache hold all of the text but its last token: reads or cuts what it must."""
+    held = int(cache.lengths)
+    if held < len(text) - 1:
+        read(model, cache, text[held:-1])
+    cache.truncate([len(text) - 1])
+
 
 # %% tags=["claim-A1", "nbval-check-output"]
 from minispec.core.prefill import prefill
 
-with torch.inference_mode():
-    read_all = target.new_cache(rows=1)
-    first = target(torch.tensor([prompt]), read_all)[0, -1].argmax()
-
-    kept_back = prefill(target, [prompt])
-    print("caches after prefill:", read_all.row_lengths, "and", kept_back.row_lengths)
-    second = target(torch.tensor([prompt[-1:]]), kept_back)[0, -1].argmax()
-assert first == second and read_all.row_lengths == kept_back.row_lengths
+cache = target.new_cache(rows=1)
+catch_up(target, cache, prompt)
+theirs = prefill(target, [prompt])  # the package's, for any number of rows
+print("ours holds", *cache.row_lengths, "tokens, the package's", *theirs.row_lengths)
+assert torch.equal(read(target, cache, prompt[-1:]), read(target, theirs, prompt[-1:]))
 
 # %% [markdown]
-# minispec keeps one back. Later every round ends with a token that the target has just chosen and
-# not yet read: a correction or a bonus. With a pending token, the first round is like all others.
-# Only the text and the caches are carried over.
+# With these two, the loop of the target alone has four lines. It draws the next token from the
+# distribution that the warp makes of the logits. At temperature 0 that is the most probable one.
+
+
+# %% tags=["written", "basic"]
+def generate_basic(target, prompt, *, max_new_tokens, warp, rng):
+    """The target alone: one forward a token."""
+    text, cache = list(prompt), target.new_cache(1)
+    for _ in range(max_new_tokens):
+        catch_up(target, cache, text)
+        text.append(int(rng.categorical(warp(read(target, cache, text[-1:])))))
+    return text[len(prompt) :]
+
+
+# %% [markdown]
+# The package's `generate` does this for many rows at once, and it is the reference in all
+# notebooks: whatever we do to be faster, this is the text that must come out.
+
+# %% tags=["nbval-check-output"]
+ours, theirs = {}, {}
+for temperature in (0, 1):
+    settings = dict(max_new_tokens=20, warp=minispec.Warp(temperature))
+    ours[temperature] = generate_basic(target, prompt, rng=minispec.SeededRng(1), **settings)
+    steps = minispec.generate(target, [prompt], rng=minispec.SeededRng(1), **settings)
+    theirs[temperature] = [token for (token,) in steps]
+    print(f"temperature {temperature}:{pair.tokenizer.decode(ours[temperature])}")
+assert ours == theirs
+
+# %% [markdown]
+# ## What it is worth
+#
+# Take the whole story, and time one more token, with and without the cache.
+
+# %%
+cache, seconds = target.new_cache(rows=1), {"whole text": [], "one token": []}
+for _ in range(30):
+    catch_up(target, cache, prompt)  # from the second time on: forgets the last token
+    started = perf_counter()
+    target(torch.tensor([prompt]))
+    between = perf_counter()
+    read(target, cache, prompt[-1:])
+    seconds["whole text"].append(between - started)
+    seconds["one token"].append(perf_counter() - between)
+whole_text, one_token = (1e3 * median(taken) for taken in seconds.values())
+print(f"the whole text: {whole_text:.2f} ms; one token with a cache: {one_token:.2f} ms")
+assert cache.row_lengths == (len(prompt),)
+
+# %% [markdown]
+# The times lie closer together than the positions do, 44 to 1. A part of every forward does not
+# depend on how many positions go through it. In this small model, run by PyTorch, it is mostly the
+# starting of operations (*dispatch*). In a large one it is the reading of all weights: notebook 1
+# has the arithmetic. Verification lives on that part. Times of native code, at three sizes, stand
+# on the results page of the documentation, as t(5)/t(1).
 #
 # ## Two models, two caches
 #
 # Does the draft look into the target's cache? It cannot. Keys and values are a model's own: other
-# layers, other heads, other sizes, other numbers. Let both read the prompt, and the draft read on.
+# layers, other heads, other numbers. Let both read the prompt, and the draft read on.
 
 # %% tags=["misleads-own-cache", "claim-C1", "nbval-check-output"]
-models = {"target": target, "draft": draft}
-caches = {name: prefill(model, [prompt]) for name, model in models.items()}
-with torch.inference_mode():
-    draft(torch.tensor([prompt[-1:]]), caches["draft"])  # only its own cache grows
+models, caches = {"target": target, "draft": draft}, {}
 for name, model in models.items():
-    c, held = model.config, caches[name].row_lengths[0]
+    caches[name] = model.new_cache(rows=1)
+    catch_up(model, caches[name], prompt)
+read(draft, caches["draft"], prompt[-1:])  # only its own cache grows
+for name, model in models.items():
+    c, held = model.config, int(caches[name].lengths)
     print(f"{name}: {held} tokens held; {c.layers} x {c.kv_heads} keys of {c.head_dim} numbers")
-assert caches["draft"].row_lengths == (len(prompt),)
-assert caches["target"].row_lengths == (len(prompt) - 1,)
-
-# %% [markdown]
-# So both models read the prompt, each into its own cache, and from then on each cache is filled and
-# cut on its own. Here is where a round begins. (A *round*, in short: the draft guesses a few
-# tokens, and the target checks them in one pass. Notebooks 4 and 5 take it apart; now only the
-# caches matter.)
-
-# %% tags=["claim-A1", "claim-C1"]
-from minispec.show.plots.caches import cache_grid
-
-drafter = minispec.ModelDrafter(draft)
-settings = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=12, warp=greedy, rng=rng)
-trace = minispec.record(target, drafter, [prompt], **settings)
-layers = {"target": target.config.layers, "draft": draft.config.layers}
-first_round = trace.rounds[0]
-assert first_round.target_cache.before == first_round.draft_cache.before == (len(prompt) - 1,)
-cache_grid(trace, words, 0, ["before"], layers=layers)
+assert [int(cache.lengths) for cache in caches.values()] == [len(prompt) - 1, len(prompt)]
 
 # %% [markdown]
 # ## What a round reads
 #
-# Does the whole text go through the target again when the draft is verified? Run it once more, and
-# let the target note how many positions each of its passes is given. Watch its cache, too. The
-# figure shows the last tokens of the prompt, and what comes after them.
+# Does the whole text go through the target again when a draft is verified? Run the method of
+# notebook 1 and watch both caches in its first round. The figure shows the last tokens of the
+# prompt, and what comes after them.
 
-# %% tags=["misleads-whole-sequence", "claim-A3"]
-passes = []  # positions that go through the target, one number for each pass
-hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
-minispec.record(target, drafter, [prompt], **settings)
-hook.remove()
-read = passes[0]
-print(f"{len(prompt)} tokens, and {first_round.drafted(0)} drafted: {read} positions computed")
-assert passes == [1 + r.drafted(0) for r in trace.rounds]  # the pending token and the draft
+# %% tags=["claim-A1", "claim-A3", "claim-C1"]
+from minispec.show.plots.caches import cache_grid
+
+words = [pair.tokenizer.piece(token) for token in range(target.vocab_size)]
+layers = {name: model.config.layers for name, model in models.items()}
+settings = dict(k=4, max_new_tokens=12, warp=minispec.Warp(0), rng=minispec.SeededRng(0))
+settings |= dict(verifier=minispec.verify_greedy)
+trace = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
+first = trace.rounds[0]
+print("the target's cache grows by", first.target_cache.verified[0] - first.target_cache.before[0])
+assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1,)
 cache_grid(trace, words, 0, ["before", "drafted", "verified"], layers=layers)
 
-# %% [markdown]
-# The pending token and the draft, no more. The logits are those of a target that reads the whole
-# text from the start:
+# %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
+passes = []  # positions that go through the target, one number for each pass
+hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+again = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
+hook.remove()
+assert passes == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
 
-# %% tags=["misleads-whole-sequence"]
-with torch.inference_mode():
-    from_the_start = target(torch.tensor([[*prompt, *first_round.draft.tokens[0].tolist()]]))
-torch.testing.assert_close(first_round.target_logits, from_the_start[:, -read:], rtol=0, atol=1e-3)
-print(f"{from_the_start.shape[1]} positions instead of {read}, and the same logits")
+# %% [markdown]
+# It reads the pending token and the draft, no more. Do it with your own functions. The logits are
+# those of a target that reads the whole text from the start:
+
+# %% tags=["misleads-whole-sequence", "nbval-check-output"]
+drafted = first.draft.tokens[0].tolist()
+cache = target.new_cache(rows=1)
+catch_up(target, cache, prompt)
+logits = read(target, cache, [prompt[-1], *drafted])  # [K+1, V]
+from_the_start = target(torch.tensor([[*prompt, *drafted]]))[0]  # [n, V]
+print(len(logits), "positions instead of", len(from_the_start), "and the same logits")
+assert torch.allclose(logits, from_the_start[-len(logits) :], rtol=0, atol=1e-3)
 
 # %% [markdown]
 # ## Exercises
@@ -262,6 +332,10 @@ large = minispec.GPTConfig(
 for config in (large, replace(large, kv_heads=8)):
     size = kv_cache_bytes(config, tokens=4096, dtype_bytes=2)
     print(f"{config.kv_heads:2} key heads: {size / 2**30:.1f} GiB for one text of 4096 tokens")
+
+# %%
+measured = f"{len(prompt)} positions take {whole_text / one_token:.1f} times as long as one"
+wrote(read, catch_up, generate_basic, measured=measured + ", on this machine.")
 
 # %% [markdown]
 # ## Recap

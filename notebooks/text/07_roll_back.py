@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 7. Roll back
 #
-# **You'll do**: take rejected tokens out of two caches, see which cache lacks one, and break
-# rollback on purpose.
+# **You'll do**: take rejected tokens out of a cache made of two lists, and out of the real ones,
+# see which cache lacks a token, and break rollback on purpose.
 #
 # **You'll learn**: why rollback is nearly free, what *catch-up* is, and why a stale cache is easy
 # to miss.
@@ -18,15 +18,13 @@ from time import perf_counter
 import torch
 
 import minispec
-from minispec.classroom import check, goal, hint, predict
-from minispec.io.walkthrough import load_walkthrough
+from minispec.classroom import check, goal, hint, predict, wrote
+from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
 
 pair = minispec.load_pair("stories")
 target, draft = pair.target, pair.draft
-recording = load_walkthrough("greedy")  # a recorded run on the story that you know
-print(f"{pair.walkthrough} …\n")
-for r in recording.trace.rounds[:4]:
-    print(f"round {r.index}: {r.drafted(0)} drafted, {r.accepted(0)} accepted, then a {r.kind(0)}")
+prompt = pair.tokenizer.encode(pair.walkthrough)
+print(pair.walkthrough, "…")
 
 # %% [markdown]
 # ## The caches hold rejected tokens
@@ -49,82 +47,152 @@ predict(
 )
 
 # %% [markdown]
-# Here is the first round of the story that ends in a correction, at four moments. Follow the two
-# lower lines from top to bottom.
+# Here are the first rounds of a recorded run on the story, and one of them, which ends in a
+# correction, at four moments. Follow the two lower lines from top to bottom.
 
 # %% tags=["claim-A5", "claim-C3"]
+from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
 
+recording = load_walkthrough("greedy")
 trace, words = recording.trace, recording.words
-r = next(r for r in trace.rounds if r.kind(0) == "correction")
+for one in trace.rounds[:4]:
+    print(f"round {one.index}: {one.accepted(0)} of {one.drafted(0)} accepted, a {one.kind(0)}")
+r = next(one for one in trace.rounds if one.kind(0) == "correction")
 layers = {"target": target.config.layers, "draft": draft.config.layers}
-cache_grid(trace, words, r.index, ["before", "drafted", "verified", "rolled back"], layers=layers)
+moments = ["before", "drafted", "verified", "rolled back"]
+cache_grid(trace, words, r.index, moments, layers=layers)
 
 # %% [markdown]
 # The correction is in the text now, and in neither cache. It is the next round's pending token.
 #
-# ## Rollback changes one number
+# ## Roll back two lists
 #
-# A cache is memory for keys and values, and a length that says how much of it counts. `truncate`
-# sets the length. What lies after it is overwritten later. (That works for attention. State-space
-# and linear-attention layers keep one running state, and must save it to go back.)
-#
-# Is what stays still right? It was computed together with tokens that are gone. But a position
-# looks only at what comes *before* it. Read the same draft, roll back, read the correction, and
-# compare with a target that reads the true text from the start.
+# Take one head of the target's first layer again, with two lists for a cache. It reads a token as
+# in notebook 2. To roll back is to cut both lists.
 
-# %% tags=["claim-A5", "claim-C3"]
-before = [*trace.prompts[0], *(t for past in trace.rounds[: r.index] for t in past.emitted[0])]
-block = [before[-1], *r.draft.tokens[0].tolist()]  # the pending token and the draft
-cache = target.new_cache(rows=1)
-with torch.inference_mode():
-    target(torch.tensor([before[:-1]]), cache)
-    target(torch.tensor([block]), cache)  # [1, K+1, V]
-    print("after the pass the cache holds", cache.row_lengths[0], "tokens")
-    cache.truncate([len(before) + r.accepted(0)])
-    print("after rollback", cache.row_lengths[0])
-    rolled_back = target(torch.tensor([[r.emitted[0][-1]]]), cache)  # the correction: [1, 1, V]
-    from_the_start = target(torch.tensor([[*before, *r.emitted[0]]]))[:, -1:]
-torch.testing.assert_close(rolled_back, from_the_start, rtol=0, atol=1e-3)
+
+# %% tags=["written"]
+size = target.config.head_dim
+projections = (getattr(target.layers[0].self_attn, name) for name in ("q_proj", "k_proj", "v_proj"))
+Wq, Wk, Wv = (each.weight[:size].T for each in projections)
+
+
+def look(token, keys, values):
+    """Reads one token: keeps its key and value, and looks at all that are kept."""
+    x = target.embed_tokens.weight[token]
+    keys.append(x @ Wk)
+    values.append(x @ Wv)
+    weights = (torch.stack(keys) @ (x @ Wq) / size**0.5).softmax(0)
+    return weights @ torch.stack(values)
+
+
+# %% tags=["written"]
+def truncate(length, keys, values):
+    """Forgets what stands after the first `length` tokens."""
+    del keys[length:], values[length:]
+
 
 # %% [markdown]
-# The same logits: nothing was copied, and nothing was read again. Compare with the alternative:
-# drop the whole cache, and read what stays once more.
+# Is what stays still right? It was computed together with tokens that are gone. But a position
+# looks only at what comes *before* it. Read the prompt and the draft, roll back, read the
+# correction, and compare with a head that reads the true text from the start.
+
+# %% tags=["written", "nbval-check-output"]
+drafted, gained = r.draft.tokens[0].tolist(), list(r.emitted[0])
+kept = len(prompt) + r.accepted(0)
+keys, values = [], []
+for token in [*prompt, *drafted]:
+    look(token, keys, values)
+print("after the pass the lists hold", len(keys), "tokens")
+truncate(kept, keys, values)
+print("after rollback", len(keys))
+rolled_back = look(gained[-1], keys, values)  # the correction
+fresh = [], []
+assert torch.equal(rolled_back, [look(token, *fresh) for token in [*prompt, *gained]][-1])
+
+# %% [markdown]
+# ## Rollback changes one number
+#
+# The real cache does not even delete. It is memory for keys and values, and a length that says how
+# much of it counts. `truncate` sets the length; what lies after it is overwritten later. (That
+# works for attention. State-space and linear-attention layers keep one running state, and must save
+# it to go back.)
+
+# %% tags=["claim-A5", "claim-C3", "nbval-check-output"]
+cache = target.new_cache(rows=1)
+read(target, cache, [*prompt, *drafted])
+print("after the pass the cache holds", int(cache.lengths), "tokens")
+cache.truncate([kept])
+print("after rollback", int(cache.lengths))
+rolled_back = read(target, cache, gained[-1:])  # the correction: [1, V]
+from_the_start = target(torch.tensor([[*prompt, *gained]]))[0, -1:]
+assert torch.allclose(rolled_back, from_the_start, rtol=0, atol=1e-3)
+
+# %% tags=["hide-input"]
+embedded = target.embed_tokens.weight[[*prompt, *drafted]]
+real = minispec.KVCache(layers=1, rows=1, kv_heads=1, capacity=64, head_dim=size)
+real.begin(len(embedded))
+real.append(0, (embedded @ Wk)[None, None], (embedded @ Wv)[None, None])
+real.advance()
+real.truncate([kept])
+real.begin(1)
+both = real.append(0, keys[-1][None, None, None], values[-1][None, None, None])
+for theirs, ours in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1, size]
+    assert torch.allclose(theirs[0, 0], torch.stack(ours), atol=1e-4)
+
+# %% [markdown]
+# The same logits: nothing was copied, and nothing was read again. You have written a function that
+# truncates: `catch_up`, in notebook 2. It makes a cache hold all of the text but its last token.
+# After a round, that is rollback. The correction is pending.
 
 # %%
-kept, seconds = len(before) + r.accepted(0), {"roll back": [], "read again": []}
-with torch.inference_mode():
-    for _ in range(20):
-        cache.truncate([len(before) - 1])
-        target(torch.tensor([block]), cache)
-        started = perf_counter()
-        cache.truncate([kept])
-        seconds["roll back"].append(perf_counter() - started)
-        cut = perf_counter()
-        target(torch.tensor([[*before, *block[1:]][:kept]]), target.new_cache(rows=1))
-        seconds["read again"].append(perf_counter() - cut)
-print(*(f"to {what}: {1e6 * median(taken):,.1f} µs" for what, taken in seconds.items()), sep="\n")
+from inspect import getsource
+
+print(getsource(catch_up))
+cache = target.new_cache(rows=1)
+print("the pass has read", len(read(target, cache, [*prompt, *drafted])), "tokens")
+catch_up(target, cache, [*prompt, *gained])
+print("the cache holds", int(cache.lengths), "tokens; the text has", len([*prompt, *gained]))
+assert int(cache.lengths) == kept
+
+# %% [markdown]
+# Compare with the alternative: drop the whole cache, and read what stays once more.
+
+# %%
+seconds = {"roll back": [], "read again": []}
+for _ in range(20):
+    read(target, cache, drafted[r.accepted(0) :])  # what was rejected
+    started = perf_counter()
+    cache.truncate([kept])
+    cut = perf_counter()
+    again = read(target, target.new_cache(rows=1), [*prompt, *drafted][:kept])
+    seconds["roll back"].append(cut - started)
+    seconds["read again"].append(perf_counter() - cut)
+times = {what: 1e6 * median(taken) for what, taken in seconds.items()}
+print(*(f"to {what}: {time:,.1f} µs" for what, time in times.items()), sep="\n")
+assert len(again) == int(cache.lengths) == kept
 
 # %% [markdown]
 # ## What rejected guesses cost
 #
 # Rolling back is cheap. The wasted work is not: the draft has guessed, and the target has checked.
-# Run the story and count positions. *Kept* are those that are in the cache when their round ends.
+# Run the story and count positions. Those *stay* that are in the cache when their round ends.
 
 # %% tags=["claim-A5", "claim-E3"]
 drafter = minispec.ModelDrafter(draft)
 greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)
 settings = dict(verifier=minispec.verify_greedy, warp=greedy, rng=rng, max_new_tokens=48)
-mine = minispec.record(target, drafter, trace.prompts, k=5, **settings)
+mine = minispec.record(target, drafter, [prompt], k=5, **settings)
 cuts, new = [run.target_cache for run in mine.rounds], len(mine.tokens())
-read = sum(cut.verified[0] - cut.before[0] for cut in cuts)
-kept = sum(cut.after[0] - cut.before[0] for cut in cuts)
-print(f"the target read {read} positions for {new} new tokens: {kept} kept, {read - kept} wasted")
-print(f"kept, and read once more later: {kept - new}")
-assert kept == new and cuts[0].before == (len(trace.prompts[0]) - 1,)
+passed = sum(cut.verified[0] - cut.before[0] for cut in cuts)
+stayed = sum(cut.after[0] - cut.before[0] for cut in cuts)
+print(f"the target read {passed} positions for {new} new tokens:")
+print(f"{stayed} stayed, {passed - stayed} were wasted, {stayed - new} were read twice")
+assert (stayed, cuts[0].before) == (new, (len(prompt) - 1,))
 
 # %% [markdown]
-# Each token of the text was read once. None that was kept is ever computed again. The cost of wrong
+# Each token of the text was read once. None that stayed is ever computed again. The cost of wrong
 # guesses is the other number, and it grows with K.
 
 # %% tags=["claim-C5", "claim-E3"]
@@ -164,20 +232,44 @@ cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"], l
 # nothing more to guess after it. Had that guess been rejected, nothing would be missing. Now it is
 # part of the text, and the draft reads it. This is *catch-up*, one small forward.
 #
-# After that, one sentence holds for both caches after every round: **they hold all committed tokens
-# but the pending one**. Check it on a run of your own.
+# In notebook 2 you wrote one function for both: `catch_up` reads what a cache lacks and forgets
+# what is wrong. Use it on the recorded drafts of the first rounds. The target reads the pending
+# token and all guesses; the draft has read all but its last guess.
+
+# %% tags=["written", "nbval-check-output"]
+text, held = list(prompt), []
+caches = {target: target.new_cache(rows=1), draft: draft.new_cache(rows=1)}
+for one in trace.rounds[:4]:
+    guesses = one.draft.tokens[0].tolist()
+    for model, cache in caches.items():
+        catch_up(model, cache, text)  # prefill; after each round rollback and catch-up
+        read(model, cache, [text[-1], *(guesses if model is target else guesses[:-1])])
+    text += one.emitted[0]
+    held.append([int(cache.lengths) for cache in caches.values()])
+    print(f"{one.kind(0):10}: the caches hold {held[-1]}, and need {len(text) - 1}")
+assert all(ours == theirs + 1 for ours, theirs in held)
+
+# %% [markdown]
+# After a correction both hold too much, or just enough; after a bonus the draft lacks one. And once
+# both have caught up, one sentence holds after every round: **both caches hold all committed tokens
+# but the pending one**. Check it on a run of the package.
 
 # %% tags=["claim-C1", "claim-C3"]
-mine = minispec.record(target, drafter, trace.prompts, k=5, **settings)
-committed = len(mine.prompts[0])
+mine = minispec.record(target, drafter, [prompt], k=5, **settings)
+committed, caught_up, holds = len(prompt), 0, []
 for run in mine.rounds:
     committed += len(run.emitted[0])
     ours, drafts = run.target_cache, run.draft_cache
-    caught_up = max(0, drafts.after[0] - drafts.verified[0])
-    if run.index < 4:
-        print(f"{run.kind(0):10}: both caches hold {ours.after[0]}, {caught_up} caught up")
-    assert ours.after == drafts.after == (committed - 1,)
-    assert caught_up == (run.accepted(0) == run.drafted(0) == len(run.emitted[0]) - 1)
+    holds.append(ours.after[0] == drafts.after[0] == committed - 1)
+    caught_up += max(0, drafts.after[0] - drafts.verified[0])
+bonuses = sum(run.kind(0) == "bonus" for run in mine.rounds)
+print(f"it holds after {sum(holds)} of {len(holds)} rounds")
+print(f"{bonuses} rounds ended in a bonus, and {caught_up} tokens were caught up")
+assert all(holds) and caught_up == bonuses
+
+# %% tags=["hide-input"]
+assert held == [[r.target_cache.verified[0], r.draft_cache.verified[0]] for r in mine.rounds[:4]]
+assert [r.emitted for r in mine.rounds[:4]] == [r.emitted for r in trace.rounds[:4]]
 
 # %% [markdown]
 # ## Exercise
@@ -229,8 +321,13 @@ for bug in [*bugs, "rollback-one-too-far"]:
         runs[bug] = minispec.record(target, drafter, prompts, k=5, **settings)
 for bug, run in {"as shipped": shipped, **runs}.items():
     same = sum(run.tokens(row) == shipped.tokens(row) for row in range(8))
-    print(f"{bug}: {run.statistics().acceptance:.0%} accepted, {same} of 8 texts right")
-    assert (same == 8) == (bug != "rollback-one-too-far")
+    counts = run.statistics()
+    print(f"{bug}: {counts.accepted / counts.tested:.0%} of those tested accepted,", end=" ")
+    print(f"{same} of 8 texts right")
+
+# %% tags=["hide-input"]
+spoiled = {bug for bug in runs for row in range(8) if runs[bug].tokens(row) != shipped.tokens(row)}
+assert spoiled == {"rollback-one-too-far"}
 assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 
 # %% [markdown]
@@ -253,14 +350,19 @@ for moment, lengths in (
     ("rolled back", cut.after),
 ):
     print(f"{moment:15}", *(f"{length:3}" for length in lengths))
-for row in range(8):
-    assert cut.after[row] == cut.before[row] + 1 + run.accepted(row)
+assert all(cut.after[row] == cut.before[row] + 1 + run.accepted(row) for row in range(8))
+
+# %%
+measured = f"to roll back takes {times['roll back']:.0f} µs, to read again"
+measured += f" {times['read again']:,.0f} µs, on this machine."
+wrote(look, truncate, catch_up, measured=measured)
 
 # %% [markdown]
 # ## Recap
 #
 # - Rollback sets a length. What stays is right, because no position looks ahead. Nothing is copied,
 #   nothing is read twice.
+# - One function, `catch_up`, does all three: prefill, rollback and catch-up.
 # - After every round, both caches hold all committed tokens but the pending one.
 # - After full acceptance the draft lacks its own last guess, and reads it: catch-up.
 # - Wrong guesses cost draft steps and checked positions, and more so with a larger K.

@@ -17,7 +17,7 @@ from statistics import fmean
 import torch
 
 import minispec
-from minispec.classroom import check, goal, hint, predict
+from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
 
 pair = minispec.load_pair("stories")
@@ -29,15 +29,14 @@ print(pair.tokenizer.decode(prompts[0]))
 # %% [markdown]
 # ## Part a: when it wins
 #
-# Two numbers decide. α says how often a tested guess is accepted. c says what a guess costs: the
-# time of a draft step over the time of a target step.
+# Two numbers decide. The *acceptance rate* α says how probable it is that a guess is accepted. c
+# says what a guess costs: the time of a draft step over the time of a target step.
 #
-# In notebook 6 you computed by hand that a guess is accepted with probability Σ min(p, q). So α can
-# be found in two ways. Count what was accepted. Or look at p and q alone, wherever a guess was
-# tested, and take the mean of Σ min(p, q).
+# In notebook 6 you computed by hand that a guess is accepted with probability Σ min(p, q). α is the
+# mean of that, here wherever a guess was tested.
 
 
-# %% tags=["claim-D3"]
+# %%
 def acceptance_probabilities(run):
     """Returns Σ min(p, q) at every position where a guess was tested."""
     found = []
@@ -47,10 +46,18 @@ def acceptance_probabilities(run):
     return found
 
 
+# %% [markdown]
+# A run only counts: *accepted of tested* estimates α. Engines print two other numbers: accepted of
+# *drafted*, though what comes after a rejection was never tested, and 1 + accepted / rounds, the
+# *mean acceptance length*.
+
+# %% tags=["claim-D3"]
 run = measure_acceptance(pair, prompts, k=4)  # temperature 1, the rejection verifier
 counts, expected = run.statistics(), acceptance_probabilities(run)
 standard_error = sum(a * (1 - a) for a in expected) ** 0.5 / len(expected)  # of the counted α
-print(f"α from p and q: {fmean(expected):.3f}; counted: {counts.acceptance:.3f}")
+print(f"α from p and q: {fmean(expected):.3f}; accepted of tested: {counts.acceptance:.3f}")
+print(f"accepted of drafted: {counts.accepted_over_drafted:.3f};", end=" ")
+print(f"mean acceptance length: {counts.mean_acceptance_length:.2f}")
 assert abs(counts.acceptance - fmean(expected)) < 5 * standard_error
 
 # %% [markdown]
@@ -60,20 +67,22 @@ assert abs(counts.acceptance - fmean(expected)) < 5 * standard_error
 # target call yields 1 + α + α² + … + α^K tokens on average. The first token is the target's own.
 # The second needs one accepted guess, the third needs two in a row.
 #
-# Real guesses are not all alike. The last column takes an acceptance rate of its own for each
-# position of the draft.
+# Real guesses are not all alike. The last column takes an α of its own for each position of the
+# draft. Both are estimated from what was accepted of what was tested.
 
 # %% tags=["claim-A6", "claim-D3"]
 from minispec.evidence.bench.measure import acceptance_by_position
 from minispec.evidence.theory.formulas import expected_tokens, expected_tokens_by_position
 
 print("  K  measured  one α for all  α per position   (tokens a target call)")
+off = []
 for k in (1, 2, 4, 8, 16):
     run = measure_acceptance(pair, prompts, k)
     measured, alpha = run.statistics().tokens_per_target_call, run.statistics().acceptance
     by_position = expected_tokens_by_position(acceptance_by_position(run))
     print(f"{k:3}  {measured:8.2f}  {expected_tokens(alpha, k):13.2f}  {by_position:14.2f}")
-    assert 1 < measured <= k + 1 and abs(measured / by_position - 1) < 0.15
+    off.append(abs(measured / by_position - 1))
+assert max(off) < 0.15
 
 # %% [markdown]
 # Each further guess yields less than the one before it. (The last round of a text has few tokens
@@ -88,15 +97,15 @@ for k in (1, 2, 4, 8, 16):
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.show.plots.speed import latency
 
-times = measure_latency(target, [1, 2, 3, 5, 9, 17])
-draft_times = measure_latency(draft, [1, 2, 3, 5, 9, 17], name="draft")
+times = measure_latency(target, [1, 2, 3, 5, 9, 17], repeats=10)
+draft_times = measure_latency(draft, [1, 2, 3, 5, 9, 17], repeats=10, name="draft")
 c = cost_ratio(times, draft_times)
 print(f"one draft step takes {c:.2f} of a target step: c = {c:.2f}")
 latency([*times, *draft_times], at=5)
 
 # %% [markdown]
-# One often reads that the draft takes negligible time. It guesses token by token, so K guesses cost
-# K times c. Compare.
+# One often reads that the draft takes negligible time. Ours guesses token by token, so K guesses
+# cost K times c. (A parallel drafter guesses all of them in one pass: notebook 11.) Compare.
 
 # %% tags=["misleads-negligible-draft"]
 from minispec.evidence.theory.formulas import speed_up
@@ -126,8 +135,8 @@ print("α = 0.8, c = 0.1")
 for k in (1, 2, 3, 5, 10, 20, 50):
     gain = speed_up(0.8, k, 0.1)
     print(f"K = {k:2}: {expected_tokens(0.8, k):.2f} tokens a round, {gain:.2f} times as fast")
-assert speed_up(0.8, 1, 0.1) < speed_up(0.8, 5, 0.1) > speed_up(0.8, 20, 0.1) and fifty.truth < 1
-assert abs(speed_up(0.8, 50, 0.1) - fifty.truth) < 1e-3
+one, best, many, most = (speed_up(0.8, k, 0.1) for k in (1, 5, 20, 50))
+assert one < best > many > most and abs(most - fifty.truth) < 1e-3 and most < 1
 
 # %% [markdown]
 # Too few guesses gain little. Too many are rejected, and cost their time. In between there is a
@@ -159,22 +168,22 @@ check("choose-k", best_k)
 # %% [markdown]
 # ## Measure the speed-up
 #
-# Now decode with and without a draft, interleaved. The speed-up is seconds per token of the target
-# alone over seconds per token with a draft, prefill included on both sides.
+# Now decode with and without a draft, interleaved, both on the torch backend. The speed-up is
+# seconds per token of the target alone over seconds per token with a draft, prefill included on
+# both sides.
 
 # %% tags=["claim-C2", "claim-D4"]
 from minispec.evidence.bench.measure import measure_speed
 
-points = measure_speed(pair, [1, 2, 4, 8, 16], prompts=2, repeats=2, new_tokens=64)
+points = measure_speed(pair, [1, 2, 4, 8], prompts=2, repeats=2, new_tokens=40)
 for p in points:
-    print(
-        f"K = {p.k:2}: {p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f}), α = {p.alpha:.2f}"
-    )
+    print(f"K = {p.k:2}: {p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f}),", end=" ")
+    print(f"{p.alpha:.0%} of the tested guesses accepted")
 best = max(points, key=lambda p: p.gain)
 says = "wins" if best.low > 1 else "loses" if best.high < 1 else "neither wins nor loses clearly"
 print(f"On this machine, just now, speculation {says}: {best.gain:.2f} times with K = {best.k}.")
-for p in points:  # what theorem 3.8 makes of α and c
-    assert abs(p.simple - expected_tokens(p.alpha, p.k) / (p.k * p.c + 1)) < 1e-9
+theorem = [expected_tokens(p.alpha, p.k) / (p.k * p.c + 1) for p in points]  # theorem 3.8
+assert all(abs(p.simple - said) < 1e-9 for p, said in zip(points, theorem, strict=True))
 
 # %% [markdown]
 # Could you have known? The figure holds two predictions against what was measured. One is theorem
@@ -204,15 +213,16 @@ predicted_measured(points)
 
 # %% tags=["claim-C2"]
 settings = dict(k=4, verifier=minispec.verify_rejection, max_new_tokens=80, warp=minispec.Warp(1.0))
-rates = {}
+rates, off = {}, []
 for temperature in (0, 0.5, 1, 1.5):
     drafter = minispec.ModelDrafter(draft, warp=minispec.Warp(temperature))
     run = minispec.record(target, drafter, prompts, rng=minispec.SeededRng(0), **settings)
     rates[temperature], expected = run.statistics().acceptance, acceptance_probabilities(run)
     standard_error = sum(a * (1 - a) for a in expected) ** 0.5 / len(expected)
-    print(f"draft at temperature {temperature}: α = {rates[temperature]:.2f}")
-    assert abs(rates[temperature] - fmean(expected)) <= 5 * standard_error + 1e-6
-print("best of these:", max(rates, key=rates.get))
+    print(f"draft at temperature {temperature}: α = {fmean(expected):.2f}", end=", ")
+    print(f"accepted of tested: {rates[temperature]:.2f}")
+    off.append(abs(rates[temperature] - fmean(expected)) - 5 * standard_error)
+assert max(off) <= 1e-6
 
 # %% [markdown]
 # ## Wasted work
@@ -227,9 +237,9 @@ wasted = counts.drafted - counts.accepted
 computed = counts.row_rounds + counts.drafted  # pending tokens and drafts
 print(f"{counts.emitted} tokens came out; {counts.drafted} were drafted, {wasted} of them wasted")
 print(f"the target computed {computed / counts.emitted:.2f} positions a token; alone it computes 1")
-assert computed - counts.emitted == wasted
 growth = arithmetic_growth(counts.acceptance, 4, draft.parameters_count / target.parameters_count)
 print(f"with the draft's own work, theorem 3.11 says {growth:.2f} times the arithmetic")
+assert computed - counts.emitted == wasted
 
 # %% [markdown]
 # More arithmetic and less time: that is the exchange. It needs a machine with arithmetic to spare.
@@ -248,8 +258,8 @@ predict(
 )
 
 # %% [markdown]
-# What follows takes longer than you want to wait, so it was measured before. Each figure says on
-# which machine and when. Other machines give other numbers.
+# What follows takes longer than you want to wait, so it was measured before, on the native backend.
+# Each figure says on which machine and when. Other machines give other numbers.
 #
 # First K. Curves are theorem 3.8 for several α; the points were measured. The hatched part is loss.
 
@@ -283,20 +293,19 @@ larger
 
 # %% [markdown]
 # Drafts from one that guesses at random to the target itself, each with the K that suits it best.
-# In between are drafts of six sizes that were trained for this.
+# In between are drafts of six sizes that were trained for this, all in as many steps. The pair's
+# own draft had more, so it lies above its size.
 
 # %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.speed import batch_sweep, draft_sweep
 
 drafts = saved("drafts")
-points = sorted(drafts.points, key=lambda p: p.parameters)
+sizes = sorted(drafts.points, key=lambda p: p.parameters)
 print(f"measured on {drafts.where}")
-best = max(points, key=lambda p: p.gain)
-assert points[0].alpha < best.alpha < points[-1].alpha  # accepted: more with size
-assert points[0].gain < best.gain > points[-1].gain  # fastest: one in between
-assert all(abs(speed_up(alpha=1, k=k, c=1) - 1) < 1e-9 for k in range(1, 9))
-named = {"a": points[-1].name, "b": points[0].name, "c": points[len(points) // 2].name}
-draft_sweep(points, guess=named.get(larger.guess))
+best, least, most = max(sizes, key=lambda p: p.gain), sizes[0], sizes[-1]
+named = {"a": most.name, "b": least.name, "c": sizes[len(sizes) // 2].name}
+assert least.alpha < best.alpha < most.alpha and least.gain < best.gain > most.gain
+draft_sweep(sizes, guess=named.get(larger.guess))
 
 # %% [markdown]
 # The target as its own draft is accepted always and gains nothing: K guesses at full price, then a
@@ -309,19 +318,21 @@ draft_sweep(points, guess=named.get(larger.guess))
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")
 first, busiest = batches.points[0], max(batches.points, key=lambda point: point.target_only)
-print(f"measured on {batches.where}, K = 4")
+print(f"measured on {batches.where}, {batches.conditions['path']} backend, K = 4")
 print(f"target alone: {first.target_only:.0f} tokens a second with {first.rows} text,", end=" ")
 print(f"{busiest.target_only:.0f} with {busiest.rows}, its most.", end=" ")
 print(f"Gain of speculation: {first.gain:.2f} and {busiest.gain:.2f}.")
-assert busiest.target_only > first.target_only  # the batch helps throughput
-assert busiest.gain < first.gain  # and takes away what speculation lives on
+assert busiest.target_only > first.target_only and busiest.gain < first.gain
 batch_sweep(batches.points)
 
 # %% [markdown]
 # Both are right. Many texts share one reading of the weights, so throughput grows. But then the
 # machine has little arithmetic to spare, and the positions of a draft are no longer nearly free.
-# With more texts still, most of what is read are their key-value caches, one for each text. That
-# takes time again, and a draft's positions share it.
+#
+# This is a small model on a processor. On a GPU the same happens with larger batches, since it can
+# compute for hundreds of tokens while it reads the weights once. With a mixture of experts further
+# tokens read further experts, so a draft is not nearly free even for one text. (Not measured here;
+# the cost model's page has the arithmetic.)
 #
 # ## What it takes in memory
 #
@@ -334,16 +345,23 @@ from minispec.show.plots.memory import memory_bars
 
 parts = measure_memory(pair)
 sizes = {(part.model, part.what): part.bytes for part in parts}
+said = {}
 for name, model in (("target", target), ("draft", draft)):
-    assert sizes[name, "weights"] == 4 * model.parameters_count  # four bytes each
-    assert sizes[name, "cache"] == kv_cache_bytes(model.config, model.max_length)
+    said[name, "weights"] = 4 * model.parameters_count  # four bytes each
+    said[name, "cache"] = kv_cache_bytes(model.config, model.max_length)
+assert all(sizes[part] == said[part] for part in said)
 memory_bars(parts)
+
+# %%
+best = max(points, key=lambda p: p.gain)
+said = f"{best.gain:.2f} times as fast with K = {best.k}, on this machine and the torch backend"
+wrote(acceptance_probabilities, measured=said)
 
 # %% [markdown]
 # ## Recap
 #
-# - α and c decide. α is the mean of 1 − TV(p, q) over the tested positions, so it follows from the
-#   distributions of the two models.
+# - α and c decide. α is the mean of 1 − TV(p, q), so it follows from the distributions of the two
+#   models. Accepted of tested estimates it.
 # - K guesses yield at most K + 1 tokens and cost Kc + 1 steps or more. There is a best K.
 # - A larger draft is accepted more often and costs more. The best one lies in between.
 # - A batch gives more tokens a second and less gain from speculation: both use the same spare

@@ -179,7 +179,7 @@ def test_controls_have_names_and_a_visible_focus(opened):
     assert controls.count() == 5
     for i in range(controls.count()):
         name, seen = controls.nth(i).get_attribute("aria-label"), controls.nth(i).text_content()
-        assert name and seen.strip("←→ ").lower() in name.lower()  # speech input goes by the visible words
+        assert name and seen.strip("‹› ").lower() in name.lower()  # speech input goes by the visible words
     opened.keyboard.press("Tab")
     width = opened.evaluate("getComputedStyle(document.activeElement).outlineWidth")
     assert opened.evaluate("document.activeElement.className") == "ms-next" and width == "3px"

@@ -15,6 +15,7 @@ from minispec.classroom import check, goal, hint
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.rules import rule_with
 from minispec.classroom.running import time_limit
+from minispec.show.signs import STATES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from variants import VARIANTS  # noqa: E402
@@ -46,9 +47,9 @@ def solutions():
 SOLUTIONS = solutions()
 
 
-def test_there_are_fourteen_in_the_order_of_the_notebooks():
+def test_there_are_sixteen_in_the_order_of_the_notebooks():
     """Keys are unique, and every notebook has at least one."""
-    assert len(EXERCISES) == 14 and len(set(KEYS)) == 14
+    assert len(EXERCISES) == 16 and len(set(KEYS)) == 16
     numbers = [exercise.notebook for exercise in EXERCISES]
     assert numbers == sorted(numbers) and set(numbers) == set(range(1, 12))
 
@@ -110,6 +111,80 @@ def test_a_wrong_answer_gets_its_message(exercise, name):
     assert judgement.verdict == "wrong"
     assert (judgement.recognised, judgement.message) == (name, message)
     assert judgement.detail
+
+
+# A hint leads, and leaves the decisive expression to the student.
+
+WHOLE = ast.Call | ast.BinOp | ast.BoolOp | ast.Compare | ast.Subscript | ast.IfExp | ast.GeneratorExp
+PIECE = re.compile(r"\w+|\*\*|//|[<>=!]=|\S")
+
+
+def pieces(text):
+    """Splits text into words and signs."""
+    return PIECE.findall(text.replace("·", "*").replace("−", "-").replace("≤", "<=").replace("≥", ">="))
+
+
+def expressions(source):
+    """Yields each expression of a solution, of three pieces or more, as a pattern: its own names are open."""
+    (definition,) = (n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
+    stored = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in ast.walk(definition):
+        found = pieces(ast.unparse(node)) if isinstance(node, WHOLE) else []
+        named = any(word.isidentifier() and word not in stored for word in found)
+        if len(found) >= (3 if named else 6):
+            yield " ".join(r"\w+" if word in stored else re.escape(word) for word in found)
+
+
+def told(text, source):
+    """Returns the expressions of a solution that stand in a text."""
+    plain = " ".join(pieces(text))
+    return [e for e in expressions(source) if re.search(rf"(?<!\S){e}(?!\S)", plain, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize(("key", "path", "source"), SOLUTIONS, ids=[key for key, _, _ in SOLUTIONS])
+def test_no_hint_holds_an_expression_of_the_solution(key, path, source):
+    """No call, no index, no operation of the solution stands in a hint; other names do not hide it."""
+    exercise = EXERCISES[KEYS.index(key)]
+    assert len(list(expressions(source))) > 1
+    assert [told(text, source) for text in exercise.hints] == [[], []]
+
+
+FORMER = {
+    "continue-greedily": "logits[0, -1] is about what follows the last token.",
+    "total-variation": "Half the sum of the absolute differences; p - q works on all tokens at once.",
+    "residual": "(p - q).clamp(min=0) cuts; divide by its .sum(), unless that is 0.",
+    "verify-greedily": "If n positions agree, the answer is (n, best[n]).",
+    "choose-k": "gain = sum(alpha**i for i in range(K + 1)) / (K * c + 1)",
+    "remember-q": "torch.stack(list, 1) makes [B, k] of k tensors [B].",
+}
+
+
+def test_hints_that_were_the_solution_are_found():
+    """The test above finds what hints once said, whatever names they used."""
+    for key, text in FORMER.items():
+        (source,) = (source for own, _, source in SOLUTIONS if own == key)
+        assert told(text, source), key
+
+
+# Pictures follow the table of signs.
+
+SIGNED = re.compile(r"([→?✓✗↳★○⌫=]) (\S+)")
+
+
+@each
+def test_pictures_follow_the_table_of_signs(exercise):
+    """No sign of former pictures; what is rejected is not gained; a correction stands under a rejection."""
+    text, states = exercise.picture + exercise.goal, {state.glyph for state in STATES.values()}
+    lines = [line for line in exercise.picture.splitlines() if line]
+    marks = {sign for line in lines for sign in re.findall(r"(?<!\S)([^\w\s.…/,(){}+*−|-])(?= \S)", line)}
+    assert marks <= states | {"●", "▲"}, marks
+    assert "–" not in text or exercise.key == "shift-the-mask"
+    for line in lines:
+        assert not ("✗" in line and line.startswith(("gained", "commit", "residual", "best"))), line
+    for i, line in enumerate(lines):
+        for place in (at for at, sign in enumerate(line) if sign == "↳" and not line.startswith("residual")):
+            above = [one[place : place + 1] for one in lines[:i]]
+            assert "✗" in above, (exercise.key, line)
 
 
 def test_a_card_says_it_all():
@@ -175,7 +250,6 @@ def test_an_answer_that_changes_its_input_is_told():
 
 def test_a_loop_without_an_end_is_stopped(monkeypatch):
     """Where models count their calls they stop it; else the time is over."""
-    monkeypatch.setattr("minispec.classroom.exercise.time_limit", lambda: time_limit(0.2))
 
     def for_ever(alpha, c, most):
         while True:
@@ -190,7 +264,9 @@ def test_a_loop_without_an_end_is_stopped(monkeypatch):
             parts.score(prompt[-1], parts.draft(prompt[-1], k))
             parts.rollback(len(prompt) - 1)
 
-    assert "had not come to an end" in check("choose-k", for_ever).text()
+    with monkeypatch.context() as patch:
+        patch.setattr("minispec.classroom.exercise.time_limit", lambda: time_limit(0.2))
+        assert "had not come to an end" in check("choose-k", for_ever).text()
     assert "does the loop end?" in check("write-the-loop", drafts_for_ever).text()
 
 

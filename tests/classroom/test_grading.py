@@ -85,7 +85,7 @@ def test_a_written_answer_counts_more_than_a_stub_and_the_last_more_than_the_fir
 
 
 def test_the_notebooks_as_they_come_are_blank():
-    """An untouched copy holds all fourteen, each blank; nothing is run to know it."""
+    """An untouched copy holds all of them, each blank; nothing is run to know it."""
     sources = tuple(read_source(path, path.name) for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")))
     submission = Submission("ann", sources)
     assert [fault for source in sources for fault in source.faults] == []
@@ -219,13 +219,35 @@ def test_what_is_not_implemented_there_is_blank(worker, key, source):
 
 @pytest.mark.slow
 def test_our_own_solutions_get_full_marks_and_stubs_none(tmp_path):
-    """All fourteen exercises can be graded from afar."""
+    """All exercises can be graded from afar."""
     (tmp_path / "right").mkdir()
     for path in (NOTEBOOKS / "solutions").glob("*_solutions.ipynb"):
         (tmp_path / "right" / path.name).write_bytes(path.read_bytes())
     (row,) = grade(read_submissions(tmp_path), EXERCISES, seconds=200)
     assert [mark.verdict for mark in row.marks] == ["right"] * len(EXERCISES), row
     assert row.points == sum(exercise.difficulty for exercise in EXERCISES)
+
+
+HANDED_IN = Path(__file__).parent / "handed_in"
+NEW = {"draft-one-row", "accept-one-row"}  # since then
+
+
+@pytest.mark.slow
+def test_what_was_handed_in_before_is_graded_as_it_was():
+    """A class of the notebooks before exercises of one row: one got all points, one made four mistakes."""
+    wrong, right = sorted(grade(read_submissions(HANDED_IN), EXERCISES, seconds=200), key=lambda r: r.points)
+    verdicts = {mark.key: (mark.verdict, mark.points) for mark in right.marks}
+    assert {key for key, (verdict, _) in verdicts.items() if verdict == "missing"} == NEW
+    assert {verdict for key, (verdict, _) in verdicts.items() if key not in NEW} == {"right"}
+    assert right.points == 28 and wrong.points == 0 and right.faults == wrong.faults == ()
+    said = {mark.key: mark.message for mark in wrong.marks if mark.verdict == "wrong"}
+    assert {key: " ".join(message.split()[:6]) for key, message in said.items()} == {
+        "verify-greedily": "You count agreements after the first",
+        "residual": "It does not sum to 1.",
+        "write-the-verifier": "After a rejection you draw from",
+        "cache-lengths": "After full acceptance the draft lacks",
+    }
+    assert [mark.key for mark in wrong.marks if mark.verdict == "blank"] == ["remember-q"]
 
 
 LOOP = "while True:\n    try:\n        list(range(99))\n    except BaseException:\n        1"

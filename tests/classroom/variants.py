@@ -47,6 +47,16 @@ def draft_tokens(model, cache, pending, k, warp, rng):
     return tokens, dists
 
 
+def draft_one_row(model, cache, pending, k, warp, rng):
+    """With what the core uses, in one expression a turn."""
+    found, id = [], pending
+    for _ in range(k):
+        q = warp(model(torch.tensor([[id]]), cache)).flatten()
+        id = int(rng.categorical(q[None]))
+        found.append((id, q.tolist()))
+    return [id for id, _ in found], torch.tensor([q for _, q in found])
+
+
 def verify_greedily(drafted, best):
     """Without a loop of its own."""
     kept = list(takewhile(lambda pair: pair[0] == pair[1], zip(drafted, best, strict=False)))
@@ -63,6 +73,18 @@ def residual(p, q):
     """Token by token, in plain Python, from float32."""
     short = [max(0.0, float(a) - float(b)) for a, b in zip(p.float(), q.float(), strict=True)]
     return [x / sum(short) for x in short] if sum(short) else p.tolist()
+
+
+def accept_one_row(tokens, dists, target_dists, rng):
+    """The test turned round, in plain numbers, by recursion."""
+    p, *rest = [dist.tolist() for dist in target_dists]
+    if not tokens:
+        return [rng.draw(p)]
+    x, q = tokens[0], dists[0].tolist()
+    if min(1, p[x] / q[x]) > rng.uniform():
+        return [x, *accept_one_row(tokens[1:], dists[1:], torch.tensor(rest).double(), rng)]
+    short = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+    return [rng.draw([a / sum(short) for a in short])]
 
 
 def my_verifier(draft, target_probs, rng):
@@ -174,10 +196,12 @@ VARIANTS = {
     "cache-bytes": cache_bytes,
     "positions-computed": positions_computed,
     "total-variation": total_variation,
+    "draft-one-row": draft_one_row,
     "remember-q": draft_tokens,
     "verify-greedily": verify_greedily,
     "shift-the-mask": verification_mask,
     "residual": residual,
+    "accept-one-row": accept_one_row,
     "write-the-verifier": my_verifier,
     "cache-lengths": cache_lengths,
     "write-the-loop": my_loop,

@@ -203,7 +203,8 @@ def test_the_demo_without_a_compiler_shows_torch(capsys, pair, no_compiler):
 @needs_compiler
 def test_the_demos_document_names_the_backends(capsys, pair):
     """Both rules on each backend, both with the same tokens, and what target-only took beside them."""
-    status, out, _ = call(capsys, "demo", "--pair", pair, "--no-train", "--prompt", "The cat", "--json")
+    options = ("--no-train", "--prompt", "The cat", "--k", 3, "--json")
+    status, out, _ = call(capsys, "demo", "--pair", pair, *options)
     (found,) = json.loads(out)["pairs"]
     assert status == 0
     assert [(one["verifier"], one["backend"]) for one in found["runs"]] == [
@@ -215,6 +216,8 @@ def test_the_demos_document_names_the_backends(capsys, pair):
     for one in found["runs"]:
         assert one["seconds"] > 0 and one["target_only_seconds"] > 0
         assert one["same_as_target_only"] is (True if one["verifier"] == "greedy" else None)
+        assert 0 <= one["accepted_over_drafted"] <= one["acceptance"] <= 1
+        assert one["mean_acceptance_length"] >= one["tokens"] / one["target_calls"]  # the last round is cut
 
 
 # prove.

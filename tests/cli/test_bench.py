@@ -41,6 +41,8 @@ def test_one_document(capsys, pair, tmp_path):
     assert report["machine"]["cores"] >= 1
     for setting in report["settings"]:
         assert {"pair", "verifier", "temperature", "k", "speedup", "acceptance"} < set(setting)
+        assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"]  # no rule looks further here
+        assert setting["mean_acceptance_length"] >= setting["tokens_per_target_call"]  # texts end in rounds
         assert {"draft", "verify", "rollback", "other"} < set(setting["seconds"]) and setting["k"] == 2
 
 
@@ -53,6 +55,15 @@ def test_tables(capsys, pair, monkeypatch):
     for words in ("Every K", "The best K", "Every backend", "theorem 3.8"):
         assert words in out
     assert "…" not in out  # 80 columns are enough
+    assert "of tested" in out and "of drafted" in out and "acceptance length" in out
+
+
+def test_a_report_without_the_counts_of_engines_is_still_shown():
+    """Reports that were recorded before have no such keys: one table less, and no error."""
+    row = {"verifier": "greedy", "k": 4, "acceptance": 0.8, "tokens_per_target_call": 3.5}
+    new = row | {"accepted_over_drafted": 0.64, "mean_acceptance_length": 3.56}
+    assert bench.bench_tables.acceptance([row]).rows == []
+    assert bench.bench_tables.acceptance([new]).rows == [("greedy", "4", "80.0%", "64.0%", "3.50", "3.56")]
 
 
 def test_real_sizes_are_one_table(capsys, pair, monkeypatch):

@@ -52,6 +52,18 @@ def test_each_round_says_what_its_last_token_is(generate, verifier):
     assert {"bonus", "correction"} <= kinds
 
 
+def test_what_is_accepted_after_the_end_is_counted_and_not_emitted(generate, tmp_path):
+    """Mean acceptance length has it, tokens per target call have not: 1 + K, and 1."""
+    target, _ = random_models()
+    with torch.no_grad():
+        target.norm.weight.zero_()
+    own = build_pair(tmp_path / "own", target, target)
+    report = generate("--verifier", "greedy", "--k", 3, pair=own)
+    assert (report["finish"], report["tokens"], report["rounds"][0]["accepted"]) == ("eos", [0], 3)
+    assert (report["acceptance"], report["accepted_over_drafted"]) == (1.0, 1.0)
+    assert (report["mean_acceptance_length"], report["tokens_per_target_call"]) == (4.0, 1.0)
+
+
 @pytest.mark.parametrize("k", [1, 3, 16])
 def test_greedy_says_what_the_target_says_for_every_k(generate, k):
     """Greedily the tokens are target-only's in float64, in fewer calls."""

@@ -33,7 +33,11 @@ def test_document_adds_up(generate):
     assert report["tokens_per_target_call"] == len(report["tokens"]) / len(rounds)
     accepted = sum(r["accepted"] for r in rounds)
     tested = sum(min(r["accepted"] + 1, len(r["drafted"])) for r in rounds)
+    drafted = sum(len(r["drafted"]) for r in rounds)
     assert report["acceptance"] == accepted / tested
+    assert report["acceptance"] * tested == pytest.approx(accepted)
+    assert report["accepted_over_drafted"] * drafted == pytest.approx(accepted) and drafted > tested
+    assert report["mean_acceptance_length"] == 1 + accepted / len(rounds)
     assert {r["kind"] for r in rounds} <= {"correction", "bonus", "draft"}
     assert report["seconds"] > 0
 
@@ -49,6 +53,7 @@ def test_target_only_is_k_zero(generate):
     alone = generate("--target-only", "--seed", "3")
     assert alone["tokens"] == generate("--k", "0", "--seed", "3")["tokens"]
     assert alone["target_calls"] == len(alone["tokens"]) and alone["acceptance"] is None
+    assert (alone["accepted_over_drafted"], alone["mean_acceptance_length"]) == (None, 1.0)
 
 
 def test_automatic_k_adds_up(generate):

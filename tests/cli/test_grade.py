@@ -100,6 +100,22 @@ def test_a_class_that_wrote_nothing(folder, capsys):
     assert "hal.ipynb is no notebook" in rows[3]["residual message"]
 
 
+def test_a_semester_is_written_and_graded(folder, tmp_path, capsys):
+    """One command writes the stubs; the folder is then graded by the tag; a notebook is never overwritten."""
+    stubs = tmp_path / "stubs.ipynb"
+    status, out, err = call(capsys, "grade", "--semester", "2027s", "--write", stubs)
+    assert status == 0 and "exercises of 2027S" in out and '\\"2027S\\"' in stubs.read_text("utf-8")
+    status, _, err = call(capsys, "grade", "--semester", "2027S", "--write", stubs)
+    assert status == 2 and err.count("\n") == 1 and "is there already" in err
+    (folder / "eve.ipynb").write_bytes(stubs.read_bytes())
+    (folder / "fay.py").write_text("def residual(p, q):\n    return p\n")
+    chosen = ("--semester", "2027S", "--exercises", "residual,cache-bytes", "--csv")
+    status, out, _ = call(capsys, "grade", folder, *chosen)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0 and [row["residual"] for row in rows] == ["…", "–"]
+    assert "look-up-drafter" not in rows[0] and rows[0]["of"] == "2"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -112,6 +128,12 @@ def test_a_class_that_wrote_nothing(folder, capsys):
         (["class", "--exercises", "resdual"], "there is no exercise 'resdual'"),
         (["class", "--seconds", "0"], "--seconds"),
         ([], "Missing argument"),
+        (["class", "--semester", "a b"], "letters, digits"),
+        (["class", "--semester", "2027S", "--exercises", "look-up-drafter"], "there is no exercise"),
+        (["--write", "new.ipynb"], "--semester"),
+        (["--semester", "2027S", "--write", "new.txt"], "ends in .ipynb"),
+        (["--semester", "2027S", "--write", "no/such.ipynb"], "there is no folder"),
+        (["class", "--semester", "2027S", "--write", "new.ipynb"], "grades nothing"),
     ],
 )
 def test_bad_input_is_one_line(folder, tmp_path, monkeypatch, capsys, arguments, words):

@@ -2,9 +2,27 @@
 
 import pytest
 from book.bench_plots import Speed, every_prediction, speeds_of, tokens_per_second
-from book.gallery import PREDICTIONS, RATES
 
 from minispec.show.plots.charts import LOSS
+
+RATES = [
+    Speed("torch, alone", 380, False),
+    Speed("native, alone", 820, False),
+    Speed("torch, K = 8", 900, True),
+    Speed("native, K = 8", 1900, True),
+    Speed("transformers, plain", 210, False),
+    Speed("transformers, assisted", 390, True),
+]
+SETTINGS = (
+    ("widths", "every K", 1.4, 1.45),
+    ("widths", "K = 4", 2.1, 2.02),
+    ("widths", "K = 8", 2.4, 2.5),
+    ("temperature", "T = 0.5", 2.3, 2.2),
+    ("drafts", "untrained", 0.6, 0.62),
+    ("drafts", "1×64", 2.2, 2.3),
+)
+COLUMNS = ("section", "setting", "predicted", "measured", "low", "high")
+PREDICTIONS = [dict(zip(COLUMNS, (*row, row[-1] - 0.1, row[-1] + 0.12), strict=True)) for row in SETTINGS]
 
 
 def test_bars_are_tokens_per_second_from_slow_to_fast():

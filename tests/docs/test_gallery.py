@@ -1,5 +1,8 @@
 """Every figure is readable, says in words what it shows, and tells its states apart without colour."""
 
+import importlib
+import inspect
+import pkgutil
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -8,13 +11,21 @@ import pytest
 from book.gallery import FIGURES, LATENCIES, MADE_UP, SPEEDS, gallery, of_numbers
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from eyesight import DEUTERANOPIA, contrast, distance, grey_distance
+from figures import headline
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
+from minispec.show import plots
 from minispec.show.plots.kill_matrix import MARKS
 from minispec.show.plots.speed import draft_sweep, latency, speed_up_curves
-from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, sheet
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, sheet
+from minispec.show.signs import STATES
 
 GREY_NEAR = 12  # steps of lightness, of 100
 COLOUR_NEAR = 15  # distance in L*a*b*
+LONGEST = 80  # characters of a title that is read in five seconds
+BY_SIGN = {state.glyph: state for state in STATES.values() if state.glyph}
+SIGNS = {sign for sign in BY_SIGN if not sign.isascii()}  # ? and = stand in any text
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +99,90 @@ def test_pictures_speak(pictures):
     assert len({p.name for p in pictures}) == len(pictures)
 
 
+def test_each_figure_states_its_message(pictures):
+    """Over it stands a title, no longer than one reads at a glance; it begins the words for others too."""
+    assert [p.name for p in pictures if not p.title or " ".join(headline(p).split()) != p.title] == []
+    assert [p.title for p in pictures if len(p.title) > LONGEST or p.title.endswith(".")] == []
+    assert [p.name for p in pictures if not p.alt.startswith(f"{p.title}. ")] == []
+    assert [p.name for p in pictures if not p.twin.startswith(f"{p.title}\n")] == []
+
+
+def test_every_figure_is_in_the_gallery(pictures):
+    """So that what holds for the gallery holds for each function that returns a picture."""
+    names = set()
+    for found in pkgutil.iter_modules(plots.__path__):
+        module = importlib.import_module(f"{plots.__name__}.{found.name}")
+        names |= {
+            name
+            for name, function in inspect.getmembers(module, inspect.isfunction)
+            if inspect.signature(function).return_annotation == "Picture" and name != "titled"
+        }
+    said = {picture.name.split(" (")[0] for picture in pictures}
+    files = {"draft_bars": "draft", "attention_mask": "mask", "verification_strip": "verification"}
+    files |= {"cache_grid": "caches", "coloured_text": "coloured", "along_the_text": "along"}
+    files |= {"memory_bars": "memory"}
+    assert {files.get(name, name.replace("_", "-")) for name in names} <= said and len(names) >= 20
+
+
+def test_a_sign_stands_in_the_colour_of_its_state(pictures):
+    """In every tile, bar and key: a text that begins with a sign lies on the colour of that state only."""
+    seen, wrong = set(), []
+    for picture in pictures:
+        for sign, text, colours in signs_on_colours(picture.figure):
+            seen.add(sign)
+            if colours - {BY_SIGN[sign].colour}:
+                wrong.append((picture.name, text, colours))
+    assert wrong == [] and seen >= SIGNS | {"?"}
+
+
+def signs_on_colours(figure):
+    """Yields each sign that begins a text, the text, and the colours of the area under it, as #RRGGBB."""
+    for axes in figure.axes:
+        for text in axes.texts:
+            sign = text.get_text()[:1]
+            if sign in SIGNS or text.get_text() in BY_SIGN:
+                point = axes.transData.transform(text.get_position())
+                under = [patch for patch in axes.patches if patch.contains_point(point)][-1:]  # on top
+                yield sign, text.get_text(), {to_hex(patch.get_facecolor()).upper() for patch in under}
+    for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
+        for text, handle in zip(legend.texts, legend.legend_handles, strict=True) if legend else ():
+            if text.get_text()[:1] in SIGNS:
+                yield text.get_text()[0], text.get_text(), {to_hex(handle.get_facecolor()).upper()}
+
+
+def test_a_sign_on_another_colour_is_found():
+    """A correction on the colour of a rejection."""
+    figure = sheet()
+    axes = figure.add_subplot()
+    axes.bar([0], [1], color=STATES["rejected"].colour)
+    axes.text(0, 0.5, f"{STATES['correction'].glyph} floor")
+    ((sign, _, colours),) = signs_on_colours(figure)
+    assert sign == STATES["correction"].glyph and colours == {STATES["rejected"].colour}
+
+
+def test_figure_and_twin_have_the_same_signs(pictures):
+    """What the figure tells by a sign, the text twin tells by the same one; no dot stands for a blank."""
+    different = {}
+    for p in pictures:
+        drawn = "".join(text.get_text() for text in p.figure.findobj(Text))
+        if SIGNS & set(drawn) != SIGNS & set(p.twin):
+            different[p.name] = SIGNS & (set(drawn) ^ set(p.twin))
+        assert not {"·", "⏹"} & set(drawn + p.twin + p.alt + p.caption) and "p over q" not in drawn + p.twin
+    assert different == {}
+
+
+def test_the_residual_has_one_colour(pictures):
+    """What is drawn from it, and the residual itself, in each figure that names it."""
+    found = []
+    for p in pictures:
+        for legend in [*p.figure.legends, *(axes.get_legend() for axes in p.figure.axes)]:
+            for text, handle in zip(legend.texts, legend.legend_handles, strict=True) if legend else ():
+                if re.search("missing: p|said instead", text.get_text()):
+                    found.append((p.name, to_hex(handle.get_facecolor()).upper()))
+    assert {name for name, _ in found} == {"overlap", "rule-distribution"}
+    assert {colour for _, colour in found} == {STATES["correction"].colour}
+
+
 def test_the_same_data_give_the_same_image(images):
     """Made again from the same data, a picture has the same bytes; so has the same picture, drawn twice."""
     again = {picture.name: picture.png(20) for picture in gallery()}
@@ -115,8 +210,8 @@ def test_states_differ_without_colour():
 @pytest.mark.parametrize("lost", ["glyph", "marker"])
 def test_states_that_look_alike_are_found(lost):
     """Green and vermillion are equally light: take away a glyph or a marker, and the pair is confused."""
-    alike = replace(STATES["correction"], **{lost: getattr(STATES["draft"], lost)})
-    assert confused({**STATES, "correction": alike}) == [("draft", "correction")]
+    alike = replace(STATES["rejected"], hatch="", **{lost: getattr(STATES["accepted"], lost)})
+    assert confused({**STATES, "rejected": alike}) == [("accepted", "rejected")]
 
 
 def test_text_on_areas_can_be_read():

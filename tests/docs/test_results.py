@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from book import results_tables as tables
+from book.draft_sizes import PLAIN_STEPS
 from book.reports import FOLDER, SAVED, saved_reports
 from book.results import SECTIONS, fill, main, of_pair, page
 
@@ -49,7 +50,10 @@ def test_measured_and_predicted_stand_side_by_side():
     assert lines[2] == "| K = 4 | 2.00x | 1.90–2.10 | 2.20x | +10% | 3.00x |"
     assert lines[4].startswith("| K = 4 ★ | 2.40x |") and len(lines) == 5
     assert tables.compared(found, "batch").splitlines()[0] == "| setting | measured | quartiles |"
-    assert tables.losses(found).splitlines()[2:] == ["| 8 rows | 0.70x |  |", "| K = 8 | 0.90x |  |"]
+    assert tables.losses(found).splitlines()[2:] == [
+        "| 8 rows | 0.70x | 0.60–0.80 |  |",
+        "| K = 8 | 0.90x | 0.80–1.00 |  |",
+    ]
 
 
 def test_a_report_without_predictions_hides_no_loss():
@@ -58,8 +62,40 @@ def test_a_report_without_predictions_hides_no_loss():
     found = report(widths=widths)
     assert len(tables.compared(found, "widths").splitlines()) == 2 + 3
     assert "| 0.80x (a loss) |" in tables.compared(found, "widths")
-    assert tables.losses(found).splitlines()[2:] == ["| K = 1 | 0.80x |  |", "| K = 2 | 0.90x |  |"]
+    assert tables.losses(found).splitlines()[2:] == [
+        "| K = 1 | 0.80x | 0.70–0.90 |  |",
+        "| K = 2 | 0.90x | 0.80–1.00 |  |",
+    ]
     assert "Where it loses" in [title for title, needs, _ in SECTIONS if needs == "widths"]
+
+
+def test_the_spread_of_the_target_alone_is_said():
+    """Over all tables with one text at a time; a larger batch is another target alone."""
+    widths = {"sweep": [{"target_only_tokens_per_second": rate} for rate in (110, 130)]}
+    batch = {"points": [{"rows": rows, "target_only": rate} for rows, rate in ((1, 120), (2, 500))]}
+    assert tables.baseline(report(widths=widths, batch=batch)) == (110, 130)
+    peers = {"tokens_per_second": {"ours alone": 90}}
+    assert tables.baseline(report(widths=widths, batch=batch, transformers=peers)) == (90, 130)
+
+
+def test_python_is_compared_with_python():
+    """The torch backend over transformers, each over its own target alone; the fastest threads of each."""
+    sides = [(100, 150, "torch"), (120, 240, "torch"), (900, 1800, "native")]
+    rows = [{"path": p, "verifier": "greedy", "target_only": a, "speculative": b} for a, b, p in sides]
+    rates = {"theirs plain": 60, "theirs assisted": 80}
+    peers = {"tokens_per_second": rates, "assisted_over_plain": {"ratio": 1.3}}
+    said = tables.same_language(report(transformers=peers, **{"target-only": {"k": 5, "rows": rows}}))
+    assert "120 tokens a second alone and 240 with the draft at K = 5: 2.00x and 3.00x theirs" in said
+    assert said.endswith("torch 2.00x, transformers 1.30x.")
+
+
+def test_how_drafts_were_trained_is_said_where_there_are_such():
+    """One caption for all sizes; none for a pair that has no sizes."""
+    write = next(write for _, needs, write in SECTIONS if needs == "drafts")
+    point = {"name": "1×32", "setting": "draft 1×32", "gain": 2.0, "low": 1.9, "high": 2.1}
+    of_sizes = "".join(write(report(drafts={"points": [point]})))
+    assert f"{PLAIN_STEPS} steps on the corpus" in " ".join(of_sizes.split())
+    assert "steps" not in "".join(write(report(drafts={"points": [point | {"name": "the pair's"}]})))
 
 
 def test_the_best_guess_is_held_against_the_best_measurement():

@@ -361,5 +361,5 @@ def test_the_mask_of_two_rows():
     """By hand: a token at position i sees i + 1 slots, whatever the other row holds."""
     drawn = module("run_tables").ragged_mask((3, 5), 2)
     places = re.findall(r"position (\d+):  (.*)", drawn)
-    assert [(int(place), signs.count("✓")) for place, signs in places] == [(3, 4), (4, 5), (5, 6), (6, 7)]
-    assert all(signs.split() == ["✓"] * signs.count("✓") + ["·"] * signs.count("·") for _, signs in places)
+    assert [(int(place), signs.count("■")) for place, signs in places] == [(3, 4), (4, 5), (5, 6), (6, 7)]
+    assert all(signs.split() == ["■"] * signs.count("■") + ["□"] * signs.count("□") for _, signs in places)

@@ -8,6 +8,8 @@ import ast
 from functools import lru_cache
 
 import pytest
+from cell_trees import needed as needed_by
+from cell_trees import run
 from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
 from claims_table import TABLE, cells_of, table
 from notebook_rules import code_cells, is_solution, read_text, tags, texts
@@ -36,83 +38,17 @@ def test_a_planted_bug_makes_the_tagged_cell_fail(case):
             run([cell], names)
 
 
-def run(trees, names):
-    for tree in trees:
-        exec(compile(tree, "<cell>", "exec"), names)
-
-
 def needed(case):
     """Returns the trees of a case's cell, and of those before it that define what it uses, step by step."""
     cells = read(case.notebook)
     tagged = [index for index, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
     index = tagged[case.nth]
-    chosen, wanted = [], Names(cells[index][0]).free
-    for tree, of_cell in reversed(cells[:index]):
-        names = Names(tree)
-        if wanted & names.bound and "exercise" not in of_cell:
-            wanted = (wanted - names.bound) | names.free
-            chosen.insert(0, tree)
-    return chosen, cells[index][0]
+    return needed_by(cells, index), cells[index][0]
 
 
 @lru_cache
 def read(notebook):
     return [(ast.parse(c.source), tags(c)) for _, c in code_cells(read_text(NOTEBOOKS[notebook]))]
-
-
-class Names(ast.NodeVisitor):
-    """The names that a cell binds, and those that it takes from cells before it: read before they are bound.
-
-    What is read is visited before what is bound. What a function or a comprehension binds is its own; here it
-    counts as bound by the cell, which is enough.
-    """
-
-    def __init__(self, tree):
-        self.bound, self.free = set(), set()
-        self.visit(tree)
-
-    def visit_Name(self, node):
-        if isinstance(node.ctx, ast.Store):
-            self.bound.add(node.id)
-        elif node.id not in self.bound:
-            self.free.add(node.id)
-
-    def visit_arg(self, node):
-        self.bound.add(node.arg)
-
-    def visit_Assign(self, node):
-        for part in (node.value, *node.targets):
-            self.visit(part)
-
-    def visit_AugAssign(self, node):
-        self.visit(node.value)
-        if isinstance(node.target, ast.Name) and node.target.id not in self.bound:
-            self.free.add(node.target.id)
-        self.visit(node.target)
-
-    def visit_For(self, node):
-        for part in (node.iter, node.target, *node.body, *node.orelse):
-            self.visit(part)
-
-    def visit_ListComp(self, node):
-        for part in (*node.generators, *(getattr(node, name, None) for name in ("key", "value", "elt"))):
-            if part is not None:
-                self.visit(part)
-
-    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
-
-    def visit_comprehension(self, node):
-        for part in (node.iter, node.target, *node.ifs):
-            self.visit(part)
-
-    def visit_alias(self, node):
-        self.bound.add((node.asname or node.name).partition(".")[0])
-
-    def visit_FunctionDef(self, node):
-        self.bound.add(node.name)
-        self.generic_visit(node)
-
-    visit_ClassDef = visit_FunctionDef
 
 
 def test_at_least_fifteen_claims_are_tried_by_bugs():

@@ -70,10 +70,14 @@ def test_a_good_notebook_has_no_fault():
     most = [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
     lines = cell("\n\n".join(["x = 1"] * 12))
     longer = cell("\n".join(["x = 1"] * 30), tags=["exercise"])
+    checked = [cell(source) for source in ("x = 3\nassert x == 3", "x = 3\nassert x == 3\nx")]
+    folded = with_(notebook(cell("assert 1\nassert 2", tags=["hide-input"])), jupyter={"source_hidden": True})
     picture = cell(outputs=[new_output("display_data", {"image/png": "/tmp/", "text/html": DATA})])
     for made in (notebook(), notebook(*most), notebook(words(MOST_WORDS), cell()), notebook(lines)):
         assert outcome_faults(made) + shape_faults(made) + metadata_faults(made) == []
     assert shape_faults(notebook(longer)) == outcome_faults(notebook(picture)) == []
+    assert [shape_faults(notebook(one)) for one in checked] == [[], []]
+    assert shape_faults(folded) == metadata_faults(folded) == []
 
 
 DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
@@ -101,6 +105,14 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
         (shape_faults, notebook(cell("\n".join(["x = 1"] * 13)))),
         (shape_faults, notebook(cell("x = '" + "a" * 100 + "'"))),
         (shape_faults, notebook(cell(tags=["Claim A1"]))),
+        (shape_faults, notebook(cell("assert 1 + 2 == 3\nx = 1"))),
+        (shape_faults, notebook(cell("x = 3\nassert x == 3\nassert x > 2"))),
+        (shape_faults, notebook(cell("for x in (1, 2):\n    assert x"))),
+        (shape_faults, notebook(cell("assert 1 + 2 == 3\n1 + 2\n1 + 3"))),
+        (shape_faults, notebook(cell("1 + 2", tags=["hide-input"]))),
+        (shape_faults, notebook(cell("from minispec.classroom.parts import Limited"))),
+        (shape_faults, notebook(cell("\n".join(["x = 1"] * 17), tags=["written"]))),
+        (metadata_faults, notebook(cell("assert 1 + 2 == 3", tags=["hide-input"]))),
         (shape_faults, notebook(words(MOST_WORDS // 2), cell(outputs=[]), words(MOST_WORDS), cell(count=2))),
         (metadata_faults, with_(notebook(), execution={"iopub.status.busy": "now"})),
         (metadata_faults, with_(notebook(), scrolled=True)),

@@ -8,8 +8,8 @@ from eyesight import contrast
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.plots.style import STATES
-from minispec.show.step_html import NAMES, paint, wash
+from minispec.show.signs import STATES
+from minispec.show.step_html import LEGEND, paint, wash
 from minispec.show.step_page import page
 from minispec.show.step_records import readable
 from minispec.show.stepper import Stepper
@@ -84,12 +84,18 @@ def test_states_are_those_of_the_trace(shown):
 
 
 def test_each_step_shows_its_caches(shown):
-    """In each step the table's last columns of both caches are what the step says that they hold."""
+    """In each step the table's last columns of both caches are what they hold; after them, what was cut."""
     _, stepper, read = shown
     for step, block in zip(stepper.steps, read.steps, strict=True):
-        for row, held in (("target's cache", step.target_cache), ("draft's cache", step.draft_cache)):
+        for row, held, cut in (
+            ("target's cache", step.target_cache, step.target_cut),
+            ("draft's cache", step.draft_cache, step.draft_cut),
+        ):
             found = [(token, state) for name, token, state in block["tokens"] if name == row]
             if step.positions:
+                gone = [(t.id, "rolled back") for t in cut]
+                assert found[len(found) - len(gone) :] == gone
+                del found[len(found) - len(gone) :]
                 assert found == [(t.id, t.state) for t in held[len(held) - len(found) :]]
                 first = len(held) - len(found)
                 assert f"{row}{first}" in "".join(block["text"])
@@ -117,7 +123,7 @@ def test_without_scripts_and_styles_all_is_said(shown):
         assert "open" in block["attributes"] and "hidden" not in block["attributes"]
         assert step.title in text and step.sentence in text
         for state in {t.state for t in step.text} - {"prompt"}:
-            assert STATES[NAMES[state]].glyph in text
+            assert STATES[state].glyph in text
         for bar in step.chart.bars:
             assert readable(bar.text).strip() in text
         if step.draw is not None and step.draw.number is not None:
@@ -153,7 +159,26 @@ def test_mime_bundle(shown):
     assert all(s.sentence in line for s, line in zip(stepper.steps, lines[1:], strict=True))
 
 
-@pytest.mark.parametrize("state", NAMES)
+def test_a_sampled_test_shows_the_rule_and_its_numbers():
+    """A test with a number drawn says u, min(1, p/q) and which is larger; a correction shows its residual."""
+    recording = load_walkthrough("rejection")
+    stepper = Stepper(recording)
+    said = {True: [], False: []}
+    for step, block in zip(stepper.steps, Page(stepper.html()).steps, strict=True):
+        text = "".join(block["text"])
+        if step.phase == "test" and step.draw is not None and step.draw.number is not None:
+            yes = bool(step.draw.outcome)
+            than = "is below min(1, p/q): accepted" if yes else "is not below min(1, p/q): rejected"
+            assert f"u = {step.draw.number:.4f} {than}" in text and "u, the number drawn" in text
+            assert (step.draw.number < step.positions[step.here].p / step.positions[step.here].q) == yes
+            said[yes].append(step)
+        if step.phase == "commit" and step.title.startswith("Correct"):
+            assert "drawn from the residual, norm(max(0, p − q))" in step.sentence
+            assert {name for bar in step.chart.bars for name in bar.values} == {"p", "q", "residual"}
+    assert said[True] and said[False]
+
+
+@pytest.mark.parametrize("state", LEGEND)
 def test_text_on_every_state_has_contrast(state):
     """Ink on the ground of each state has at least WCAG's 4.5 to 1."""
     ground, ink = re.search(r"background:(#\w{6});color:(#\w{6})", paint(state)).groups()

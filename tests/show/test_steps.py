@@ -100,7 +100,7 @@ def test_caches_hold_what_the_trace_says(case):
         if draft is None:
             assert last.draft_cache is None
             continue
-        own = draft.before[row] + max(r.drafted(row), 1)
+        own = draft.before[row] + 1 + r.drafted(row)
         assert len(of(found, r, "verify")[0].draft_cache) == min(draft.verified[row], own)
         assert len(last.draft_cache) == draft.after[row]
         for i, s in enumerate(of(found, r, "draft")):
@@ -132,7 +132,8 @@ def test_one_token_is_pending(case):
         done = r is not None and r.finish[row] and s.phase in ("commit", "rollback", "catch up")
         assert len(pending) == (0 if done else 1)
         if pending:
-            assert all(t.state in ("drafted", "accepted", "rejected") for t in s.text[pending[0] + 1 :])
+            after = {t.state for t in s.text[pending[0] + 1 :]}
+            assert after <= {"drafted", "accepted", "rejected", "untested"}
 
 
 def test_tests_show_p_q_and_the_number(case):
@@ -147,22 +148,40 @@ def test_tests_show_p_q_and_the_number(case):
             assert position.q == float(r.draft.probs[row, i, token])
             assert position.verdict == ("accepted" if i < r.accepted(row) else "rejected")
             assert s.draw == recording.accept_draw(r.index, i, row) == position.test
-            assert all(later.verdict == "" for later in s.positions[i + 1 :])
+            rest = "" if i < r.accepted(row) else "untested"
+            assert all(later.verdict == rest for later in s.positions[i + 1 : r.drafted(row)])
+            assert s.positions[-1].verdict == ""
             assert ("accepted" in s.title) == (i < r.accepted(row))
 
 
 def test_committed_positions_are_what_was_emitted(case):
-    """After a commit the positions hold the emitted tokens; guesses that were not kept are rejected."""
+    """After a commit the positions hold the emitted tokens; each guess has the state of its verdict."""
     recording, row, found = case
     for r in live_rounds(recording, row):
         step = of(found, r, "commit")[0]
         assert tuple(p.kept.id for p in step.positions if p.kept) == r.emitted[row]
-        for p in step.positions:
-            if p.guess is not None:
-                stays = p.kept is not None and p.kept.state == "accepted"
-                assert p.guess.state == ("accepted" if stays else "rejected")
+        tested, accepted = r.tested(row), r.accepted(row)
+        verdicts = ["accepted"] * accepted + ["rejected"] * (tested - accepted)
+        verdicts += ["untested"] * (r.drafted(row) - tested)
+        assert [p.guess.state for p in step.positions if p.guess] == verdicts
+        assert [p.verdict for p in step.positions if p.guess] == verdicts
         kinds = [p.kept.state for p in step.positions if p.kept]
         assert kinds[-1] == {"draft": "accepted"}.get(r.kind(row), r.kind(row))
+
+
+def test_a_rollback_shows_what_it_cuts(case):
+    """What both caches held after verification and do not hold after it is rolled back there."""
+    recording, row, found = case
+    for before, step in zip(found, found[1:], strict=False):
+        if step.phase != "rollback":
+            assert step.target_cut == step.draft_cut == ()
+            continue
+        for held, kept, cut in (
+            (before.target_cache, step.target_cache, step.target_cut),
+            (before.draft_cache or (), step.draft_cache or (), step.draft_cut),
+        ):
+            assert [t.id for t in held] == [t.id for t in (*kept, *cut)]
+            assert {t.state for t in cut} <= {"rolled back"}
 
 
 def test_residuals_of_a_correction():

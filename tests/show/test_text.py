@@ -55,16 +55,16 @@ PRAISED = a_round(ids("abc"), 3, ids("abcY"))
 CUT = a_round(ids("abcd"), 3, ids("ab"))
 ALONE = a_round([], 0, ids("Z"))
 DONE = a_round(ids("ab"), 1, [])
-DRAFT, CORRECTION, BONUS = "draft", "correction", "bonus"
+ACCEPTED, REJECTED, CORRECTION, BONUS = FANCY
 
 
 @pytest.mark.parametrize(
     ("played", "expected"),
     [
-        (CORRECTED, [DRAFT, DRAFT, CORRECTION]),
+        (CORRECTED, [ACCEPTED, ACCEPTED, CORRECTION]),
         (REFUSED, [CORRECTION]),
-        (PRAISED, [DRAFT, DRAFT, DRAFT, BONUS]),
-        (CUT, [DRAFT, DRAFT]),
+        (PRAISED, [ACCEPTED, ACCEPTED, ACCEPTED, BONUS]),
+        (CUT, [ACCEPTED, ACCEPTED]),
         (ALONE, [BONUS]),
         (DONE, []),
     ],
@@ -75,25 +75,48 @@ def test_each_token_has_a_kind(played, expected):
 
 
 def test_stretches_begin_with_their_sign():
-    """A sign stands where the kind changes and where a round begins, and nowhere else."""
+    """A sign stands where a kind or a round begins; the rejected token stands before its correction."""
     shown = "".join(
         piece.plain for piece in marked([CORRECTED, PRAISED, CUT, DONE, REFUSED], TOKENIZER, SIGNS)
     )
-    assert shown == "{draft}ab{correction}X{draft}abc{bonus}Y{draft}ab{correction}X"
+    assert shown == (
+        "{accepted}ab{rejected}c{correction}X{accepted}abc{bonus}Y{accepted}ab{rejected}a{correction}X"
+    )
 
 
 def test_each_kind_has_its_colour():
-    """A token is in the colour of its kind, its sign as well and bold; no two kinds share a colour."""
+    """A token is in the colour of its kind, its sign too, in bold; what was rejected is struck through."""
     styles = [(piece.plain, piece.style) for piece in marked([CORRECTED, PRAISED], TOKENIZER, FANCY)]
-    assert styles[:5] == [
-        ("✓", f"bold {COLOURS[DRAFT]}"),
-        ("a", COLOURS[DRAFT]),
-        ("b", COLOURS[DRAFT]),
-        ("✗", f"bold {COLOURS[CORRECTION]}"),
+    assert styles[:7] == [
+        (FANCY[ACCEPTED], f"bold {COLOURS[ACCEPTED]}"),
+        ("a", COLOURS[ACCEPTED]),
+        ("b", COLOURS[ACCEPTED]),
+        (FANCY[REJECTED], f"bold {COLOURS[REJECTED]}"),
+        ("c", f"strike {COLOURS[REJECTED]}"),
+        (FANCY[CORRECTION], f"bold {COLOURS[CORRECTION]}"),
         ("X", COLOURS[CORRECTION]),
     ]
-    assert styles[-2:] == [("★", f"bold {COLOURS[BONUS]}"), ("Y", COLOURS[BONUS])]
+    assert styles[-2:] == [(FANCY[BONUS], f"bold {COLOURS[BONUS]}"), ("Y", COLOURS[BONUS])]
     assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_what_is_not_struck_through_is_the_text():
+    """Without signs and without what was rejected, the pieces are the emitted tokens; half characters too."""
+    cat = ids("🐱")
+    rounds = [CORRECTED, PRAISED, a_round([*cat[:2], *ids("b")], 2, cat[:3]), a_round([], 0, cat[3:])]
+    kept = [
+        p.plain
+        for p in marked(rounds, TOKENIZER, FANCY)
+        if "strike" not in str(p.style) and "bold" not in str(p.style)
+    ]
+    assert "".join(kept) == TOKENIZER.decode([token for r in rounds for token in r.emitted[0]]) == "abXabcY🐱"
+
+
+def test_a_rejected_token_stays_on_its_line():
+    """A line end that was rejected ends no line, and an end of text is a word; ASCII signs touch no word."""
+    end = TOKENIZER.end_of_text
+    wrong = [a_round(ids("\n"), 0, ids("X")), a_round([end], 0, ids("Y"))]
+    assert "".join(p.plain for p in marked(wrong, TOKENIZER, PLAIN)) == r" x\n>X x <end>>Y"
 
 
 def test_a_character_of_several_tokens_comes_whole():
@@ -102,7 +125,7 @@ def test_a_character_of_several_tokens_comes_whole():
     assert len(cat) == 4
     whole = [a_round(cat[:2], 2, cat[:3]), a_round([], 0, cat[3:])]
     pieces = [piece.plain for piece in marked(whole, TOKENIZER, SIGNS)]
-    assert pieces == ["{draft}", "", "", "{bonus}", "", "{bonus}", "🐱"]
+    assert pieces == ["{accepted}", "", "", "{bonus}", "", "{bonus}", "🐱"]
     cut = [piece.plain for piece in marked([a_round([], 0, cat[:1])], TOKENIZER, SIGNS)]
     assert cut[-1] == "\ufffd"
 
@@ -116,17 +139,20 @@ def test_the_end_is_shown():
 
 @pytest.mark.parametrize("glyphs", [FANCY, PLAIN])
 def test_the_legend_explains_every_sign(glyphs):
-    """Each sign stands in the legend, in order, with its meaning."""
-    line = legend(glyphs).plain
-    draft, correction, bonus = (line.index(glyphs[kind]) for kind in ("draft", "correction", "bonus"))
-    assert line[draft:].startswith(f"{glyphs['draft']} drafted and accepted")
-    assert draft < correction < bonus and f"{glyphs['bonus']} the target's bonus" in line
+    """Each sign stands in the legend, in order, with its meaning; no line is wider than 80 columns."""
+    said = legend(glyphs).plain
+    assert [said.index(f"{glyphs[kind]} ") for kind in glyphs] == sorted(
+        said.index(f"{g} ") for g in glyphs.values()
+    )
+    for meaning in ("accepted", "rejected", "the target's correction", "the target's bonus"):
+        assert meaning in said
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_plain_signs_can_be_printed_anywhere():
     """The plain signs are ASCII, different from each other, one character each."""
     signs = list(PLAIN.values())
-    assert "".join(signs).isascii() and len(set(signs)) == 3 and {len(sign) for sign in signs} == {1}
+    assert "".join(signs).isascii() and len(set(signs)) == len(FANCY) and {len(sign) for sign in signs} == {1}
 
 
 def lines_at(width, table):
@@ -215,3 +241,12 @@ def test_table_cells():
     assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[-1] == "sampled"
     assert cells(Outcome("greedy", 100, 25, 1.0, None, False, "native"), alone)[1] == "native"
     assert cells(Outcome("greedy", 100, 25, 1.0, None, False), alone)[-1] == "no"
+
+
+def test_below_what_is_counted_here_stands_what_engines_print():
+    """30 of 40 tested and of 60 drafted tokens in 20 rounds; a run without drafts has no second line."""
+    alone = Outcome("target-only", 49, 49, 2.0)
+    shown = cells(Outcome("greedy", 49, 20, 1.0, Statistics(49, 20, 20, 30, 40, 60, {})), alone)
+    assert [shown[i] for i in (0, 4, 5)] == ["greedy\n in engines", "2.45\n2.50", "75%\n50%"]
+    none = cells(Outcome("greedy", 49, 49, 1.0, Statistics(49, 49, 49, 0, 0, 0, {}), k=0), alone)
+    assert [none[i] for i in (0, 4, 5)] == ["greedy", "1.00", ""]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import counting, distributions, drafting, greedy, sampling
+from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling
 
 EXERCISES: tuple[Exercise, ...] = (
     greedy.CONTINUE,
     counting.BYTES,
     counting.POSITIONS,
     distributions.TOTAL_VARIATION,
+    drafting.ONE_ROW,
     drafting.REMEMBER_Q,
     greedy.VERIFY,
     greedy.MASK,
     distributions.RESIDUAL,
+    one_row.ACCEPT,
     sampling.VERIFIER,
     counting.LENGTHS,
     greedy.LOOP,

@@ -36,7 +36,8 @@ BYTES = Exercise(
 ''',
     hints=(
         "How many vectors are kept for one token, over all layers? How long is each?",
-        "Multiply: 2 (keys and values), layers, kv_heads, head_dim, tokens, bytes per number.",
+        "Take one token and one layer first: what is kept, and for which heads? How many numbers? "
+        "Then go up to all layers and tokens, and to bytes. Two of the sizes in config do not matter.",
     ),
     goal="For each token, each layer keeps a key and a value for each of its kv_heads.",
     praise="It grows with the text, token by token, and both models pay for a cache of their own.",
@@ -85,7 +86,8 @@ POSITIONS = Exercise(
 ''',
     hints=(
         "Draw prompt = 2, new = 3, and count. The token that is made last is never read.",
-        "With a cache: every token but the last one once. Without: prompt + (prompt + 1) + …, new terms.",
+        "With a cache, every token of the text is read once, except one. Without, write down how many tokens "
+        "each step reads: how many steps are there, and by how much do they grow?",
     ),
     goal="● goes through the model, = is in the cache. prompt = 2, new = 3: count the ● of each half.",
     picture="""
@@ -167,14 +169,15 @@ LENGTHS = Exercise(
 ''',
     hints=(
         "Count what each model reads: the target reads one block; the draft reads before each guess.",
-        "The target reads 1 + k tokens, the draft 1 + (k − 1). The pending and the accepted tokens stay.",
+        "Take k = 1: the target reads two tokens, the draft one. With each further guess, how many more? "
+        "When the round has ended, the last token of the text is pending; count what stands before it.",
     ),
-    goal="k = 3, accepted = 2; – is rolled back; the correction is pending, and in neither cache: count.",
+    goal="k = 3, accepted = 2; ⌫ is rolled back; the correction is pending, and in neither cache: count.",
     picture="""
 cached = 3        = Once      = the  = cat
 target, verified  = 3 cached  → sat  ? on   ? the  ? mat
 draft, drafted    = 3 cached  → sat  ? on   ? the
-both, after       = 3 cached  = sat  = on   = the  – mat
+both, after       = 3 cached  = sat  = on   = the  ⌫ mat
 """,
     praise="After each round both caches hold all that is committed but the pending token: the invariant.",
     wrong={
@@ -242,7 +245,8 @@ CHOOSE_K = Exercise(
 ''',
     hints=(
         "Compute the gain of every K from 0 to most, and take the largest.",
-        "gain = sum(alpha**i for i in range(K + 1)) / (K * c + 1); max(range(most + 1), key=gain) picks K.",
+        "Write the gain of one K as a function: a sum of powers over a time. What does it give at alpha = 1? "
+        "`max` takes a `key`, by which it compares.",
     ),
     goal="alpha = 0.7, c = 0.2: the best K is 3. Beyond it, guesses cost more than they bring.",
     picture="""

@@ -45,7 +45,8 @@ TOTAL_VARIATION = Exercise(
 ''',
     hints=(
         "Look at where p is larger than q. How much more is it there, in all?",
-        "Half the sum of the absolute differences; p - q works on all tokens of two tensors at once.",
+        "Add up how far apart the two are at each token; tensors do that for all tokens at once. What "
+        "moves from one token to another is in that sum twice.",
     ),
     goal="What p has more than q, summed up, equals what q has more than p: the total variation, 1/2.",
     picture="""
@@ -96,8 +97,9 @@ RESIDUAL = Exercise(
     ...
 ''',
     hints=(
-        "Subtract, cut off what is negative, scale. What if nothing is left?",
-        "(p - q).clamp(min=0) cuts; divide by its .sum(), unless that is 0.",
+        "At which tokens does p have more than q? Only these can be drawn after a rejection.",
+        "Three steps: a difference, then without what is negative (clamp), then scaled to sum 1. One of them "
+        "fails where p and q are equal: what is asked for there?",
     ),
     goal="With q = (1, 1, 4)/6. What is accepted and what is missing add up to p.",
     picture="""
@@ -105,7 +107,7 @@ RESIDUAL = Exercise(
 p                    p 3/6  p 2/6  p 1/6  1
 accepted, min(p, q)  ✓ 1/6  ✓ 1/6  ✓ 1/6  1/2
 still missing        2/6    1/6    0      1/2
-residual             ✗ 2/3  ✗ 1/3  ✗ 0    1
+residual             ↳ 2/3  ↳ 1/3  ↳ 0    1
 """,
     praise="min(p, q) is accepted, and max(0, p − q) fills up the rest: together they are p.",
     wrong={

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,8 +21,9 @@ from minispec.core.warp import Warp, one_hot
 def drafter(
     draw_by: Callable[[Warp], Warp] = lambda warp: warp,
     report_by: Callable[[Warp], Warp] = lambda warp: warp,
+    read_on: bool = True,
 ) -> Callable[..., Draft]:
-    """Returns an answer that draws by one warp and reports by another; the right one by that it is given."""
+    """Returns an answer: a wrong one draws or reports by another warp, or reads the pending token only."""
 
     def draft_tokens(
         model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
@@ -29,7 +31,7 @@ def drafter(
         """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
         token, tokens, probs = pending, [], []
         for _ in range(k):
-            logits = model(token[:, None], cache)[:, -1]
+            logits = model((token if read_on else pending)[:, None], cache)[:, -1]
             token = rng.categorical(draw_by(warp)(logits))
             tokens.append(token)
             probs.append(report_by(warp)(logits))
@@ -41,7 +43,7 @@ def drafter(
 def show_branches(value: Any) -> str:
     """Writes the first branches: what is drawn, how probable it is, and which q is reported."""
     lines = [""]
-    for tokens, probability, probs in value[:3]:
+    for tokens, probability, probs in value[:6]:
         q = "; ".join("(" + ", ".join(f"{x:.3g}" for x in row) + ")" for row in probs)
         lines.append(f"{list(tokens)} drawn with probability {probability:.3g}, q {q}")
     return "\n    ".join(lines)
@@ -65,7 +67,8 @@ REMEMBER_Q = Exercise(
 ''',
     hints=(
         "Three lines per token: a forward over the last token, the warp, the draw. Keep both results.",
-        "torch.stack(list, 1) makes [B, k] of k tensors [B], and [B, k, V] of k tensors [B, V].",
+        "For one row this is `draft_one_row`. With B rows the model reads [B, 1] and gives [B, 1, V]: bring "
+        "both into shape. In the end torch.stack makes one tensor of k; its second argument says where.",
     ),
     goal="K = 3. Each drawn token is read next, and its distribution is kept: the verifier needs it.",
     picture="""
@@ -84,10 +87,14 @@ draws                    ? cat     ? sat     ? on
             drafter(draw_by=lambda warp: Warp()),
         ),
         "greedy-draft-soft-q": (
-            "You take the most probable token, and report the softmax. Draw it with rng.categorical instead.",
+            "You take the most probable token, and report the softmax. Draw the token instead.",
             drafter(draw_by=lambda warp: Warp(0)),
         ),
-        "laws-forgotten": (
+        "pending-read-again": (
+            "You read the pending token each time. The second guess follows the first: read what you drew.",
+            drafter(read_on=False),
+        ),
+        "distributions-forgotten": (
             "You return the tokens alone. None can be tested without its q: return Draft(tokens, probs).",
             lambda *arguments: drafter()(*arguments).tokens,
         ),
@@ -100,6 +107,54 @@ draws                    ? cat     ? sat     ? on
         for text in ([0], [2, 1])
     ),
     show=show_branches,
+)
+
+
+def for_one_row(draft_tokens: Callable[..., Draft]) -> Callable[..., Any]:
+    """Returns the answer for one row that an answer for B rows makes: ids, and distributions."""
+
+    def draft_one_row(model: LanguageModel, cache: KVCache, pending: int, *others: Any) -> Any:
+        draft = draft_tokens(model, cache, torch.tensor([pending]), *others)
+        return draft.tokens[0].tolist(), list(draft.probs[0])
+
+    return draft_one_row
+
+
+ONE_ROW = replace(
+    REMEMBER_Q,
+    key="draft-one-row",
+    title="Draft k tokens of one row",
+    difficulty=1,
+    minutes=5,
+    stub='''def draft_one_row(model, cache, pending, k, warp, rng):
+    """Returns (tokens, dists): k drafted ids, and the k distributions [V] they were drawn from.
+
+    The cache holds all of the text but its last id, `pending`.
+    model(torch.tensor([[id]]), cache) reads one id and gives logits [1, 1, V].
+    warp(logits) turns logits into distributions of the same shape.
+    rng.draw(distribution [V]) draws an id.
+    """
+    ...
+''',
+    hints=(
+        "Each turn of a loop reads one id and draws one. Which id does the next turn read?",
+        "A turn has three steps: read, warp, draw. Keep two things of it: the id, and what you handed to "
+        "rng.draw, nothing else. From shape [1, 1, V] to [V] is one index.",
+    ),
+    goal="K = 2. Each drawn id is read next, and the distribution that it was drawn from is kept.",
+    picture="""
+reads                    → The     ? cat
+distribution, kept as q  q of cat  q of sat
+draws                    ? cat     ? sat
+""",
+    praise="k forwards for k guesses, and with each guess the distribution that it was really drawn from.",
+    wrong={
+        name: (message, for_one_row(answer))
+        for name, (message, answer) in REMEMBER_Q.wrong.items()
+        if name != "distributions-forgotten"
+    },
+    right=for_one_row(drafter()),
+    trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
 )
 
 
@@ -201,18 +256,20 @@ LOOK_UP = Exercise(
 ''',
     hints=(
         "Keep a list of ids per row: prompts in `start`, round.emitted in `commit`. Search it from the end.",
-        "for end in range(len(text) - 1, 1, -1): if text[end - 2:end] == text[-2:], propose text[end:][:k]. "
-        "Pad with 0 to k; torch.nn.functional.one_hot(tokens, V).double() is q.",
+        "Compare the last two ids with each earlier pair, the latest first. What follows the pair is "
+        "proposed, k ids at most. A row without a match proposes none, but its tensor still has k "
+        "columns: say so in lengths. What is the distribution of an id that was certain?",
     ),
     goal="K = 3. The last two tokens stood there before; what followed is proposed, each with a one-hot q.",
     picture="""
-text         The  = cat  = sat  on          a    mat.    The  = cat  = sat
-followed by                     ? on        ? a  ? mat.
-q of 'on'                       q all mass
+text         The  cat  sat  on          a    mat.    The  cat  sat
+the pair          ▲    ▲                                 ▲    ▲
+followed by                 ? on        ? a  ? mat.
+q of 'on'                   q all mass
 """,
     praise="No model, no training, and lossless: a one-hot distribution is a distribution.",
     wrong={
-        "uniform-law": (
+        "uniform-q": (
             "Your q is not what you draw from: a token that is looked up is certain, so its q is one-hot.",
             but(q=lambda self, tokens: torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size)),
         ),
@@ -220,7 +277,7 @@ q of 'on'                       q all mass
             "It never learns what was gained: `commit` has to add round.emitted to the texts.",
             but(commit=lambda self, round: None),
         ),
-        "earliest-place": (
+        "earliest-pair": (
             "You take the earliest occurrence. The latest one is asked for.",
             but(ends=lambda self, text: range(2, len(text))),
         ),

@@ -40,7 +40,8 @@ CONTINUE = Exercise(
 ''',
     hints=(
         "Keep a list of all ids so far. Each step: one forward over all of it, then one more id in the list.",
-        "logits[0, -1] is about what follows the last token; .argmax() is the most probable id.",
+        "The model gives a row of logits for each token that it has read. Only one row is about a token that "
+        "you do not have yet: which? Its largest entry stands at the id that you want.",
     ),
     goal="One forward for each new token; the next one cannot begin before this one has ended.",
     praise="n forwards for n tokens, each waiting for the one before. This is what speculation will shorten.",
@@ -101,13 +102,14 @@ VERIFY = Exercise(
 ''',
     hints=(
         "Go from left to right, and stop at the first position where draft and target differ.",
-        "If n positions agree, the answer is (n, best[n]). It is the same line for a correction and a bonus.",
+        "Count the positions that you pass. Where you stop, the count also says which entry of `best` comes "
+        "next; no second case is needed for a draft that agrees everywhere.",
     ),
     goal="accepted = 2, token = floor. The agreement after the difference does not count.",
     picture="""
-drafted  ✓ sat  ✓ on  – mat    – and
-best     sat    on    ✗ floor  and    he
-gained   ✓ sat  ✓ on  ✗ floor
+drafted  ✓ sat  ✓ on  ✗ mat    ○ and
+best     sat    on    ↳ floor  and    he
+gained   ✓ sat  ✓ on  ↳ floor
 """,
     praise="Whatever the draft says, what comes out is what the target alone would have said.",
     wrong={
@@ -171,8 +173,9 @@ MASK = Exercise(
     ...
 ''',
     hints=(
-        "Row i is the token at position cached + i of the text. It sees positions 0 to cached + i.",
-        "torch.ones(rows, columns, dtype=torch.bool).tril(shift) keeps column j of row i if j ≤ i + shift.",
+        "Which token of the text is row 0? How many tokens does it see, itself included? And row 1?",
+        "Each row sees one token more than the row above it, so the True part is a triangle with a rectangle "
+        "before it. `tril` makes one; by its argument the diagonal moves to the right. By how much?",
     ),
     goal="● may look, – may not. Each new token sees the whole cache, itself, and the new tokens before it.",
     picture="""
@@ -256,15 +259,15 @@ LOOP = Exercise(
 ''',
     hints=(
         "A round has four lines: draft, score, verify, roll back. The last token of the text is pending.",
-        "text += the first `accepted` of draft.tokens[0].tolist(), and `token`; then roll back to "
-        "len(text) - 1. Return text[len(prompt):][:n].",
+        "The text grows by the drafted tokens that were accepted, and by one more. Then both caches are to "
+        "hold all of it but the pending token. The last round may go beyond n.",
     ),
     goal="One round with k = 4. The next one begins with 'floor'.",
     picture="""
 pending        → cat
 draft          ? sat    ? on   ? the  ? mat
-score, verify  ✓ sat    ✓ on   ✓ the  – mat
-commit         ✓ sat    ✓ on   ✓ the  ✗ floor
+score, verify  ✓ sat    ✓ on   ✓ the  ✗ mat
+commit         ✓ sat    ✓ on   ✓ the  ↳ floor
 roll back to   = … cat  = sat  = on   = the
 pending                               → floor
 """,

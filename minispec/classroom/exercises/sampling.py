@@ -113,18 +113,18 @@ VERIFIER = Exercise(
     ...
 ''',
     hints=(
-        "Go through the positions from left to right and keep a mask of rows that have rejected nothing yet. "
-        "What decides at a position is p(x)/q(x) of the drafted x.",
-        "In the end row b has kept a tokens. If a < lengths[b], draw from the residual of target_probs[b, a] "
-        "and draft.probs[b, a]; else from target_probs[b, a]. Compute in float64.",
+        "It is `accept_one_row` for B rows. Go through the positions from left to right, and keep a mask of "
+        "the rows that have rejected nothing yet.",
+        "A row ends for one of two reasons: a rejection, or no further proposal. Which distribution follows "
+        "in each case? Collect one a row, and draw once for all rows. Compute in float64.",
     ),
     goal="Keep with probability min(1, p/q). At a rejection draw from the residual; if all are kept, from p.",
     picture="""
-drafted       ✓ sat   ✓ on    – mat     – and
+drafted       ✓ sat   ✓ on    ✗ mat     ○ and
 p/q           1.3     0.8     0.1       not tested
 drawn number  -       0.42    0.57
-then          ✓ keep  ✓ keep  – reject
-gained        ✓ sat   ✓ on    ✗ floor
+then          ✓ keep  ✓ keep  ✗ reject
+gained        ✓ sat   ✓ on    ↳ floor
 """,
     praise="It is lossless on every branch that was enumerated. This rule is what makes the method lossless.",
     wrong={
@@ -228,7 +228,7 @@ def pattern(score: Score) -> str:
         return "always-true"
     if len(score.found) <= 2:
         return "temperature-0"
-    return "one-place" if set(score.found) <= set(BUGS[:5]) else ""
+    return "one-token" if set(score.found) <= set(BUGS[:5]) else ""
 
 
 P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
@@ -292,8 +292,8 @@ TEST = Exercise(
 ''',
     hints=(
         "Take p = (3, 2, 1)/6 and q = (1, 1, 4)/6, 20,000 rows, K = 1: does token 0 come first in half?",
-        "With K = 2, put verdict.token after the kept tokens, and compare how often each pair of first and "
-        "second token comes with p; where none was kept there is only a first one. Allow 5 · 0.5/√n.",
+        "Some bugs show only in the second token: take K = 2, and distributions that differ by position. "
+        "Which rows have a second token that should be distributed as p? Allow several standard errors.",
     ),
     goal=f"Find at least {ENOUGH} of the {len(BUGS)} bugs, and raise no alarm at a right rule.",
     praise="It finds bugs, and believes in right rules. Which of the bugs it misses would a user notice?",
@@ -318,7 +318,7 @@ TEST = Exercise(
             "Your test looks at how often a rule accepts. That says nothing: count the tokens that come out.",
             accepts_as_often,
         ),
-        "one-place": (
+        "one-token": (
             "Your test looks at one drafted token. Some bugs are between positions: take K = 2.",
             lambda verifier: frequencies(verifier, P[:2], Q[:1], 20_000, 0.02),
         ),

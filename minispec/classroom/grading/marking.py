@@ -75,16 +75,16 @@ class Row:
         return sum(mark.verdict == "right" for mark in self.marks)
 
 
-def chosen(keys: Sequence[str]) -> tuple[Exercise, ...]:
+def chosen(keys: Sequence[str], among: Sequence[Exercise] = EXERCISES) -> tuple[Exercise, ...]:
     """Returns exercises by their names, in the order of the notebooks; all of them for no names.
 
     Raises:
         ValueError: if there is no such exercise.
     """
-    known = [exercise.key for exercise in EXERCISES]
+    known = [exercise.key for exercise in among]
     if unknown := [key for key in keys if key not in known]:
         raise ValueError(f"there is no exercise {unknown[0]!r}; there is {', '.join(known)}")
-    return tuple(exercise for exercise in EXERCISES if not keys or exercise.key in keys)
+    return tuple(exercise for exercise in among if not keys or exercise.key in keys)
 
 
 def full_marks(exercises: Iterable[Exercise]) -> int:

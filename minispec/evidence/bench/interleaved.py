@@ -160,11 +160,21 @@ def tokens_per_second(runs: Sequence[Run]) -> float:
     return 1 / quartiles(run.seconds_per_token for run in runs)[1]
 
 
+def total_of(runs: Sequence[Run]) -> Statistics:
+    """Returns the counts of all runs together, those of the target alone left out."""
+    counts = [run.statistics for run in runs if run.statistics]
+    emitted, calls, rounds, accepted, drafted = (
+        sum(getattr(count, name) for count in counts)
+        for name in ("emitted", "target_calls", "row_rounds", "accepted", "drafted")
+    )
+    tested = sum(count.tested or 0 for count in counts)
+    seconds = {phase: sum(count.seconds.get(phase, 0.0) for count in counts) for phase in PHASES}
+    return Statistics(emitted, calls, rounds, accepted, tested, drafted, seconds)
+
+
 def acceptance_of(runs: Sequence[Run]) -> float | None:
     """Returns accepted over tested tokens of all runs; None where none was tested."""
-    counts = [run.statistics for run in runs if run.statistics]
-    tested = sum(count.tested or 0 for count in counts)
-    return sum(count.accepted for count in counts) / tested if tested else None
+    return total_of(runs).acceptance
 
 
 def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence[Run]) -> dict[str, Any]:
@@ -176,7 +186,7 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
         alone: runs of the target alone.
         drafted: runs of the setting, on the same prompts.
     """
-    counts = [run.statistics for run in drafted if run.statistics]
+    total = total_of(drafted)
     low, middle, high = speed_up_of(alone, drafted)
     return {
         "setting": setting.name,
@@ -186,11 +196,13 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
         "k": setting.k,
         "speedup": middle,
         "speedup_quartiles": [low, high],
-        "acceptance": acceptance_of(drafted),
-        "tokens_per_target_call": sum(c.emitted for c in counts) / sum(c.row_rounds for c in counts),
+        "acceptance": total.acceptance,
+        "accepted_over_drafted": total.accepted_over_drafted,
+        "mean_acceptance_length": total.mean_acceptance_length,
+        "tokens_per_target_call": total.tokens_per_target_call,
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),
-        "seconds": {p: sum(c.seconds.get(p, 0.0) for c in counts) / len(counts) for p in PHASES},
+        "seconds": {phase: spent / len(drafted) for phase, spent in total.seconds.items()},
     }
 
 

@@ -28,7 +28,7 @@ NATIVE = (
         function=CHOOSE_AFTER,
         old=LACKING,
         new="std::max(double(q[id]) - double(p[id]), 0.0)",
-        seen="two conventions: some code calls the draft p and the target q",
+        seen="not seen; two conventions: some code calls the draft p and the target q",
     ),
     Mutant(
         name="native-ratio-inverted",
@@ -36,7 +36,7 @@ NATIVE = (
         function=REJECT,
         old="if (ratio >= certain || (ratio > 0 && *next++ < ratio)) ++accepted[row];",
         new="if (1 / ratio >= certain || *next++ < 1 / ratio) ++accepted[row];",
-        seen="two conventions: some code calls the draft p and the target q",
+        seen="not seen; two conventions: some code calls the draft p and the target q",
     ),
     Mutant(
         name="native-number-used-twice",
@@ -122,7 +122,7 @@ NATIVE = (
         function=DRAFT,
         old=TOKEN,
         new=TOKEN.replace("choose(own, V, next)", "largest(own, V)"),
-        seen="huggingface/transformers #32867 and #47932, in Python",
+        seen="not seen in C++; in Python huggingface/transformers #32867 and #47932",
     ),
     Mutant(
         name="native-q-without-temperature",
@@ -136,6 +136,6 @@ NATIVE = (
             "std::copy_n(plain.data(), V, own);\n"
             "make_distribution(own, V, 1);"
         ),
-        seen="huggingface/transformers #32867 and #47932, in Python",
+        seen="not seen in C++; in Python huggingface/transformers #47932",
     ),
 )

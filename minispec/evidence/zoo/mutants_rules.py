@@ -25,7 +25,7 @@ DRAFT = (
         function=PROPOSE,
         old="dists.append(q)",
         new="dists.append(torch.softmax(logits, dim=-1))",
-        seen="huggingface/transformers #32867 and #47932",
+        seen="huggingface/transformers #47932",
     ),
     Mutant(
         name="q-without-temperature",
@@ -33,7 +33,7 @@ DRAFT = (
         function=PROPOSE,
         old="dists.append(q)",
         new="dists.append(Warp(1.0, warp.top_k, warp.top_p)(logits))",
-        seen="huggingface/transformers #32867 and #47932",
+        seen="huggingface/transformers #47932",
     ),
     Mutant(
         name="drawn-unwarped",
@@ -98,7 +98,7 @@ ACCEPT = (
             "fresh = rng.categorical(p[:, i], positions=i, live=testing)\n"
             "kept = (fresh == token[:, 0]) & testing"
         ),
-        seen="ml-explore/mlx-swift-lm #459",
+        seen="not seen; lablup/mlxcel #992 says why the fresh draw alone, emitted either way, is right",
     ),
     Mutant(
         name="one-number-for-all-places",
@@ -137,7 +137,7 @@ ACCEPT = (
         function=REJECTION,
         old="ratio = p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]",
         new="ratio = q[:, i].gather(1, token)[:, 0] / p[:, i].gather(1, token)[:, 0]",
-        seen="two conventions: some code calls the draft p and the target q",
+        seen="not seen; two conventions: some code calls the draft p and the target q",
     ),
     Mutant(
         name="typical-acceptance",
@@ -148,7 +148,7 @@ ACCEPT = (
             "likely = p[:, i].gather(1, token)[:, 0] > 0.3\n"
             "kept = rng.bernoulli(likely.double(), positions=i, live=testing)"
         ),
-        seen="Medusa (arXiv 2401.10774), where it is meant: faster, and another distribution",
+        seen="not seen as a bug; Medusa (arXiv 2401.10774) means it: faster, and another distribution",
     ),
     Mutant(
         name="going-on-after-a-rejection",
@@ -163,7 +163,6 @@ ACCEPT = (
         function=REJECTION,
         old="testing = testing & kept & (i + 1 < lengths)",
         new="testing = testing & kept",
-        seen="vllm-project/vllm #26498",
         crosses_rows=True,
     ),
     Mutant(
@@ -289,7 +288,7 @@ WARPS = (
             "left = self._cut(torch.softmax(lowered, dim=-1))\n"
             "return torch.softmax(left.log() / self.temperature, dim=-1).to(wide.dtype)"
         ),
-        seen="ggml-org/llama.cpp applies it last, on purpose",
+        seen="not seen as a bug; ggml-org/llama.cpp applies it last, on purpose",
     ),
     Mutant(
         name="ties-to-the-highest-id",
@@ -297,6 +296,6 @@ WARPS = (
         function="minispec.core.warp:lowest_argmax",
         old="return values.argmax(-1)",
         new="return values.shape[-1] - 1 - values.flip(-1).argmax(-1)",
-        seen="torch.argmax before 1.7, which left open which maximum it returned",
+        seen="not seen as a bug; torch.argmax before 1.7 left open which maximum it returned",
     ),
 )

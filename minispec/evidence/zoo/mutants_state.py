@@ -91,7 +91,7 @@ ENDS = (
         function=COMMIT,
         old="if token in self._eos:",
         new="if token in self._eos and len(kept) == len(tokens):",
-        seen="sgl-project/sglang #31599",
+        seen="sgl-project/sglang #23802, with stop strings",
     ),
     Mutant(
         name="cap-hides-a-stop",
@@ -110,7 +110,7 @@ ENDS = (
             "left = min(self._cap[row], self._max_length) - len(self.committed[row])\n"
             "return max(left, 2) if left > 0 else left"
         ),
-        seen="feifeibear/LLMSpeculativeSampling",
+        seen="feifeibear/LLMSpeculativeSampling, by reading",
     ),
     Mutant(
         name="cap-counted-in-rounds",
@@ -216,7 +216,7 @@ DRAFT_CACHE = (
             "have = zip(self.cache.row_lengths, round.lengths, strict=True)\n"
             "self.cache.truncate([min(pair) for pair in have])"
         ),
-        seen="vllm-project/vllm #5765",
+        seen="vllm-project/vllm #5765; #9730 for K > 1",
         effect="slower",
     ),
     Mutant(
@@ -225,7 +225,7 @@ DRAFT_CACHE = (
         function=f"{DRAFTER}.commit",
         old="self.cache.truncate(round.lengths)",
         new="pass",
-        seen="vllm-project/vllm #9730",
+        seen="vllm-project/vllm #26498",
         effect="slower",
         crosses_rows=True,
     ),
@@ -243,7 +243,6 @@ DRAFT_CACHE = (
         function=f"{DRAFTER}.propose",
         old="logits = self.model(token[:, None], self.cache)[:, -1]",
         new="logits = self.model(pending[:, None], self.cache)[:, -1]",
-        seen="vllm-project/vllm #9730",
         effect="slower",
     ),
     Mutant(
@@ -263,7 +262,6 @@ DRAFT_CACHE = (
         function="minispec.core.records:Round.tested",
         old="min(self.accepted(row) + 1, self.drafted(row))",
         new="min(self.accepted(row) + 1, self.draft.k)",
-        seen="vllm-project/vllm #26498",
         effect="slower",
         crosses_rows=True,
     ),

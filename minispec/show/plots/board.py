@@ -1,4 +1,4 @@
-"""Drawing in inches: tiles, lines of text and legends, for figures that have no axes of numbers."""
+"""Drawing in inches: tiles, lines of text and legends, for figures without axes; and the title of all."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
-from minispec.show.plots.style import STATES, TEXT, State
+from minispec.show.plots.style import TEXT, Picture
+from minispec.show.signs import STATES, State
 
 GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
 SWATCH = 0.34  # side of a legend's tile, in inches
+HEAD = 0.36  # height of a line of the title
+SPACE = "␣"
 
 
 class Board:
@@ -106,18 +110,19 @@ def in_order(names: Iterable[str]) -> list[State]:
 
 
 def shown(word: str) -> str:
-    """Returns a token's text so that blanks can be seen: a dot for a space, a hook for a line end.
+    """Returns a token's text for a figure: without the space that begins a word, other blanks as signs.
 
     End-of-text, which `Tokenizer.piece` gives as one sign that few fonts have, becomes a word.
     """
     if word == "":
         return "(nothing)"
-    return word.replace("⏹", "<end>").replace(" ", "·").replace("\n", "⏎").replace("$", r"\$")
+    seen = word.replace("⏹", "<end>").replace(" ", SPACE).replace("\n", "⏎").replace("$", r"\$")
+    return seen.removeprefix(SPACE) or seen
 
 
 def quoted(word: str) -> str:
     """Returns a token's text for a sentence: in quotes, without the blanks around it."""
-    return f'"{shown(word).strip("·") or shown(word)}"'
+    return f'"{shown(word)}"'
 
 
 def probability(value: float) -> str:
@@ -127,6 +132,36 @@ def probability(value: float) -> str:
     if 0.995 <= value < 1:
         return ">0.99"
     return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
+
+
+def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: str) -> Picture:
+    """Returns a picture with its message over it, in alternative text and twin too.
+
+    Args:
+        name: as `Picture` has it, like all others.
+        figure: a `sheet`, which makes room for the title, or that of a `Board`, which grows at its top.
+        title: the message, no full stop at its end; as many lines as it takes.
+        alt: without the title.
+        caption: one sentence.
+        twin: without the title.
+    """
+    wide, high = figure.get_size_inches()
+    lines = [""]
+    for word in title.split():
+        if lines[-1] and text_width(f"{lines[-1]} {word}", "bold") > wide - 0.5:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    how: dict[str, Any] = {"fontsize": TEXT, "weight": "bold", "ha": "left"}
+    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        engine.set(w_pad=0.1, h_pad=0.1)
+        figure.suptitle("\n".join(lines), x=0.1 / wide, **how)
+    else:
+        (axes,) = figure.axes
+        top = high + HEAD * len(lines) + 0.15
+        figure.set_size_inches(wide, top)
+        axes.set_ylim(0, top)
+        axes.text(0.2, top - 0.15, "\n".join(lines), va="top", **how)
+    return Picture(name, figure, f"{title}. {alt}", caption, f"{title}\n{twin}", title)
 
 
 @cache

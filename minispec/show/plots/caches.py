@@ -7,12 +7,13 @@ position: the pending token is in the text but in no cache, and during a round t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from minispec.io.trace import ObservedRound, Trace
-from minispec.show.plots.board import GREY, Board, in_order, legend_height, shown, text_width, widest
-from minispec.show.plots.style import STATES, Picture, State
+from minispec.show.plots.board import GREY, Board, legend_height, shown, text_width, titled, widest
+from minispec.show.plots.style import Picture
+from minispec.show.signs import STATES, State
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = ("before", "drafted", "verified", "rolled back", "caught up")
@@ -27,7 +28,10 @@ MARGIN = 0.2  # inches, around the page
 LINE = 0.44  # height of a line of tiles
 LAYER = 0.16  # height of one of several layers
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
+OWNERS = ("text", "target", "draft")
 EMPTY = State("#FFFFFF", "", word="empty")
+GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
+LOOKS = STATES | {"rolled back": GONE}
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
     def committed(position: int) -> str:
         if position < len(trace.prompts[row]):
             return "prompt"
-        return "committed" if position < len(text) else "draft"
+        return "committed" if position < len(text) else "accepted"
 
     slots = []
     for i, token in enumerate([*text, *(emitted if rolled_back else drafted if stage else ())]):
@@ -94,7 +98,7 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
             if i < held:
                 state = "drafted" if i >= len(text) and not rolled_back else committed(i)
             else:
-                state = "rejected" if i < full else "empty"
+                state = "rolled back" if i < full else "empty"
             slots.append(Slot(owner, i, token if i < max(held, full) else None, state, i < held))
     return slots
 
@@ -112,6 +116,7 @@ def cache_grid(
     moments: Sequence[Moment] | None = None,
     *,
     layers: Mapping[str, int] | None = None,
+    owners: Sequence[str] = OWNERS,
 ) -> Picture:
     """Draws both caches of a trace's first row at some moments of a round, one under the other.
 
@@ -121,18 +126,25 @@ def cache_grid(
         index: which round.
         moments: which; by default all, without `caught up` where nothing was lacking.
         layers: how many layers `target` and `draft` have; by default one each.
+        owners: which lines are drawn; by default the `text`, and the caches of `target` and `draft`.
 
     Raises:
-        ValueError: as `cache_slots`.
+        ValueError: as `cache_slots`, or if the text is not among the lines.
     """
     cache_slots(trace, index, "before")  # refuses a round that is not there
     r = trace.rounds[index]
     if moments is None:
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
-    scenes = {TITLES[moment]: cache_slots(trace, index, moment) for moment in moments}
+    if "text" not in owners or not set(owners) <= set(OWNERS):
+        raise ValueError(f"owners must have the text, and of {', '.join(OWNERS)} only, not {list(owners)}")
+    scenes = {
+        TITLES[moment]: [slot for slot in cache_slots(trace, index, moment) if slot.owner in owners]
+        for moment in moments
+    }
     slots = [slot for scene in scenes.values() for slot in scene]
     grid = _Grid(slots, words, layers or {})
-    states = in_order(slot.state for slot in slots)
+    present = {slot.state for slot in slots}
+    states = [state for name, state in LOOKS.items() if name in present]
     below = legend_height(states, grid.width - 2 * MARGIN) + MARGIN
     page = Board(grid.width, grid.panel * len(scenes) + below)
     for number, (title, scene) in enumerate(scenes.items()):
@@ -147,7 +159,8 @@ def cache_grid(
         f"{target.before[0]} tokens before the round, {target.verified[0]} after its pass over the "
         f"pending token and {r.drafted(0)} drafted ones, and {target.after[0]} after rollback."
     )
-    return Picture("caches", page.figure, alt, _caption(r, moments[-1]), twin)
+    title = _title(r, moments[-1], "target" in owners and "draft" in owners and r.draft_cache is not None)
+    return titled("caches", page.figure, title, alt, _caption(r, moments[-1]), twin)
 
 
 class _Grid:
@@ -173,7 +186,9 @@ class _Grid:
         """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
         if slot.owner != "text" or slot.token is None:
             return STATES[slot.state].glyph if slot.state in STATES else ""
-        return ("→ " if slot.state == "pending" else "") + shown(self.words[slot.token])
+        return (f"{STATES['pending'].glyph} " if slot.state == "pending" else "") + shown(
+            self.words[slot.token]
+        )
 
     def draw(self, page: Board, top: float, title: str, slots: Sequence[Slot]) -> None:
         """Draws one moment, downwards from a height."""
@@ -199,7 +214,7 @@ class _Grid:
         if slot.state == "empty":
             page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
             return
-        page.tile((x, y), size, STATES[slot.state], self.token(slot))
+        page.tile((x, y), size, LOOKS[slot.state], self.token(slot))
         count = self.layers[slot.owner]
         for layer in range(1, count):
             for left, right in ((0.0, 0.3), (0.7, 1.0)):
@@ -213,12 +228,31 @@ def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -
     for owner in dict.fromkeys(slot.owner for slot in slots):
         mine = [slot for slot in slots if slot.owner == owner]
         signs = [
-            "_" if s.token is None else STATES[s.state].glyph * (s.state != "prompt") + shown(words[s.token])
-            for s in mine[first:]
+            "_" if s.token is None else STATES[s.state].glyph + shown(words[s.token]) for s in mine[first:]
         ]
         dots = "… " if first else ""
         lines.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({sum(s.held for s in mine)} held)")
     return "\n".join(lines)
+
+
+def _title(r: ObservedRound, last: Moment, both: bool) -> str:
+    """Says what the last moment that is drawn shows, of both caches or of one."""
+    target = r.target_cache
+    if last == "before":
+        return f"{'Both caches hold' if both else 'The cache holds'} every token but the pending one"
+    if last == "drafted":
+        return "The draft's cache runs ahead" if both else "The target has not read the draft yet"
+    if last == "verified":
+        return f"One pass fills {target.verified[0] - target.before[0]} slots of the target's cache"
+    if last == "caught up":
+        return (
+            "After full acceptance the draft reads the token that it lacks"
+            if needs_catch_up(r)
+            else ("Nothing is lacking: the draft's cache is as long as the target's")
+        )
+    if target.verified[0] == target.after[0]:
+        return "Nothing was rejected, so nothing is rolled back"
+    return f"Rollback cuts {'both caches' if both else 'the cache'} to {target.after[0]} tokens"
 
 
 def _caption(r: ObservedRound, last: Moment) -> str:

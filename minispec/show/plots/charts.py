@@ -9,11 +9,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from minispec.show.plots.style import GUESS, TEXT, State
+from minispec.show.plots.style import DRAFTER, GUESS, TEXT
+from minispec.show.signs import State
 
-# Curves are told apart by colour and line style, and each is named at its end.
-CURVES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#56B4E9", ":"), ("#000000", "-"))
-LOSS = State("#EEEEEE", "", hatch="xx", word="slower than the target alone")
+# Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
+CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
+GAIN = State(DRAFTER.colour, "", word="faster")
+LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
 
 
 def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:

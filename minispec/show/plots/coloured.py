@@ -1,24 +1,33 @@
-"""The text of a run, each token in the colour and after the glyph of how it came about."""
+"""The text of a run, each token after the sign of how it came about, and what was rejected on the way."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
+from minispec.core.records import Round
 from minispec.io.trace import Trace
-from minispec.show.plots.board import Board, in_order, legend_height, text_width
-from minispec.show.plots.style import STATES, Picture
-from minispec.show.text import kinds
+from minispec.show.plots.board import GREY, SPACE, Board, in_order, legend_height, text_width, titled
+from minispec.show.plots.style import Picture
+from minispec.show.signs import STATES
 
 MARGIN = 0.2  # inches, around the page
 WIDTH = 13.0  # of the page
 LINE = 0.55  # height of a line of text
 BLANK = 0.1  # width of a blank between tokens
-Marked = tuple[str, str]  # a token's text, and its state: `prompt`, `draft`, `correction` or `bonus`
+Marked = tuple[str, str]  # a token's text, and the name of its state in `STATES`
+
+
+def emitted_states(r: Round, row: int) -> list[str]:
+    """Returns for each emitted token of a row whether it is `accepted`, a `correction` or a `bonus`."""
+    last = "accepted" if r.kind(row) == "draft" else r.kind(row)
+    return ["accepted"] * (len(r.emitted[row]) - 1) + [last] * bool(r.emitted[row])
 
 
 def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Marked]:
-    """Returns the text and the state of every token of a row, prompt included.
+    """Returns the text and the state of every token of a row, prompt included, rejected ones too.
+
+    A rejected token stands before the correction that replaces it. It is no part of the text.
 
     Args:
         trace: any.
@@ -27,7 +36,10 @@ def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark
     """
     tokens = [(words[token], "prompt") for token in trace.prompts[row]]
     for r in trace.rounds:
-        tokens += [(words[token], kind) for token, kind in zip(r.emitted[row], kinds(r, row), strict=True)]
+        for token, state in zip(r.emitted[row], emitted_states(r, row), strict=True):
+            if state == "correction":
+                tokens.append((words[int(r.draft.tokens[row, r.accepted(row)])], "rejected"))
+            tokens.append((words[token], state))
     return tokens
 
 
@@ -49,36 +61,36 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
             x += BLANK if i and text[:1].isspace() else 0.0
             size = (_width(text, state), LINE - 0.1)
             if state == "prompt":
-                page.write(x, y + size[1] / 2, _label(text, state))
+                page.write(x, y + size[1] / 2, _label(text, state), color=GREY)
             else:
                 page.tile((x, y), size, STATES[state], _label(text, state), linewidth=0.6)
+            if state == "rejected":
+                ends = x + text_width(STATES[state].glyph) + 0.1, x + size[0] - 0.05
+                page.axes.plot(ends, [y + size[1] / 2 - 0.02] * 2, color="black", linewidth=2)
             x += size[0]
     page.legend([s for s in states if s is not STATES["prompt"]], MARGIN, below - 0.2)
-    count = Counter(state for _, state in tokens if state != "prompt")
+    count = Counter(state for _, state in tokens)
+    new = count["accepted"] + count["correction"] + count["bonus"]
     alt = (
-        f"A text in which each of {count.total()} new tokens has the colour and the sign of its state: "
-        f"{count['draft']} drafted and accepted, {count['correction']} corrections, {count['bonus']} bonus."
+        f"A text in which each of {new} new tokens has the colour and the sign of its state: "
+        f"{count['accepted']} drafted and accepted, {count['correction']} corrections, each after the token "
+        f"that it replaces, and {count['bonus']} bonus."
     )
     calls = sum(r.live[0] for r in trace.rounds)
-    caption = (
-        f"{count.total()} tokens took {calls} target calls: {count['draft']} of them the draft had guessed."
-    )
+    caption = f"{new} tokens took {calls} target calls: {count['accepted']} of them the draft had guessed."
+    title = f"The draft guessed {count['accepted']} of {new} tokens"
     twin = "".join(
-        " " * text.startswith(" ") + _sign(state) + _said(text.lstrip(" ")) for text, state in tokens
+        " " * text.startswith(" ") + STATES[state].glyph + _said(text.lstrip(" ")) for text, state in tokens
     )
-    return Picture("coloured", page.figure, alt, caption, twin)
+    return titled("coloured", page.figure, title, alt, caption, twin)
 
 
 def _said(text: str) -> str:
     return text.replace("⏹", "<end>").replace("\n", "⏎")
 
 
-def _sign(state: str) -> str:
-    return "" if state == "prompt" else STATES[state].glyph
-
-
 def _label(text: str, state: str) -> str:
-    return _sign(state) + (_said(text).strip(" ").replace("$", r"\$") or "·")
+    return STATES[state].glyph + (_said(text).strip(" ").replace("$", r"\$") or SPACE)
 
 
 def _width(text: str, state: str) -> float:

@@ -13,15 +13,26 @@ from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
 from minispec.evidence.theory.statistics import check_sample, deviation
 from minispec.show.plots import charts
-from minispec.show.plots.style import GUESS, STATES, TARGET, TEXT, Picture, aligned, sheet
+from minispec.show.plots.board import titled
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, aligned, sheet
+from minispec.show.signs import STATES, State
 
-HALF = 0.36  # of a bar's width
+HALF = 0.3  # of a bar's width; q stands behind it, wider
+Q_HALF = 0.4
+SHIPPED = State("#000000", "●", marker="o", word="shipped code")
+MUTANT = State("#FFFFFF", "▲", marker="^", word="mutant")
 WHOLE = 12  # numbers are written in parts of it
 FALSE_ALARM = 1e-6
 
 
 def rule_distribution(
-    found: FirstToken, p: Sequence[float], labels: Sequence[str], guess: Sequence[float] | None = None
+    found: FirstToken,
+    p: Sequence[float],
+    labels: Sequence[str],
+    guess: Sequence[float] | None = None,
+    *,
+    q: Sequence[float] | None = None,
+    name: str = "The rule",
 ) -> Picture:
     """Draws what a rule emits as bars of two parts, with the target's distribution as a line across each.
 
@@ -30,33 +41,62 @@ def rule_distribution(
         p: [V], the target's distribution.
         labels: [V], what the tokens are called.
         guess: [V], the distribution that the reader expects.
+        q: [V], what the draft is drawn from, to be shown behind the bars.
+        name: what the title calls the rule, such as `Rule 3`.
     """
-    figure = sheet(max(9.0, 2.4 * len(p) + 2), 6.0)
+    figure = sheet(max(9.0, 2.4 * len(p) + 2), 6.6)
     axes = charts.prepare(figure.add_subplot(), "", "probability", grid="y")
-    _bars(axes, "draft", "drafted and kept", found.kept, [0.0] * len(p))
-    _bars(axes, "correction", "said instead", found.said, found.kept)
-    lefts, rights = ([x + side * (HALF + 0.08) for x in range(len(p))] for side in (-1, 1))
+    if q is not None:
+        outline: dict[str, Any] = {"facecolor": "white", "edgecolor": DRAFTER.colour, "hatch": DRAFTER.hatch}
+        axes.bar(range(len(q)), q, 2 * Q_HALF, label=DRAFTER.word, **outline)
+    lines: dict[str, Sequence[float]] = {"drafted and kept": found.kept, "said instead": found.said}
+    for state, (word, heights), floors in zip(
+        ("accepted", "correction"), lines.items(), ([0.0] * len(p), found.kept), strict=True
+    ):
+        _bars(axes, state, word, heights, floors)
     target = [float(x) for x in p]
-    axes.hlines(target, lefts, rights, color=TARGET.colour, linewidth=5, label="target, p")
+    lefts, rights = ([x + side * (Q_HALF + 0.04) for x in range(len(p))] for side in (-1, 1))
+    axes.hlines(target, lefts, rights, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
-        charts.guess_at(axes, x + HALF + 0.08, value, "" if x else GUESS.word)
-    axes.set_xticks(
-        range(len(p)), [f"{a}\n{_part(x)}" for a, x in zip(labels, found.distribution, strict=True)]
-    )
+        charts.guess_at(axes, x + Q_HALF + 0.04, value, "" if x else GUESS.word)
+    ticks = [f"{a}\n{_part(x)}" for a, x in zip(labels, found.distribution, strict=True)]
+    axes.set_xticks(range(len(p)), ticks)
     axes.tick_params(axis="x", length=0, labelsize=TEXT)
     axes.set_xlim(-0.6, len(p) - 0.4)
-    axes.set_ylim(0, 1.1 * max(*found.distribution, *target, *(guess or [0])))
+    axes.set_ylim(0, 1.1 * max(*found.distribution, *target, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
     alt = (
         f"A bar for each of the tokens {', '.join(labels)}. Kept: {parts(found.kept, WHOLE)}; said instead: "
         f"{parts(found.said, WHOLE)}; together {parts(found.distribution, WHOLE)}, where the target's "
         f"distribution is {parts(target, WHOLE)}."
     )
-    lines: dict[str, Sequence[float]] = {"drafted and kept": found.kept, "said instead": found.said}
-    lines |= {"comes out": found.distribution, "target, p": target}
+    lines |= {"comes out": found.distribution, TARGET.word: target}
+    lines |= {DRAFTER.word: q} if q is not None else {}
     lines |= {GUESS.word: guess} if guess is not None else {}
-    rows = [["", *labels], *([word, *map(_part, line)] for word, line in lines.items())]
-    return Picture("rule-distribution", figure, alt, _caption(found, target), aligned(rows))
+    signs = {"drafted and kept": "accepted", "said instead": "correction"}
+    heads = [f"{STATES[signs[word]].glyph} {word}" if word in signs else word for word in lines]
+    rows = [
+        ["", *labels],
+        *([head, *map(_part, line)] for head, line in zip(heads, lines.values(), strict=True)),
+    ]
+    title = _message(name, found, target, labels)
+    return titled("rule-distribution", figure, title, alt, _caption(found, target), aligned(rows))
+
+
+def _message(name: str, found: FirstToken, p: Sequence[float], labels: Sequence[str]) -> str:
+    """Says what comes out: p, one token always, or too little of some and too much of others."""
+    off = {a: x - y for a, x, y in zip(labels, found.distribution, p, strict=True)}
+    if all(abs(x) < 1e-9 for x in off.values()):
+        return f"{name} gives p, and keeps {_fraction(found.acceptance)} of the draft"
+    if max(found.distribution) > 1 - 1e-9:
+        return f"{name} always gives {labels[max(range(len(p)), key=lambda i: found.distribution[i])]}"
+    few = ", ".join(a for a, x in off.items() if x < -1e-9)
+    many = ", ".join(a for a, x in off.items() if x > 1e-9)
+    return f"{name} gives too little {few}, too much {many}"
+
+
+def _fraction(x: float) -> Fraction:
+    return Fraction(x).limit_denominator(100)
 
 
 def _bars(axes: Axes, state: str, word: str, heights: Sequence[float], floors: Sequence[float]) -> None:
@@ -74,7 +114,7 @@ def _part(x: float) -> str:
 
 
 def _caption(found: FirstToken, p: Sequence[float]) -> str:
-    start = f"The rule keeps {Fraction(found.acceptance).limit_denominator(100)} of what is drafted, and what"
+    start = f"The rule keeps {_fraction(found.acceptance)} of what is drafted, and what"
     if all(isclose(a, b, abs_tol=1e-9) for a, b in zip(found.distribution, p, strict=True)):
         return f"{start} comes out is the target's distribution."
     away = total_variation(found.distribution, p)
@@ -116,8 +156,8 @@ def distribution_histogram(
     axes.bar(xs, heights, 0.86, bottom=lows, color="#CCCCCC", label="envelope of the exact distribution")
     axes.hlines(exact, [x - 0.43 for x in xs], [x + 0.43 for x in xs], "black")
     shipped, mutant = ([count / sum(of) for count in of] for of in (counts, mutant_counts))
-    _points(axes, shipped, -0.15, "draft", "shipped code")
-    _points(axes, mutant, 0.15, "correction", "mutant")
+    _points(axes, shipped, -0.15, SHIPPED)
+    _points(axes, mutant, 0.15, MUTANT)
     axes.set_xticks(xs, list(labels))
     axes.set_ylim(0, max(*shipped, *mutant, *(high for _, high in bounds)) * 1.08)
     charts.keys(axes, 2)
@@ -134,14 +174,16 @@ def distribution_histogram(
         f"envelope: {outside[0]} of the shipped code's shares and {outside[1]} of the mutant's."
     )
     caption = _distances(exact, counts, mutant_counts)
-    return Picture("distribution-histogram", figure, alt, caption, "\n".join(lines))
+    title = f"{outside[0]} shares of the shipped code leave the envelope, {outside[1]} of the mutant"
+    if not outside[0] and outside[1]:
+        title = "Right code stays inside the envelope, the mutant does not"
+    return titled("distribution-histogram", figure, title, alt, caption, "\n".join(lines))
 
 
-def _points(axes: Axes, shares: Sequence[float], shift: float, state: str, word: str) -> None:
-    look = STATES[state]
+def _points(axes: Axes, shares: Sequence[float], shift: float, look: State) -> None:
     dots: dict[str, Any] = {"color": look.colour, "markersize": 13, "markeredgecolor": "black", "zorder": 4}
     xs = [x + shift for x in range(len(shares))]
-    axes.plot(xs, shares, look.marker, label=f"{look.glyph} {word}", **dots)
+    axes.plot(xs, shares, look.marker, label=look.word, **dots)
 
 
 def _distances(exact: Sequence[float], *counts: Sequence[int]) -> str:

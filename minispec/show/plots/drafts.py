@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from minispec.core.records import Round
-from minispec.show.plots.board import GREY, Board, probability, quoted, shown, widest
-from minispec.show.plots.style import DRAFTER, Picture, State
+from minispec.show.plots.board import GREY, Board, probability, quoted, shown, titled, widest
+from minispec.show.plots.style import DRAFTER, Picture
+from minispec.show.signs import State
 
 MARGIN = 0.25  # inches, around the page and between charts
 ENTRY = 0.62  # height of a word and its bar
@@ -72,9 +73,11 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         f"The draft was least sure of its guess {least + 1}, {names[least]}: it gave it q = "
         f"{probability(drawn_q[least])}."
     )
+    title = f"The draft is least sure of {names[least]}, its guess {least + 1}"
     if drawn_q[least] == 1:
+        title = "At temperature 0 the draft is certain of every guess"
         caption = f"At temperature 0 the draft is certain: each of its guesses has q = 1 ({count} here)."
-    return Picture("draft", page.figure, alt, caption, "\n".join(twin))
+    return titled("draft", page.figure, title, alt, caption, "\n".join(twin))
 
 
 def _entry(page: Board, corner: tuple[float, float], wide: float, label: str, value: float) -> None:

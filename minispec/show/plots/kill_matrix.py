@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minispec.evidence.bench.measurements import KillRow
-from minispec.show.plots.board import GREY, Board, text_width, widest
-from minispec.show.plots.style import STATES, Picture, State
+from minispec.show.plots.board import GREY, Board, text_width, titled, widest
+from minispec.show.plots.style import Picture
+from minispec.show.signs import State
 
 ROW = 0.36  # inches
 COLUMN = 0.4  # wide enough for two digits
 MARGIN = 0.25
 NEARBY = 6  # lines
 PEERS = "grey: how other projects test"
-MARKS = {
-    "x": State(STATES["draft"].colour, "✓", STATES["draft"].ink, word="found"),
-    "!": State(STATES["correction"].colour, "!", STATES["correction"].ink, word="found, by a crash"),
-    ".": State("#FFFFFF", "·", word="missed"),
+MARKS = {  # signs of its own: a bug that is found is no accepted token
+    "x": State("#C9C9C9", "■", word="found"),
+    "!": State("#E8D5E0", "!", word="found, by a crash"),
+    ".": State("#FFFFFF", "□", "#767676", word="missed"),
 }
 Entry = tuple[str, str]  # a mutant and its marks, or a module without marks
 
@@ -82,7 +83,7 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
         page.write(x + COLUMN * 1.4, y, state.word)
         x += step
     page.write(x, y, PEERS, style="italic", color=GREY)
-    return Picture("kill-matrix", page.figure, *_words(rows, checks, theirs, found))
+    return titled("kill-matrix", page.figure, *_words(rows, checks, theirs, found))
 
 
 def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
@@ -93,22 +94,23 @@ def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
 
 def _words(
     rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence[str], found: dict[str, int]
-) -> tuple[str, str, str]:
-    """Returns the alternative text, the caption and the text twin."""
+) -> tuple[str, str, str, str]:
+    """Returns the title, the alternative text, the caption and the text twin."""
     ours = [i for i, check in enumerate(checks) if check not in theirs]
     survivors = [row.name for row in rows if all(row.marks[i] == "." for i in ours)]
     alt = (
-        f"A table of {len(rows)} bugs, planted one at a time, against {len(checks)} checks, with a tick "
-        f"where the check finds the bug. Bugs that no check of minispec finds: "
+        f"A table of {len(rows)} bugs, planted one at a time, against {len(checks)} checks, with a filled "
+        f"square where the check finds the bug. Bugs that no check of minispec finds: "
         f"{', '.join(survivors) or 'none'}."
     )
     best = max(checks, key=lambda check: found[check])
     end = f"no check finds all: the best one, {best}, finds {found[best]}."
     if found[best] == len(rows):
         end = f"{best} alone finds them all."
+    title = f"The checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs"
     caption = f"Together the checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs, and {end}"
     wide = max(len(row.name) for row in rows)
     numbers = " ".join(f"{number}={check}" for number, check in enumerate(checks, 1))
-    twin = [f"{numbers}; x found, ! found by a crash, . missed"]
-    twin += [f"{row.name.ljust(wide)} {row.marks}" for row in rows]
-    return alt, caption, "\n".join(twin)
+    twin = [f"{numbers}; {', '.join(f'{state.glyph} {state.word}' for state in MARKS.values())}"]
+    twin += [f"{row.name.ljust(wide)} {''.join(MARKS[mark].glyph for mark in row.marks)}" for row in rows]
+    return title, alt, caption, "\n".join(twin)

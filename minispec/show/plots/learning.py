@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from minispec.show.plots import charts
-from minispec.show.plots.style import DRAFTER, GUESS, STATES, TARGET, TEXT, Picture, sheet
+from minispec.show.plots.board import titled
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sheet
 from minispec.train.training import Progress
 
 LOOKS = {
     "target": replace(TARGET, word="target"),
     "draft-plain": replace(DRAFTER, word="draft"),
-    "draft": replace(STATES["draft"], word="draft, distilled"),
+    "draft": replace(DRAFTER, marker="^", word="draft, distilled"),
 }
 TOP = 2.0  # nats: of a loss above it nothing can be seen but that it is high
 Curve = list[tuple[int, float]]
@@ -78,7 +79,7 @@ def learning(
     axes.set_ylim(0, TOP)
     if guess is not None:
         charts.guess_at(axes, max(steps), min(guess, TOP))
-    key: dict[str, Any] = {"loc": "outside upper left", "ncols": 3, "fontsize": TEXT, "frameon": False}
+    key: dict[str, Any] = {"loc": "outside lower left", "ncols": 2, "fontsize": TEXT, "frameon": False}
     figure.legend(*axes.get_legend_handles_labels(), **key)
     loss, best = min((line[-1][1], LOOKS[name].word) for kind, name, line in curves if kind == bold)
     text = f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token, "
@@ -91,4 +92,5 @@ def learning(
         twin.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
     if guess is not None:
         twin.append(f"{GUESS.word}: {guess:g}")
-    return Picture("learning", figure, alt, text, "\n".join(twin))
+    title = f"The {best} ends {loss - floor:.2f} nats above the entropy, the best of the {bold} models"
+    return titled("learning", figure, title, alt, text, "\n".join(twin))

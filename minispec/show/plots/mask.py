@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minispec.show.plots.board import Board, legend_height, shown, text_width, widest
-from minispec.show.plots.style import STATES, TEXT, Picture, State
+from minispec.show.plots.board import Board, legend_height, shown, text_width, titled, widest
+from minispec.show.plots.style import TEXT, Picture
+from minispec.show.signs import STATES, State
 
 MARGIN = 0.2  # inches, around the page
 SIDE = 0.5  # of a tile
-CACHED = State(STATES["committed"].colour, "=", word="sees a cached key")
+CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
 NEW = State(STATES["drafted"].colour, "●", word="sees a new key")
 HIDDEN = State("#FFFFFF", "", word="does not see it")
 
@@ -47,7 +48,7 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     old: list[int | None] = list(range(cached)) if cached <= 5 else [0, 1, None, cached - 2, cached - 1]
     columns = old + list(range(cached, cached + k + 1))
     heads = ["…" if key is None else str(key) if key < cached else names[key - cached] for key in columns]
-    outputs = [f"→ judges {name}" for name in names[1:]] + ["→ gives the bonus"]
+    outputs = [f"judges {name}" for name in names[1:]] + ["gives the bonus"]
     figure = _draw(rows, columns, heads, names, outputs, cached)
     alt = (
         f"A grid of {k + 1} queries by {cached + k + 1} keys. Every query sees the {cached} cached keys and "
@@ -59,9 +60,13 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     wide = max(map(len, [*heads, *names]))
     twin = [" ".join(f"{head:>{wide}}" for head in ["", *heads])]
     for row, name, output in zip(rows, names, outputs, strict=True):
-        seen = ["…" if key is None else "●" if row[key] else "-" for key in columns]
+        seen = [
+            "…" if key is None else "-" if not row[key] else (CACHED if key < cached else NEW).glyph
+            for key in columns
+        ]
         twin.append(" ".join(f"{sign:>{wide}}" for sign in [name, *seen]) + f"  {output}")
-    return Picture("mask", figure, alt, caption, "\n".join(twin))
+    title = f"One pass judges {k} drafted token{'s' * (k != 1)} and gives one more"
+    return titled("mask", figure, title, alt, caption, "\n".join(twin))
 
 
 def _draw(

@@ -8,9 +8,15 @@ from typing import Any
 from minispec.evidence.bench.measurements import MemoryPart
 from minispec.evidence.theory.formulas import ForwardCost, Hardware
 from minispec.show.plots import charts
+from minispec.show.plots.board import titled
 from minispec.show.plots.style import DRAFTER, TARGET, Picture, sentence, sheet
+from minispec.show.signs import State
 
 MODELS = {"target": TARGET, "draft": DRAFTER}
+WORKS = {
+    "moving": State(TARGET.colour, word="reading the weights"),
+    "computing": State("#FFFFFF", hatch="..", word="computing"),
+}
 
 
 def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
@@ -35,9 +41,10 @@ def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
     text = (
         f"the draft's weights and cache add {totals['draft'] / totals['target']:.1%} to what the target takes"
     )
-    return Picture(
+    return titled(
         "memory",
         figure,
+        f"The draft adds {totals['draft'] / totals['target']:.1%} to the target's memory",
         f"Two bars of megabytes, weights and cache of the target and of the draft; {text}.",
         sentence(f"{text}: {charts.size(totals['draft'])} beside {charts.size(totals['target'])}"),
         "\n".join(f"{part.model}, {part.what}: {charts.size(part.bytes)}" for part in parts),
@@ -47,38 +54,53 @@ def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
 def bytes_against_arithmetic(
     costs: Sequence[ForwardCost], hardware: Hardware, model: str = "a model"
 ) -> Picture:
-    """Draws how long a forward takes to read its weights, and how long to compute, by number of new tokens.
+    """Draws how long a forward takes to read its weights, and how long to compute, by number of positions.
+
+    Both begin at once and go on side by side, so a forward ends with the longer of its two bars.
 
     Args:
-        costs: of one model, for several numbers of new tokens.
+        costs: of one model, for several numbers of new tokens, the smallest first.
         hardware: what they were computed for.
         model: what the model is called.
     """
-    figure = sheet(10, 1.6 * len(costs) + 2.4)
-    axes = charts.prepare(figure.add_subplot(), "milliseconds", grid="x")
-    for side, word, look, times in (
-        (-0.2, "reading the weights", TARGET, [cost.moving for cost in costs]),
-        (0.2, "computing", DRAFTER, [cost.computing for cost in costs]),
-    ):
-        rows = [row + side for row in range(len(costs))]
+    figure = sheet(10, 1.7 * len(costs) + 2.9)
+    axes = charts.prepare(
+        figure.add_subplot(), "milliseconds: both begin together, the longer decides", grid="x"
+    )
+    for side, (name, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
         bar: dict[str, Any] = {"color": look.colour, "edgecolor": "black", "hatch": look.hatch}
-        axes.barh(rows, [value * 1e3 for value in times], 0.36, label=word, **bar)
+        rows, times = [row + side for row in range(len(costs))], [getattr(cost, name) for cost in costs]
+        axes.barh(rows, [value * 1e3 for value in times], 0.36, label=look.word, **bar)
         for row, value in zip(rows, times, strict=True):
             charts.note(axes, charts.seconds(value), (value * 1e3, row), (10, 0), va="center")
-    labels = [f"{cost.tokens} new token{'s' * (cost.tokens > 1)}" for cost in costs]
+    ends = [cost.seconds * 1e3 for cost in costs]
+    low, high = ([row + side for row in range(len(costs))] for side in (-0.46, 0.46))
+    axes.vlines(ends, low, high, "black", linewidth=4, label="the forward ends")
+    labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
     axes.set_yticks(range(len(costs)), labels)
     axes.invert_yaxis()
-    axes.set_xlim(0, max(max(cost.moving, cost.computing) for cost in costs) * 1e3 * 1.25)
+    axes.set_xlim(0, max(ends) * 1.25)
     charts.keys(axes, 2)
     first = costs[0]
     text = (
         f"on {hardware.name}, for {labels[0]}, reading the weights of {model} takes "
         f"{charts.seconds(first.moving)}, {first.moving / first.computing:.0f} times as long as computing"
     )
-    alt = f"Pairs of bars, the time to read the weights and the time to compute: {text}."
+    alt = (
+        f"Pairs of bars that begin together, the time to read the weights and the time to compute; the "
+        f"longer one ends the forward: {text}."
+    )
     twin = [
-        f"{cost.tokens} new: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, "
-        f"computing {charts.size(cost.operations, 'flop')} {charts.seconds(cost.computing)}"
-        for cost in costs
+        f"{label}: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, computing "
+        f"{charts.size(cost.operations, 'flop')} {charts.seconds(cost.computing)}, both at once "
+        f"{charts.seconds(cost.seconds)}"
+        for label, cost in zip(labels, costs, strict=True)
     ]
-    return Picture("bytes-against-arithmetic", figure, alt, sentence(text), "\n".join(twin))
+    limit = first.tokens * first.moving / first.computing
+    title = f"Reading the weights decides up to {limit:.0f} positions, then arithmetic"
+    cheap = [cost.tokens for cost in costs[1:] if cost.tokens < 0.99 * limit]
+    if cheap:
+        title = (
+            f"{cheap[-1]} positions cost what {first.tokens} costs; beyond {limit:.0f}, arithmetic decides"
+        )
+    return titled("bytes-against-arithmetic", figure, title, alt, sentence(text), "\n".join(twin))

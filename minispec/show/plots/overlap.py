@@ -20,12 +20,15 @@ from torch import Tensor
 from minispec.core.verify import residual
 from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
-from minispec.show.plots.board import probability, quoted, shown, widest
-from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, Picture, aligned, sheet
+from minispec.show.plots.board import probability, quoted, shown, titled, widest
+from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, aligned, sheet
+from minispec.show.signs import STATES, State
 
 TOP = 7  # tokens with a column of their own
 LEAST = 0.005  # what both distributions give less than this has no column of its own
-KEPT = STATES["draft"]
+KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
+RESIDUAL = STATES["correction"]  # which is drawn from it
+LINES: tuple[tuple[State, Any], ...] = ((TARGET, "-"), (DRAFTER, (0, (2, 1))))
 BAR: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "width": 0.7}
 DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "markeredgecolor": "black"}
 
@@ -103,41 +106,53 @@ def overlap(
     p, q = torch.as_tensor(p).double(), torch.as_tensor(q).double()
     rate = acceptance(p, q)  # refuses what is no distribution
     columns = shares(p, q, words, always=drawn)
-    figure = sheet(max(10.0, 1.6 + len(columns) * (widest(["0.00", *(c.label for c in columns)]) + 0.3)), 7.6)
+    figure = sheet(max(10.0, 1.6 + len(columns) * (widest(["0.00", *(c.label for c in columns)]) + 0.3)), 8.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.2])
     _overlap(upper, columns)
     _residual(lower, columns)
     keys: list[Any] = [
-        Patch(facecolor=KEPT.colour, edgecolor="black", label="kept: min(p, q)"),
-        Patch(facecolor=DRAFTER.colour, edgecolor="black", hatch=DRAFTER.hatch, label="q − p: rejected"),
-        Patch(facecolor=TARGET.colour, edgecolor="black", label="p − q: residual"),
+        Patch(facecolor=look.colour, edgecolor="black", hatch=look.hatch, label=f"{look.glyph} {word}")
+        for look, word in (
+            (KEPT, "kept: min(p, q)"),
+            (REJECTED, "rejected: q − p"),
+            (RESIDUAL, "missing: p − q"),
+        )
     ]
+    keys += [Line2D([], [], color=x.colour, linestyle=style, linewidth=4, label=x.word) for x, style in LINES]
     caption = f"p and q share {rate:.2f} of their mass, and that is how often a drafted token is kept."
     if drawn is not None:
         caption = _mark(upper, columns, drawn, words, number)
     if drawn is not None and number is not None:
         keys.append(Line2D([], [], linestyle="none", label=f"number drawn, {number:.2f}, times q", **DIAMOND))
-    title = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
-    upper.set_title(title, fontsize=TEXT, loc="left", pad=12)
-    figure.legend(handles=keys, loc="outside upper left", ncols=2, fontsize=TEXT, frameon=False)
+    sums = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
+    upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
+    figure.legend(handles=keys, loc="outside lower left", ncols=2, fontsize=TEXT, frameon=False)
     alt = (
         f"Bars of two distributions over {len(columns)} columns. The part under both, kept, sums to "
         f"{rate:.2f}; p exceeds q by {1 - rate:.2f}, of which the residual is made, and q exceeds p by as "
         f"much, which is rejected."
     )
-    numbers = [[c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.residual))] for c in columns]
-    twin = aligned([["token", "p", "q", "min(p,q)", "residual"], *numbers])
+    numbers = [
+        [c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.q - c.kept, c.residual))] for c in columns
+    ]
+    heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
+    twin = aligned([["token", "p", "q", *heads], *numbers])
     twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
-    return Picture("overlap", figure, alt, caption, twin)
+    title = "Draft and target agree, so everything is kept"
+    if rate < 1 - 1e-9:
+        title = f"The draft proposes {quoted(words[int((q - p).argmax())])} too often"
+    return titled("overlap", figure, title, alt, caption, twin)
 
 
 def _overlap(axes: Axes, columns: Sequence[Share]) -> None:
     xs, kept = range(len(columns)), [c.kept for c in columns]
     axes.bar(xs, kept, color=KEPT.colour, **BAR)
-    axes.bar(xs, [c.p - c.kept for c in columns], bottom=kept, color=TARGET.colour, **BAR)
+    axes.bar(xs, [c.p - c.kept for c in columns], bottom=kept, color=RESIDUAL.colour, **BAR)
     # The others can have both: the part of q stands on the part of p.
     over = [c.q - c.kept for c in columns]
-    axes.bar(xs, over, bottom=[c.p for c in columns], color=DRAFTER.colour, hatch=DRAFTER.hatch, **BAR)
+    axes.bar(xs, over, bottom=[c.p for c in columns], color=REJECTED.colour, hatch=REJECTED.hatch, **BAR)
+    for (look, style), values in zip(LINES, ([c.p for c in columns], [c.q for c in columns]), strict=True):
+        axes.hlines(values, [x - 0.45 for x in xs], [x + 0.45 for x in xs], look.colour, style, linewidth=4)
     charts.prepare(axes, grid="")
     labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
     axes.set_xticks([-0.75, *xs], ["\np\nq", *labels])
@@ -146,7 +161,7 @@ def _overlap(axes: Axes, columns: Sequence[Share]) -> None:
 
 
 def _residual(axes: Axes, columns: Sequence[Share]) -> None:
-    axes.bar(range(len(columns)), [c.residual for c in columns], color=TARGET.colour, **BAR)
+    axes.bar(range(len(columns)), [c.residual for c in columns], color=RESIDUAL.colour, **BAR)
     charts.prepare(axes, y="residual", grid="")
     for x, height in enumerate(c.residual for c in columns):
         axes.text(x, height + 0.06, probability(height), fontsize=TEXT, ha="center", va="bottom")

@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
-from minispec.show.plots.style import GUESS, STATES, TARGET, TEXT, Picture, sheet
+from minispec.show.plots.board import titled
+from minispec.show.plots.style import GUESS, TARGET, TEXT, Picture, sheet
+from minispec.show.signs import STATES
 
 COLOURS = ("white", STATES["prompt"].colour, TARGET.colour)  # not there yet, kept, computed
 Steps = Sequence[tuple[int, int]]  # per step: positions found in a cache, and positions computed after them
@@ -38,7 +40,7 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
         cached: the same with one.
         guess: how many positions a reader expected without a cache, or None.
     """
-    figure = sheet(12, 5.6)
+    figure = sheet(12, 6.2)
     twin = []
     sides = (("without a cache", without), ("with a cache", cached))
     for axes, (title, steps) in zip(figure.subplots(1, 2), sides, strict=True):
@@ -61,7 +63,10 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
         f"To write {len(without)} tokens, a model without a cache computes {positions(without)} positions, "
         f"with one {positions(cached)}."
     )
-    return Picture("recomputation", figure, alt, caption, "\n".join(twin))
+    title = (
+        f"A cache saves {positions(without) - positions(cached)} of {positions(without)} computed positions"
+    )
+    return titled("recomputation", figure, title, alt, caption, "\n".join(twin))
 
 
 def _panel(axes: Axes, steps: Steps, title: str) -> None:

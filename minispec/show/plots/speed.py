@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from statistics import fmean
 from typing import Any
 
@@ -11,21 +12,25 @@ from matplotlib.axes import Axes
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
 from minispec.evidence.theory.formulas import speed_up
 from minispec.show.plots import charts
-from minispec.show.plots.charts import CURVES, LOSS
-from minispec.show.plots.style import DRAFTER, STATES, TARGET, TEXT, Picture, State, sentence, sheet
+from minispec.show.plots.board import titled
+from minispec.show.plots.charts import CURVES, GAIN, LOSS
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sentence, sheet
+from minispec.show.signs import State
 
-LOOKS = (TARGET, DRAFTER, STATES["draft"], STATES["correction"], STATES["drafted"])
-STAR: dict[str, Any] = {"marker": "*", "markersize": 20, "linestyle": "none"}
+SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
+REFINED = State(CURVES[0][0], marker="o", word="with measured times")
+ALONE = State("#DDDDDD", word="one by one")
+BEST = "◎"
+RING: dict[str, Any] = {"marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgewidth": 2.5}
+RING |= {"linestyle": "none"}
 
 
 def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) -> Picture:
-    """Draws how long a forward takes against its number of new tokens, a line per model.
-
-    A dotted line shows what so many forwards over one token would take.
+    """Draws what some positions cost one by one and in one forward, and what one forward over more costs.
 
     Args:
         points: measured, of one model or several; each must have been measured for one token.
-        at: the number of tokens that the caption speaks of; the nearest that was measured.
+        at: the number of positions that are compared with as many forwards; the nearest that was measured.
         guess: how many times as long as one token the reader thinks that `at` take, in the first model.
 
     Raises:
@@ -36,42 +41,63 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         lines[point.model].append(point)
     if not lines or any(line[0].width != 1 for line in lines.values()):
         raise ValueError("each model must be measured for one token too: all times are compared with that")
-    figure = sheet(10, 6.4)
-    axes = charts.prepare(figure.add_subplot(), "new tokens in one forward", "milliseconds")
-    for (name, line), look in zip(lines.items(), LOOKS, strict=False):
-        _latency_line(axes, name, line, look)
-    model, first = next(iter(lines.items()))
+    figure = sheet(13, 3.8 * len(lines) + 1.2)
+    panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
+    twin: list[str] = []
+    for row, line, look in zip(panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False):
+        near = min(line, key=lambda point: abs(point.width - at))
+        twin += _two_ways(row, line, near, look, None if twin else guess)
+    (model, first), *_ = lines.items()
     near = min(first, key=lambda point: abs(point.width - at))
-    every = [value * 1e3 for p in points for value in (p.low, p.high)]
-    if guess is not None:
-        every.append(guess * first[0].seconds * 1e3)
-        charts.guess_at(axes, near.width, every[-1])
-    axes.plot([], [], color="black", linestyle=":", label="one by one")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    charts.ticks(axes, "x", sorted({point.width for point in points}))
-    charts.ticks(axes, "y", charts.steps_of_ten(min(every), max(every)))
-    axes.set_ylim(min(every) / 1.5, max(every) * 2)
-    charts.keys(axes, 2)
-    ratio = near.seconds / first[0].seconds
-    text = f"{near.width} new tokens in one forward of the {model} take {ratio:.2f} times as long as one"
-    alt = f"Lines of milliseconds per forward against new tokens for {', '.join(lines)}. {text}."
-    twin = [
-        f"{p.model}, {p.width} new: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
-        f"{charts.seconds(p.high)}), {p.seconds / line[0].seconds:.2f} of one"
-        for line in lines.values()
+    n, ratio = near.width, near.seconds / first[0].seconds
+    text = f"{n} new tokens in one forward of the {model} take {ratio:.2f} times as long as one"
+    title = f"{n} positions in one forward cost {ratio:.1f} times what 1 costs"
+    title += f", not {n} times" * (ratio < 0.8 * n)
+    alt = (
+        f"For {', '.join(lines)}: bars of milliseconds, {n} forwards over 1 position beside 1 forward over "
+        f"{n}, and 1 forward over {', '.join(str(p.width) for p in first)}. {text}."
+    )
+    return titled("latency", figure, title, alt, f"{text}, not {n} times.", "\n".join(twin))
+
+
+def _two_ways(
+    panels: Sequence[Axes], line: Sequence[Latency], near: Latency, look: State, guess: float | None
+) -> list[str]:
+    """Draws one model: so many positions one by one and at once; then one forward over each number."""
+    (left, right), one, n, name = panels, line[0], near.width, near.model
+    two = [Latency(name, 1, *(n * t for t in (one.seconds, one.low, one.high))), near]
+    texts = [charts.seconds(p.seconds) for p in two]
+    _forwards(left, two, [ALONE, look], texts, [f"{n} forwards\nover 1", f"1 forward\nover {n}"])
+    left.set(ylabel="milliseconds", xlim=(-0.6, 1.6))
+    left.set_title(f"{n} positions", fontsize=TEXT, loc="left")
+    if guess is not None:  # in a column of its own, as it may be as high as the bar
+        charts.guess_at(left, 2, guess * one.seconds * 1e3)
+        left.set_xticks([2], [GUESS.word.replace(" ", "\n")], minor=True)
+        left.tick_params(which="minor", labelsize=TEXT)
+        left.set_xlim(-0.6, 2.6)
+    ratios = [f"{p.seconds / one.seconds:.1f}×" for p in line]
+    _forwards(right, line, [look] * len(line), ratios, [str(p.width) for p in line])
+    right.set_xlabel("positions in one forward")
+    right.set_title(f"{name}: 1 forward over more", fontsize=TEXT, loc="left")
+    right.set_ylim(0, 1.22 * max(right.get_ylim()[1], (guess or 0.0) * one.seconds * 1e3))
+    return [f"{name}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"] + [
+        f"{name}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
+        f"{charts.seconds(p.high)}), {p.seconds / one.seconds:.2f} of 1 over 1"
         for p in line
     ]
-    return Picture("latency", figure, alt, f"{text}, not {near.width} times.", "\n".join(twin))
 
 
-def _latency_line(axes: Axes, name: str, line: Sequence[Latency], look: State) -> None:
-    widths, medians = [p.width for p in line], [p.seconds * 1e3 for p in line]
-    spans = charts.whiskers([p.low * 1e3 for p in line], medians, [p.high * 1e3 for p in line])
-    dots: dict[str, Any] = {"marker": look.marker, "markersize": 10, "linewidth": 2.5}
-    axes.errorbar(widths, medians, yerr=spans, color=look.colour, label=name, **dots)
-    one_by_one = [width * medians[0] for width in widths]
-    axes.plot(widths, one_by_one, color=look.colour, linestyle=":", linewidth=2)
+def _forwards(
+    axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str], names: Sequence[str]
+) -> None:
+    """Draws times as bars with their quartiles, a text over each and its name under it."""
+    charts.prepare(axes, grid="y")
+    for x, (p, look, text) in enumerate(zip(points, looks, texts, strict=True)):
+        low, middle, high = (1e3 * t for t in (p.low, p.seconds, p.high))
+        bar: dict[str, Any] = {"color": look.colour, "hatch": look.hatch, "edgecolor": "black", "capsize": 5}
+        axes.bar(x, middle, 0.7, yerr=charts.whiskers([low], [middle], [high]), **bar)
+        charts.note(axes, text, (x, high), (0, 8), ha="center")
+    axes.set_xticks(range(len(points)), names)
 
 
 def speed_up_curves(
@@ -79,7 +105,7 @@ def speed_up_curves(
 ) -> Picture:
     """Draws the promised speed-up against K for several α, and what was measured.
 
-    The curves are theorem 3.8 of Leviathan et al. 2023; a star marks the best K of each.
+    The curves are theorem 3.8 of Leviathan et al. 2023; a ring marks the best K of each.
 
     Args:
         alphas: acceptance rates, one to five.
@@ -100,7 +126,7 @@ def speed_up_curves(
     loss: dict[str, Any] = {"facecolor": LOSS.colour, "edgecolor": "#BBBBBB", "hatch": LOSS.hatch}
     axes.axhspan(0, 1, label=LOSS.word, zorder=0, **loss)
     _measured_gains(axes, points)
-    axes.plot([], [], color="black", label="best K of a curve", **STAR)
+    axes.plot([], [], color="black", label="best K of a curve", **RING)
     axes.set_xlim(0.5, most + 0.2)
     axes.set_ylim(0, top * 1.08)
     charts.ticks(axes, "x", widths if most <= 14 else widths[1::2])
@@ -117,7 +143,10 @@ def speed_up_curves(
     twin += [
         f"measured, K = {p.k}: {p.gain:.2f} ({p.low:.2f} to {p.high:.2f}), α = {p.alpha:.2f}" for p in points
     ]
-    return Picture("speed-up-curves", figure, alt, sentence(f"{text} as fast"), "\n".join(twin))
+    title = f"At α = {highest:g} the best K is {k}" + " or more" * (k == most)
+    if _best(curves[min(alphas)]) < k:
+        title = f"The better the draft, the longer: {title[0].lower()}{title[1:]}"
+    return titled("speed-up-curves", figure, title, alt, sentence(f"{text} as fast"), "\n".join(twin))
 
 
 def _best(curve: Sequence[float]) -> int:
@@ -125,11 +154,11 @@ def _best(curve: Sequence[float]) -> int:
 
 
 def _curves(axes: Axes, curves: Mapping[float, Sequence[float]], gap: float) -> None:
-    """Draws the curves with their stars, and names each at its end, the names at least `gap` apart."""
+    """Draws the curves with their rings, and names each at its end, the names at least `gap` apart."""
     for curve, (colour, style) in zip(curves.values(), CURVES, strict=False):
         axes.plot(range(1, len(curve) + 1), curve, color=colour, linestyle=style, linewidth=2.5)
         best = _best(curve)
-        axes.plot([best], [curve[best - 1]], color=colour, **STAR)
+        axes.plot([best], [curve[best - 1]], color=colour, **RING)
     heights = charts.spread([curve[-1] for curve in curves.values()], gap)
     for (alpha, curve), height in zip(curves.items(), heights, strict=True):
         axes.text(len(curve) + 0.25, height, f"α = {alpha:g}", fontsize=TEXT, va="center")
@@ -155,13 +184,13 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     figure = sheet(10, 6.8)
     axes = charts.prepare(figure.add_subplot(), "predicted speed-up", "measured speed-up")
     errors = []
-    for name, predicted, look in (
-        ("theorem 3.8", [p.simple for p in points], STATES["correction"]),
-        ("with measured times", [p.refined for p in points], STATES["draft"]),
+    for predicted, look in (
+        ([p.simple for p in points], SIMPLE),
+        ([p.refined for p in points], REFINED),
     ):
         errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
         dots: dict[str, Any] = {"color": look.colour, "marker": look.marker, "markersize": 13}
-        _gains(axes, predicted, points, f"{name}: off by {errors[-1]:.0%}", **dots)
+        _gains(axes, predicted, points, f"{look.word}: off by {errors[-1]:.0%}", **dots)
     end = max(max(p.simple, p.refined, p.high) for p in points) * 1.08
     axes.plot([0, end], [0, end], color="black", linewidth=1.5)
     axes.text(end * 0.8, end * 0.86, "as predicted", fontsize=TEXT, ha="right")
@@ -181,7 +210,8 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    return Picture("predicted-measured", figure, alt, caption, "\n".join(twin))
+    title = f"Off by {errors[1]:.0%} with measured times, by {errors[0]:.0%} with theorem 3.8"
+    return titled("predicted-measured", figure, title, alt, caption, "\n".join(twin))
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -196,8 +226,8 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
     best = max(points, key=lambda point: point.gain)
     figure = sheet(max(10.0, 1.4 * len(points)), 9.4)
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
-    _panel(top, "acceptance α", [p.alpha for p in points], STATES["draft"])
-    _panel(middle, "cost ratio c", [p.c for p in points], STATES["correction"])
+    _panel(top, "acceptance α", [p.alpha for p in points])
+    _panel(middle, "cost ratio c", [p.c for p in points])
     charts.prepare(bottom, "draft", "speed-up")
     _gain_bars(bottom, points, points.index(best))
     if guess in names:
@@ -214,13 +244,15 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
         for p in points
     ]
     caption = sentence(f"{text}: {best.gain:.2f} times as fast as the target alone")
-    return Picture("draft-sweep", figure, f"{alt}{text}.", caption, "\n".join(twin))
+    middle_one = best not in (points[0], points[-1])
+    title = f"The best draft is {best.name}" + ", neither the smallest nor the largest" * middle_one
+    return titled("draft-sweep", figure, title, f"{alt}{text}.", caption, "\n".join(twin))
 
 
-def _panel(axes: Axes, word: str, values: Sequence[float], look: State) -> None:
+def _panel(axes: Axes, word: str, values: Sequence[float]) -> None:
     """Draws one number per draft, with the number written over each point."""
     charts.prepare(axes, y=word)
-    axes.plot(range(len(values)), values, color=look.colour, marker=look.marker, markersize=13, linewidth=2.5)
+    axes.plot(range(len(values)), values, color="black", marker="o", markersize=13, linewidth=2.5)
     for x, value in enumerate(values):
         charts.note(axes, f"{value:.2f}", (x, value), (0, 12), ha="center")
     axes.set_ylim(0, max(values) * 1.35)
@@ -256,7 +288,12 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
         f"{p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f})" + (", a loss" if p.gain < 1 else "")
         for p in points
     ]
-    return Picture("batch-sweep", figure, alt, f"The {text}.", "\n".join(twin))
+    least = min(points, key=lambda point: point.gain)
+    gains = f"{points[0].gain:.2f} times for {points[0].rows}, {least.gain:.2f} for {least.rows}"
+    title = f"Texts side by side gain less: {gains}"
+    if least is points[0]:
+        title = f"Texts side by side gain no less than one: {gains}"
+    return titled("batch-sweep", figure, title, alt, f"The {text}.", "\n".join(twin))
 
 
 def _batch_words(points: Sequence[BatchPoint]) -> str:
@@ -269,8 +306,8 @@ def _batch_words(points: Sequence[BatchPoint]) -> str:
 
 
 def _gain_bars(axes: Axes, points: Sequence[DraftPoint | BatchPoint], best: int | None = None) -> None:
-    """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best with a star."""
-    for won, look, word in ((True, STATES["draft"], "faster"), (False, LOSS, LOSS.word)):
+    """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best after a ring."""
+    for won, look, word in ((True, GAIN, GAIN.word), (False, LOSS, LOSS.word)):
         some = {x: point for x, point in enumerate(points) if (point.gain >= 1) is won}
         gains = [p.gain for p in some.values()]
         spans = charts.whiskers([p.low for p in some.values()], gains, [p.high for p in some.values()])
@@ -279,7 +316,7 @@ def _gain_bars(axes: Axes, points: Sequence[DraftPoint | BatchPoint], best: int 
             axes.bar(list(some), gains, 0.6, yerr=spans, capsize=6, label=word, **bar)
     white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     for x, point in enumerate(points):
-        text = f"{'★ ' if x == best else ''}{point.gain:.2f}"
+        text = f"{f'{BEST} ' if x == best else ''}{point.gain:.2f}"
         charts.note(axes, text, (x, point.high), (0, 10), ha="center", bbox=white, zorder=4)
     axes.axhline(1, color="black", linewidth=1.5)
     axes.set_ylim(0, max(1.0, *(point.high for point in points)) * 1.25)

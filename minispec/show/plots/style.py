@@ -1,7 +1,6 @@
-"""The look of all figures: colours with a glyph each, sizes, and the picture that every figure comes as.
+"""The look of all figures: p, q and the reader's guess, sizes, and the picture that every figure comes as.
 
-Okabe and Ito's colours, which people with colour-blindness can tell apart. A state is never told by colour
-alone: each has a glyph, and where areas are filled, a hatch.
+What the states of a token look like stands in `minispec.show.signs`.
 """
 
 from __future__ import annotations
@@ -15,45 +14,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from minispec.show.signs import State
+
 TEXT = 18  # points: half the size is still readable
 SMALL = 18  # nothing on a figure is smaller
-
-
-@dataclass(frozen=True)
-class State:
-    """How one state of a token, a cache slot or a model is drawn, everywhere.
-
-    Attributes:
-        colour: of its area or its line.
-        glyph: the sign that says the same without colour.
-        ink: the colour of text on that area.
-        hatch: the pattern of its area, or an empty string.
-        marker: of its points in line charts.
-        word: what it is called.
-    """
-
-    colour: str
-    glyph: str
-    ink: str = "black"
-    hatch: str = ""
-    marker: str = "o"
-    word: str = ""
-
-
-STATES = {
-    "prompt": State("#DDDDDD", "·", marker="o", word="prompt"),
-    "committed": State("#F0E442", "=", marker="s", word="committed"),
-    "pending": State("#FFFFFF", "→", marker="D", word="pending"),
-    "drafted": State("#56B4E9", "?", hatch="\\\\", marker="v", word="drafted"),
-    "draft": State("#009E73", "✓", marker="^", word="drafted and accepted"),
-    "rejected": State("#F4C7A5", "–", hatch="xx", marker="x", word="rolled back"),
-    "untested": State("#B3B3B3", "○", marker="1", word="not tested"),
-    "correction": State("#D55E00", "✗", marker="X", word="the target's correction"),
-    "bonus": State("#0072B2", "★", ink="white", marker="*", word="the target's bonus"),
-}
 # p is always the target's distribution and q the draft's, in every chart that shows both.
 TARGET = State("#0072B2", "p", ink="white", marker="o", word="target, p")
-DRAFTER = State("#E69F00", "q", hatch="//", marker="s", word="draft, q")
+DRAFTER = State("#56B4E9", "q", hatch="//", marker="s", word="draft, q")
 GUESS = State("#CC79A7", "◆", marker="D", word="your guess")
 
 
@@ -75,6 +42,7 @@ class Picture:
         alt: what a screen reader says instead: what is shown, and what it comes to.
         caption: one sentence that a reader can repeat, with a computed number in it.
         twin: the same content as lines of plain text.
+        title: its message, to be read in five seconds: over the figure, and at the beginning of alt and twin.
     """
 
     name: str
@@ -82,6 +50,7 @@ class Picture:
     alt: str
     caption: str
     twin: str
+    title: str = ""
 
     def png(self, dpi: int = 100) -> bytes:
         """Returns the image, the same bytes for the same figure."""

@@ -10,10 +10,11 @@ from typing import Literal
 from matplotlib.ticker import MaxNLocator
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import Board, in_order, legend_height, shown, widest
+from minispec.show.plots.board import Board, in_order, legend_height, shown, titled, widest
 from minispec.show.plots.caches import needs_catch_up
-from minispec.show.plots.style import DRAFTER, STATES, TARGET, Picture, State
-from minispec.show.text import kinds
+from minispec.show.plots.coloured import emitted_states
+from minispec.show.plots.style import DRAFTER, TARGET, Picture
+from minispec.show.signs import STATES, State
 
 MARGIN = 0.25  # inches, around the page
 WIDTH = 15.0  # of the page; more where tokens would overlap
@@ -86,7 +87,9 @@ def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None,
         if not r.live[row]:
             break
         work = [Span("draft", 0, times.draft)] * r.draft.k
-        work.append(Span("verify", 0, times.verify, tuple(zip(r.emitted[row], kinds(r, row), strict=True))))
+        work.append(
+            Span("verify", 0, times.verify, tuple(zip(r.emitted[row], emitted_states(r, row), strict=True)))
+        )
         if any(needs_catch_up(r, each) for each, live in enumerate(r.live) if live):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:
@@ -124,7 +127,8 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     twin += [f"{span.end:6.2f}  {shown(words[span.yields[0][0]])}" for span in slow]
     twin.append("speculative, when its tokens are known:")
     twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
-    return Picture("timeline", page.figure, alt, caption, "\n".join(twin))
+    title = f"{count} tokens take {count} units of time alone, {fast[-1].end:.1f} with a draft"
+    return titled("timeline", page.figure, title, alt, caption, "\n".join(twin))
 
 
 def _passes(count: int) -> str:
@@ -133,7 +137,7 @@ def _passes(count: int) -> str:
 
 def _said(token: int, state: str, words: Sequence[str]) -> str:
     """How a token stands under a pass: after the glyph of its state."""
-    return f"{STATES[state].glyph} {shown(words[token])}"
+    return f"{STATES[state].glyph}{shown(words[token])}"
 
 
 class _Timeline:
@@ -179,7 +183,7 @@ class _Timeline:
     def serial(self, page: Board, top: float) -> float:
         """Draws the target alone from a height downwards; returns where it ends."""
         count = len(self.slow)
-        page.write(MARGIN, top - 0.25, f"Target alone: {count} tokens, {count} passes", weight="bold")
+        page.write(MARGIN, top - 0.25, f"Target alone: {count} tokens, {_passes(count)}", weight="bold")
         y = top - 0.6 - LANE
         self.lane(page, y, "target", self.slow)
         for span, name in zip(self.slow, self.names, strict=True):

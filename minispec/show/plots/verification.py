@@ -1,9 +1,9 @@
-"""What verification made of drafts: the verdict on one, ✓ ✓ ✗, and how p and q agree along a whole text."""
+"""What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -13,18 +13,15 @@ from minispec.core.warp import lowest_argmax
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, widest
-from minispec.show.plots.style import STATES, TEXT, Picture, State, aligned, sheet
+from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, titled, widest
+from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.signs import STATES, State
 
 MARGIN = 0.2  # inches, around the page
 LINE = 0.48  # height of a line of numbers
 MOST = 28  # positions along a text in one figure
-# What drafted tokens are called here: only the verdict, not what becomes of their cache slots.
-LOOKS = STATES | {
-    "rejected": replace(STATES["rejected"], word="rejected"),
-    "cut": State(STATES["untested"].colour, "/", word="after the end"),
-}
-WORDS = {"draft": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
+LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
+WORDS = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class DraftedToken:
         acceptance: min(1, p/q), the probability that `verify_rejection` accepts it.
         favourite: the target's most probable token there, which `verify_greedy` compares with.
         drawn: the number between 0 and 1 that was compared with `acceptance`, or None if it is not known.
-        state: `draft` (accepted), `rejected`, `untested`, or `cut`: accepted, but after the end of the text.
+        state: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text.
     """
 
     index: int
@@ -65,7 +62,7 @@ def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -
     found = []
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
         q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])
-        state = "draft" if i < accepted else "rejected" if i == accepted else "untested"
+        state = "accepted" if i < accepted else "rejected" if i == accepted else "untested"
         if emitted <= i < accepted:
             state = "cut"
         number = drawn[i] if i < len(drawn) and i <= accepted else None
@@ -75,31 +72,51 @@ def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -
 
 
 def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | None] = ()) -> Picture:
-    """Draws the verdict on a draft of one row: a column per drafted token, and the target's own token.
+    """Draws the verdict on a draft of one row: a column per drafted token.
 
-    Where the target is certain everywhere, as at temperature 0, its own token stands there instead of
-    probabilities.
+    A correction stands under the token that it replaces, a bonus after the last one. Where the target is
+    certain everywhere, as at temperature 0, its own token stands there instead of probabilities.
 
     Args:
         r: a round.
         words: the text of every token id.
         drawn: the numbers that were drawn for the tests, in order, where they are known.
     """
-    tests = drafted_tokens(r, 0, drawn)
-    lines = _lines(tests, words, certain=bool((r.target_probs[0].amax(-1) == 1).all()))
-    states, texts = [test.state for test in tests], [shown(words[test.token]) for test in tests]
+    tests, kind = drafted_tokens(r, 0, drawn), r.kind(0)
+    certain = bool((r.target_probs[0].amax(-1) == 1).all())
+    verdict = [(test.state, shown(words[test.token])) for test in tests]
     said = [f"{quoted(words[test.token])} {WORDS[test.state]}" for test in tests]
-    if r.kind(0) != "draft":
-        added = words[r.emitted[0][-1]]
-        states.append(r.kind(0))
-        texts.append(shown(added))
-        said.append(f"then {quoted(added)}, {STATES[r.kind(0)].word}")
+    lines: dict[str, list[str]] = {}
+    added = words[r.emitted[0][-1]]
+    if kind == "correction":
+        at = r.accepted(0)
+        lines["instead"] = [
+            f"{STATES[kind].glyph} {shown(added)}" if i == at else "" for i in range(len(tests))
+        ]
+        said.insert(at + 1, f"replaced by {quoted(added)}")
+    lines |= _lines(tests, words, certain)
+    if kind == "bonus":
+        verdict.append((kind, shown(added)))
+        said.append(f"then {quoted(added)}, {STATES[kind].word}")
         lines = {name: [*line, ""] for name, line in lines.items()}
-    lines = {"verdict": [f"{LOOKS[s].glyph} {text}" for s, text in zip(states, texts, strict=True)]} | lines
-    page = _draw(states, lines, len(tests))
+    lines = {"verdict": [f"{LOOKS[state].glyph} {text}" for state, text in verdict]} | lines
+    page = _draw([state for state, _ in verdict], lines, len(tests))
     alt = f"The verdict on the {len(tests)} tokens drafted in round {r.index}: {', '.join(said)}."
     twin = aligned([[name, *line] for name, line in lines.items()])
-    return Picture("verification", page.figure, alt, _caption(r), twin)
+    return titled("verification", page.figure, _title(r, words), alt, _caption(r), twin)
+
+
+def _title(r: Round, words: Sequence[str]) -> str:
+    kept, drafted, kind = r.accepted(0), r.drafted(0), r.kind(0)
+    if kind == "draft":
+        return "The text ends inside the accepted draft"
+    added = quoted(words[r.emitted[0][-1]])
+    if drafted == 0:
+        return f"Nothing was drafted, and the pass gives {added}"
+    if kind == "bonus":
+        return f"All {drafted} drafted tokens are accepted; {added} is a bonus"
+    rejected = quoted(words[int(r.draft.tokens[0, kept])])
+    return f"{kept} of {drafted} drafted tokens are accepted; {added} replaces {rejected}"
 
 
 def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -> dict[str, list[str]]:
@@ -121,13 +138,15 @@ def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -
 
 
 def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: int) -> Board:
-    """Draws the columns; what the target has added stands apart."""
+    """Draws the columns; a correction is a tile under the rejected one, a bonus stands apart."""
     (head, *numbers), count = lines.values(), len(states)
     each = max(0.2 + widest(head), widest(text for line in numbers for text in line) + 0.2, 0.8)
     left = MARGIN + widest(lines) + 0.2
     gap = 0.35 if count > max(drafted, 1) else 0.0
-    looks = [look for name, look in LOOKS.items() if name in states]
-    width = max(left + each * count + gap + MARGIN, 8.0)
+    looks = [
+        look for name, look in LOOKS.items() if name in states or name == "correction" and "instead" in lines
+    ]
+    width = max(left + each * count + gap + MARGIN, 9.4)
     below = legend_height(looks, width - 2 * MARGIN) + 0.3
     page = Board(width, below + 0.55 + LINE * len(numbers) + MARGIN)
     top = page.height - MARGIN
@@ -137,8 +156,12 @@ def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: in
         x = left + i * each + (gap if i >= drafted else 0)
         page.tile((x, top - 0.5), (each, 0.5), LOOKS[state], text)
         colour = GREY if state in ("untested", "cut") else "black"
-        for line, number in enumerate(column):
-            page.write(x + each / 2, top - 0.8 - line * LINE, number, ha="center", color=colour)
+        for line, (name, number) in enumerate(zip([*lines][1:], column, strict=True)):
+            y = top - 0.8 - line * LINE
+            if name == "instead" and number:
+                page.tile((x, y - 0.2), (each, 0.5), LOOKS["correction"], number)
+            else:
+                page.write(x + each / 2, y, number, ha="center", color=colour)
     page.legend(looks, MARGIN, below - 0.1)
     return page
 
@@ -208,7 +231,7 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
         positions: from `positions_of`, one at least; the first 28 are drawn.
     """
     chosen = list(positions[:MOST])
-    looks = [STATES["draft" if x.accepted else "rejected"] for x in chosen]
+    looks = [STATES["accepted" if x.accepted else "rejected"] for x in chosen]
     labels = [f"{shown(x.word)} {look.glyph}" for x, look in zip(chosen, looks, strict=True)]
     figure = sheet(max(2.2 + 0.42 * len(chosen), 9.0), 5.6 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
@@ -226,7 +249,8 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
             axes.axvline(edge, color="black", linewidth=1.0, linestyle=":")
     lower.set_xticks(range(len(chosen)), labels, rotation=90, fontsize=TEXT)
     lower.set_xlim(-0.6, len(chosen) - 0.4)
-    lower.set_xlabel("✓ accepted   – rejected   dotted: a new round", fontsize=TEXT)
+    signs = [f"{STATES[name].glyph} {name}" for name in ("accepted", "rejected")]
+    lower.set_xlabel("   ".join([*signs, "dotted: a new round"]), fontsize=TEXT)
     alt = (
         f"Two bar charts along {len(chosen)} drafted tokens, of which {sum(x.accepted for x in chosen)} were "
         f"accepted: above, each token's probability to be accepted, "
@@ -234,10 +258,12 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
         f"target, {fmean(x.tv for x in chosen):.2f} on average."
     )
     apart = max(chosen, key=lambda position: position.tv)
+    alike = f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"
     caption = (
-        f"At {sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} positions p and q are nearly alike (TV under "
-        f"0.1); they differ most where the draft said {quoted(apart.word)}, by {apart.tv:.2f}."
+        f"At {alike} p and q are nearly alike (TV under 0.1); they differ most where the draft said "
+        f"{quoted(apart.word)}, by {apart.tv:.2f}."
     )
+    title = f"Draft and target nearly agree (TV below 0.1) at {alike}"
     twin = [f"{'':<16}min(1, p/q)  TV"]
     twin += [f"{label:<16}{x.acceptance:11.2f}  {x.tv:.2f}" for label, x in zip(labels, chosen, strict=True)]
-    return Picture("along", figure, alt, caption, "\n".join(twin))
+    return titled("along", figure, title, alt, caption, "\n".join(twin))

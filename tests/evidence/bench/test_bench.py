@@ -45,6 +45,8 @@ def test_report_is_complete(report):
     for setting in report["settings"]:
         assert setting["pair"] == "tiny" and setting["k"] in (1, 2) and setting["speedup"] > 0
         assert 0 <= setting["acceptance"] <= 1 and setting["tokens_per_target_call"] >= 1
+        assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"]
+        assert 1 <= setting["tokens_per_target_call"] <= setting["mean_acceptance_length"]
         assert {"draft", "verify", "rollback", "other"} <= setting["seconds"].keys()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
 

@@ -1,17 +1,21 @@
 """What the caches hold at each moment: by hand, and against runs of real models."""
 
+import re
+
 import pytest
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
+from matplotlib.colors import to_hex
 
 from minispec.show.plots.caches import MOMENTS, cache_grid, cache_slots, needs_catch_up
+from minispec.show.signs import STATES
 
 LETTERS = {
     "prompt": "p",
     "committed": "=",
     "pending": ">",
     "drafted": "?",
-    "draft": "+",
-    "rejected": "-",
+    "accepted": "+",
+    "rolled back": "-",
     "empty": "_",
 }
 
@@ -135,11 +139,40 @@ def test_one_moment_alone_can_be_drawn(moment):
     trace = by_hand([0, 3], ([5, 6], 2, 7), ([5], 0, 9))
     picture = cache_grid(trace, WORDS, 0, [moment])
     readable(picture)
-    assert "…" not in picture.twin and "·a" in picture.twin
+    assert "…" not in picture.twin and "a" in picture.twin.split()
 
 
 def test_a_long_prefix_shares_one_column():
     """Tokens far left of the pending one are not drawn one by one, but they count."""
     trace = by_hand([0] * 20 + [3], ([5], 1, 9))
     texts = [t.get_text() for t in cache_grid(trace, WORDS, 0, ["verified"]).figure.axes[0].texts]
-    assert "0–16" in texts and "holds 22" in texts and "21 tokens" in texts and texts.count("·a") == 3
+    assert "0–16" in texts and "holds 22" in texts and "21 tokens" in texts and texts.count("a") == 3
+
+
+def test_the_targets_line_alone():
+    """Text and target's cache at one moment: the pending token stands outside, the draft nowhere."""
+    trace = by_hand([0, 1, 3], ([5, 6], 1, 7))
+    picture = cache_grid(trace, WORDS, 0, ["before"], owners=("text", "target"))
+    readable(picture)
+    assert picture.title == "The cache holds every token but the pending one"
+    lines = picture.twin.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == ["text", "target"]
+    assert "→the" in lines[0] and lines[1].split()[1:5] == ["a", "bb", "_", "_"]
+    assert "draft" not in {text.get_text() for text in picture.figure.axes[0].texts}
+    for owners in (("target",), ("text", "drafter")):
+        with pytest.raises(ValueError, match="owners must have the text"):
+            cache_grid(trace, WORDS, 0, ["before"], owners=owners)
+
+
+def test_a_rollback_is_shown():
+    """Slots that are cut stay, grey and hatched, under their own sign, and the key says what that means."""
+    picture = cache_grid(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), WORDS, 0, ["rolled back"])
+    readable(picture)
+    (axes,), gone = picture.figure.axes, STATES["rolled back"]
+    cut = [patch for patch in axes.patches if patch.get_hatch() == gone.hatch]
+    assert len(cut) == 2 + 1 + 1  # the target's, the draft's, and one in the key
+    assert {to_hex(patch.get_facecolor()).upper() for patch in cut} == {gone.colour}
+    texts = [text.get_text() for text in axes.texts]
+    assert texts.count(gone.glyph) == 4 and any("no longer counts" in text for text in texts)
+    assert len(re.findall(rf"{gone.glyph}\w", picture.twin)) == 3
+    assert picture.title == "Rollback cuts both caches to 4 tokens"

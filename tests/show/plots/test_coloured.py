@@ -10,17 +10,18 @@ TRACE = by_hand([0, 1], ([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([9, 10, 7], 3, 8, 2)
 
 
 def test_marks_by_hand():
-    """Prompt, accepted, correction, bonus; a cut block ends in an accepted token."""
+    """Prompt, accepted, rejected before its correction, bonus; a cut block ends in an accepted token."""
     assert marked_tokens(TRACE, WORDS) == [
         (" a", "prompt"),
         (" bb", "prompt"),
-        (" six", "draft"),
+        (" six", "accepted"),
+        (" h", "rejected"),
         (" j", "correction"),
-        (".", "draft"),
-        (" the", "draft"),
+        (".", "accepted"),
+        (" the", "accepted"),
         ("\n", "bonus"),
-        (" k", "draft"),
-        ("⏹", "draft"),
+        (" k", "accepted"),
+        ("⏹", "accepted"),
     ]
 
 
@@ -28,7 +29,8 @@ def test_the_figure_by_hand():
     """The twin has every token after its sign, blanks where the text has them, line ends shown."""
     picture = coloured_text(TRACE, WORDS)
     readable(picture)
-    assert picture.twin == " a bb ✓six ✗j✓. ✓the★⏎ ✓k✓<end>"
+    assert picture.title == "The draft guessed 5 of 7 tokens"
+    assert picture.twin == f"{picture.title}\n a bb ✓six ✗h ↳j✓. ✓the★⏎ ✓k✓<end>"
     assert picture.caption == "7 tokens took 3 target calls: 5 of them the draft had guessed."
 
 

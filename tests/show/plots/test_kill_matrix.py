@@ -34,10 +34,11 @@ def test_marks_and_counts():
     """A glyph per mark; a crash counts as found; what nobody of ours finds is named."""
     picture = kill_matrix(ROWS, ["alpha", "beta", "gamma"], theirs=["gamma"])
     texts = [line.text for line in drawn_texts(picture.figure)]
-    assert (texts.count("✓"), texts.count("!"), texts.count("·")) == (3 + 1, 1 + 1, 5 + 1)  # and the legend
+    assert (texts.count("■"), texts.count("!"), texts.count("□")) == (3 + 1, 1 + 1, 5 + 1)  # and the legend
     assert [text for text in texts if text.isdigit()] == ["2", "0", "2"]
     assert "2 of 3 planted bugs" in picture.caption and picture.alt.endswith("minispec finds: two.")
-    assert picture.twin.splitlines()[1:] == ["one   x.!", "two   ..x", "three x.."]
+    assert picture.title == "The checks find 2 of 3 planted bugs"
+    assert picture.twin.splitlines()[2:] == ["one   ■□!", "two   □□■", "three ■□□"]
 
 
 def test_the_whole_zoo_is_readable():

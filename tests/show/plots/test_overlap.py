@@ -7,6 +7,7 @@ import torch
 from figures import readable, shipped_run
 
 from minispec.show.plots.overlap import overlap, shares
+from minispec.show.signs import STATES
 
 P, Q = [3 / 6, 2 / 6, 1 / 6], [1 / 6, 1 / 6, 4 / 6]
 
@@ -44,6 +45,12 @@ def test_bars_are_stacked_to_the_larger_probability():
     """Each token's pieces are kept, then what p or q exceeds it by; their tops are max(p, q)."""
     picture = overlap(P, Q, "abc", drawn=2, number=0.6)
     readable(picture)
+    keys = [text.get_text() for text in picture.figure.legends[0].texts]
+    signs = [STATES[state].glyph for state in ("accepted", "rejected", "correction")]
+    assert [key.split()[:2] for key in keys[:3]] == [
+        list(pair) for pair in zip(signs, ("kept:", "rejected:", "missing:"), strict=True)
+    ]
+    assert picture.title == 'The draft proposes "c" too often' and keys[3:5] == ["target, p", "draft, q"]
     tops = [0.0] * 3
     for bars in picture.figure.axes[0].containers:
         for i, bar in enumerate(bars):

@@ -2,6 +2,7 @@
 
 import pytest
 from book.gallery import SPEEDS
+from figures import readable
 
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
 from minispec.evidence.theory.formulas import speed_up
@@ -57,22 +58,43 @@ def diamonds(axes):
     return [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == GUESS.marker]
 
 
-def test_latency_draws_medians_in_milliseconds():
-    """A line per model, its medians, and beside it what one token at a time would take."""
+def test_latency_compares_two_ways_and_shows_where_cheap_ends():
+    """Linear bars: so many forwards over one beside one forward over so many; then one over each number."""
     picture = latency(FORWARDS, at=5)
-    (axes,) = picture.figure.axes
-    assert drawn(axes)["big"] == [[1, 2.0], [4, 3.0]] and drawn(axes)["small"] == [[1, 0.2], [4, 0.4]]
-    dotted = [line.get_xydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
-    assert [[1, 2.0], [4, 8.0]] in dotted and [[1, 0.2], [4, 0.8]] in dotted
+    readable(picture)
+    two, wider, *small = picture.figure.axes
+    assert {axes.get_yscale() for axes in picture.figure.axes} == {"linear"}
+    assert [bar.get_height() for bar in two.patches] == pytest.approx([4 * 2.0, 3.0])
+    assert [bar.get_height() for bar in wider.patches] == pytest.approx([2.0, 3.0])
+    assert [bar.get_height() for axes in small for bar in axes.patches] == pytest.approx([0.8, 0.4, 0.2, 0.4])
+    assert two.get_ylim() == wider.get_ylim()  # one scale, so that the bars can be compared
+    assert [text.get_text() for text in wider.texts] == ["1.0×", "1.5×"]
+    assert picture.title == "4 positions in one forward cost 1.5 times what 1 costs, not 4 times"
     assert "4 new tokens in one forward of the big take 1.50 times" in picture.caption
-    assert "small, 4 new: 400 µs (300 µs to 500 µs), 2.00 of one" in picture.twin
-    assert diamonds(axes) == []
+    assert "big, 4 positions: 4 forwards over 1 8 ms, 1 forward over 4 3 ms" in picture.twin
+    assert "small, 1 forward over 4: 400 µs (300 µs to 500 µs), 2.00 of 1 over 1" in picture.twin
+    assert [diamonds(axes) for axes in picture.figure.axes] == [[]] * 4
 
 
-def test_latency_draws_a_guess_beside_the_truth():
-    """A guess of 3 times stands at 3 times the first model's time for one token."""
-    (axes,) = latency(FORWARDS, at=4, guess=3).figure.axes
-    assert diamonds(axes) == [[[4, pytest.approx(6.0)]]]
+def test_latency_says_when_it_is_not_cheap():
+    """Five positions that take nearly as long as five forwards are not praised."""
+    dear = [Latency("m", 1, 1e-3, 1e-3, 1e-3), Latency("m", 5, 4.5e-3, 4.4e-3, 4.6e-3)]
+    assert latency(dear).title == "5 positions in one forward cost 4.5 times what 1 costs"
+
+
+@pytest.mark.parametrize("guess", [1, 1.5, 3, 30])
+def test_latency_draws_a_guess_beside_the_truth(guess):
+    """A guess of 3 times stands at 3 times the first model's time for one token, whatever the bars are."""
+    model = "62 million weights"
+    big = [
+        Latency(model, n, t, 0.97 * t, 1.05 * t) for n, t in ((1, 2e-3), (5, 3e-3), (20, 5e-3), (100, 0.02))
+    ]
+    for forwards in (FORWARDS, big):
+        picture = latency(forwards, guess=guess)
+        readable(picture)
+        first, *others = (diamonds(axes) for axes in picture.figure.axes)
+        assert first == [[[2, pytest.approx(2.0 * guess)]]] and others == [[]] * len(others)
+        assert picture.figure.axes[0].get_ylim()[1] > 2.0 * guess
 
 
 def test_latency_needs_one_token():
@@ -84,20 +106,20 @@ def test_latency_needs_one_token():
 
 
 def test_curves_are_theorem_3_8():
-    """Each curve is the theorem's, a star stands at its top, and measured points where they were measured."""
+    """Each curve is the theorem's, a ring stands at its top, and measured points where they were measured."""
     picture = speed_up_curves([0.9, 0.5], 0.1, POINTS, most=8)
     (axes,) = picture.figure.axes
     curves = [line.get_xydata().tolist() for line in axes.lines if len(line.get_xydata()) == 8]
     for alpha, curve in zip((0.5, 0.9), curves, strict=True):
         assert curve == [[k, pytest.approx(speed_up(alpha, k, 0.1))] for k in range(1, 9)]
-    stars = [
+    rings = [
         line.get_xydata().tolist()[0]
         for line in axes.lines
-        if line.get_marker() == "*" and len(line.get_xdata())
+        if line.get_markerfacecolor() == "none" and len(line.get_xdata())
     ]
-    assert stars == [max(curve, key=lambda point: point[1]) for curve in curves]
+    assert rings == [max(curve, key=lambda point: point[1]) for curve in curves]
     assert drawn(axes)["measured, α = 0.80"] == [[1, 1.4], [4, 2.0]]
-    assert f"K = {int(stars[1][0])}: {stars[1][1]:.2f} times" in picture.caption
+    assert f"K = {int(rings[1][0])}: {rings[1][1]:.2f} times" in picture.caption
 
 
 def test_predictions_stand_against_measurements():
@@ -127,7 +149,7 @@ def test_draft_sweep_from_small_to_large():
     assert [label.get_text() for label in bottom.get_xticklabels()] == [
         "small\n1 k", "middle\n50 k", "large\n900 k"
     ]  # fmt: skip
-    assert [text.get_text() for text in bottom.texts] == ["1.20", "★ 1.90", "0.90"]
+    assert [text.get_text() for text in bottom.texts] == ["1.20", "◎ 1.90", "0.90"]
     assert diamonds(bottom)[0][0][0] == 2
     assert "middle, with α = 0.80 and c = 0.10: 1.90 times" in picture.caption
     assert diamonds(draft_sweep(DRAFTS).figure.axes[2]) == []
@@ -140,5 +162,5 @@ def test_batch_sweep_shows_losses():
     assert [line.get_ydata().tolist() for line in top.lines] == [[100, 800], [180, 600]]
     assert bars(bottom) == [(1.8, False), (0.75, True)]
     assert picture.caption.endswith("it is a loss with 8.")
-    assert picture.twin.splitlines()[1].endswith(", a loss")
+    assert picture.twin.splitlines()[2].endswith(", a loss")
     assert "no size that was tried is a loss" in batch_sweep(BATCHES[1:]).caption

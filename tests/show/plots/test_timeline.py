@@ -28,8 +28,8 @@ def test_spans_by_hand():
     ]
     yields = [span.yields for span in speculative_spans(TRACE, TIMES) if span.yields]
     assert yields == [
-        ((5, "draft"), (8, "correction")),
-        ((2, "draft"), (3, "draft"), (4, "bonus")),
+        ((5, "accepted"), (8, "correction")),
+        ((2, "accepted"), (3, "accepted"), (4, "bonus")),
         ((7, "bonus"),),
     ]
 

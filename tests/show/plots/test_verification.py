@@ -21,23 +21,49 @@ from minispec.show.plots.verification import (
 @pytest.mark.parametrize(
     ("play", "states", "last"),
     [
-        (([5, 6, 7], 1, 8), ["draft", "rejected", "untested"], "✗"),
-        (([5, 6, 7], 0, 8), ["rejected", "untested", "untested"], "✗"),
-        (([5, 6], 2, 8), ["draft", "draft"], "★"),
-        (([5, 10, 7], 3, 8, 2), ["draft", "draft", "cut"], None),
+        (([5, 6, 7], 1, 8), ["accepted", "rejected", "untested"], ""),
+        (([5, 6, 7], 0, 8), ["rejected", "untested", "untested"], ""),
+        (([5, 6], 2, 8), ["accepted", "accepted"], "★"),
+        (([5, 10, 7], 3, 8, 2), ["accepted", "accepted", "cut"], ""),
         (([], 0, 8), [], "★"),
     ],
 )
 def test_states_by_hand(play, states, last):
-    """Accepted, rejected, not tested, or after the end; then a correction, a bonus, or nothing."""
+    """Accepted, rejected, not tested, or after the end; then a bonus or nothing."""
     r = by_hand([0, 1], play).rounds[0]
     assert [test.state for test in drafted_tokens(r)] == states
     picture = verification_strip(r, WORDS)
     readable(picture)
-    signs = {"draft": "✓", "rejected": "–", "untested": "○", "cut": "/"}
-    verdict = picture.twin.splitlines()[0]
-    assert [c for c in verdict if c in "✓–○/✗★"] == [signs[s] for s in states] + ([last] if last else [])
+    signs = {"accepted": "✓", "rejected": "✗", "untested": "○", "cut": "/"}
+    verdict = picture.twin.splitlines()[1]
+    assert [c for c in verdict if c in "✓✗○/↳★"] == [*(signs[s] for s in states), *last]
     assert f"{len(r.emitted[0])} token" in picture.caption
+
+
+@pytest.mark.parametrize("accepted", [0, 1, 2])
+def test_the_correction_stands_under_the_token_that_it_replaces(accepted):
+    """Its tile lies under that of the rejected token, between the same sides; in the twin likewise."""
+    picture = verification_strip(by_hand([0, 1], ([5, 6, 7], accepted, 8)).rounds[0], WORDS)
+    (axes,) = picture.figure.axes
+    boxes = {
+        sign: next(
+            patch.get_bbox()
+            for patch in axes.patches
+            for text in axes.texts
+            if text.get_text().startswith(f"{sign} ") and patch.contains_point(text_at(axes, text))
+        )
+        for sign in "✗↳"
+    }
+    assert (boxes["✗"].x0, boxes["✗"].x1) == (boxes["↳"].x0, boxes["↳"].x1)
+    assert boxes["↳"].y1 <= boxes["✗"].y0 + 0.03
+    verdict, instead = picture.twin.splitlines()[1:3]
+    assert verdict.index("✗") == instead.index("↳")
+    replaced = WORDS[5 + accepted].strip()
+    assert picture.title == f'{accepted} of 3 drafted tokens are accepted; "j" replaces "{replaced}"'
+
+
+def text_at(axes, text):
+    return axes.transData.transform(text.get_position())
 
 
 def test_numbers_are_those_of_p_and_q():
@@ -78,9 +104,9 @@ def test_the_verdict_follows_from_what_was_drawn():
         draws = [recording.accept_draw(r.index, i) for i in range(r.drafted(0))]
         for test in drafted_tokens(r, 0, [draw.number if draw else None for draw in draws]):
             if test.drawn is not None and test.state != "cut":
-                assert (test.drawn < test.acceptance) == (test.state == "draft")
+                assert (test.drawn < test.acceptance) == (test.state == "accepted")
                 seen.add(test.state)
-    assert seen == {"draft", "rejected"}
+    assert seen == {"accepted", "rejected"}
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -90,9 +116,10 @@ def test_the_walkthrough_can_be_read(temperature):
     for r in trace.rounds[:4]:
         picture = verification_strip(r, words, drawn=[0.25] * (r.tested(0) if temperature else 0))
         readable(picture)
-        names = [line.split("  ")[0] for line in picture.twin.splitlines()]
+        names = [line.split("  ")[0] for line in picture.twin.splitlines()[1:]]
         greedy, sampled = ["target says"], ["draft, q", "target, p", "min(1, p/q)", "drawn"]
-        assert names == ["verdict", *(sampled if temperature else greedy)]
+        instead = ["instead"] * (r.kind(0) == "correction")
+        assert names == ["verdict", *instead, *(sampled if temperature else greedy)]
 
 
 def test_positions_by_hand():
@@ -142,4 +169,4 @@ def test_the_figure_shows_each_position(temperature):
         heights = [[bar.get_height() for bar in axes.patches] for axes in picture.figure.axes]
         chosen = positions[:28]
         assert heights == [[x.acceptance for x in chosen], [x.tv for x in chosen]]
-        assert len(picture.twin.splitlines()) == 1 + len(chosen)
+        assert len(picture.twin.splitlines()) == 2 + len(chosen)

@@ -1,0 +1,108 @@
+"""How far one forward over a text lies from a forward a token: at a logit, at a token, over a whole text.
+
+    PYTHONPATH=docs python -m book.rounding
+
+It takes seconds, times nothing, and writes `rounding.json` beside this file, which pages quote.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec import SeededRng, Warp, generate, load_pair
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import prefill
+from minispec.evidence.bench.machine import describe_machine
+from minispec.evidence.bench.measure import bench_prompts
+from minispec.io.files import write_whole
+
+RECORD = Path(__file__).with_name("rounding.json")
+TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+TEXTS, TOKENS = 64, 160
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What reading a text at once, and token by token, amounts to.
+
+    Attributes:
+        logit: the largest difference of a logit.
+        token: total variation of the two distributions at a position; the mean over all positions.
+        worst: the same, at the position where it is largest.
+        text: total variation of the two distributions of whole texts, estimated from texts of the second.
+    """
+
+    logit: float
+    token: float
+    worst: float
+    text: float
+
+
+@torch.inference_mode()
+def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: int = 0) -> Rounding:
+    """Compares both ways of reading on texts that the target has written at temperature 1.
+
+    Let P be the probability of a text where every token has a forward of its own, which is how these texts
+    are drawn, and Q where one forward reads them all. The total variation of P and Q is the mean of
+    max(0, 1 − Q/P) over texts drawn from P.
+
+    Args:
+        target: the model, in the type to look at.
+        prompts: token ids, all of one length.
+        tokens: how many new ones each text gets.
+        seed: of the drawing.
+    """
+    steps = generate(target, prompts, max_new_tokens=tokens, warp=Warp(), rng=SeededRng(seed))
+    new = torch.tensor([list(step) for step in steps]).T  # [B, n]
+    texts = torch.cat([torch.tensor(prompts), new], dim=1)
+    at_once = target(texts[:, :-1])[:, -tokens:].double()  # [B, n, V]
+    cache, read = prefill(target, prompts), texts[:, -tokens - 1 : -1]
+    singly = torch.cat([target(column[:, None], cache) for column in read.T], dim=1).double()
+    apart = 0.5 * (at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1)  # [B, n]
+    ratio = log_probability(at_once, new) - log_probability(singly, new)  # [B]
+    return Rounding(
+        logit=float((at_once - singly).abs().max()),
+        token=float(apart.mean()),
+        worst=float(apart.max()),
+        text=float((1 - ratio.exp()).clamp(min=0).mean()),
+    )
+
+
+def log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Returns the log probability of each text: logits [B, n, V], tokens [B, n] -> [B]."""
+    return logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].sum(-1)
+
+
+def of_pair(texts: int = TEXTS, tokens: int = TOKENS) -> dict[str, Rounding]:
+    """Returns what rounding amounts to for the shipped pair's target, by type."""
+    found = {}
+    for name, dtype in TYPES.items():
+        pair = load_pair("stories", dtype=dtype)
+        found[name] = measure(pair.target, bench_prompts(pair)[:texts], tokens)
+    return found
+
+
+def recorded() -> dict[str, Any]:
+    """Returns what was measured: `texts`, `tokens`, `machine`, `date`, and `types` by name."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def main() -> int:
+    """Measures and writes; returns an exit status."""
+    types = {name: asdict(found) for name, found in of_pair().items()}
+    about = {"texts": TEXTS, "tokens": TOKENS, "date": str(datetime.date.today())}
+    about["machine"] = describe_machine()
+    write_whole(RECORD, json.dumps(about | {"types": types}, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""One sign and one colour for each state of a token, in every figure, terminal, stepper and handout.
+
+The colours are Okabe and Ito's, which people with colour-blindness can tell apart. A state is never told by
+colour alone: each has a sign, and where areas are filled, a hatch. `docs/signs.md` shows the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class State:
+    """How one state of a token, a cache slot or a model is drawn, everywhere.
+
+    Attributes:
+        colour: of its area or its line.
+        glyph: the sign that says the same without colour; empty for plain text.
+        ink: the colour of text on that area.
+        hatch: the pattern of its area, or an empty string.
+        marker: of its points in line charts.
+        word: what it is called.
+    """
+
+    colour: str
+    glyph: str = ""
+    ink: str = "black"
+    hatch: str = ""
+    marker: str = "o"
+    word: str = ""
+
+
+STATES = {
+    "prompt": State("#DDDDDD", "", marker="o", word="prompt"),
+    "committed": State("#F0E442", "=", marker="s", word="committed"),
+    "pending": State("#FFFFFF", "→", marker="D", word="pending"),
+    "drafted": State("#56B4E9", "?", hatch="\\\\", marker="v", word="drafted, not tested yet"),
+    "accepted": State("#009E73", "✓", marker="^", word="drafted and accepted"),
+    "rejected": State("#D55E00", "✗", hatch="xx", marker="x", word="rejected"),
+    "correction": State("#E69F00", "↳", marker="X", word="the target's correction"),
+    "bonus": State("#0072B2", "★", ink="white", marker="*", word="the target's bonus"),
+    "untested": State("#D9D9D9", "○", marker="1", word="drafted after a rejection, never tested"),
+    "rolled back": State(
+        "#767676", "⌫", ink="white", hatch="//", marker="4", word="rolled back from a cache"
+    ),
+}

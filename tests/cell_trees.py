@@ -1,0 +1,80 @@
+"""Cells of notebooks as trees: which names they need, and how to run some of them in this process."""
+
+import ast
+
+
+def run(trees, names):
+    for tree in trees:
+        exec(compile(tree, "<cell>", "exec"), names)
+
+
+def needed(cells, index, skipped=("exercise",)):
+    """Returns the trees of those cells before one that define what it uses, step by step.
+
+    cells: pairs of a tree and its tags; those with a tag of `skipped` are left out.
+    """
+    chosen, wanted = [], Names(cells[index][0]).free
+    for tree, of_cell in reversed(cells[:index]):
+        names = Names(tree)
+        if wanted & names.bound and not {*skipped} & {*of_cell}:
+            wanted = (wanted - names.bound) | names.free
+            chosen.insert(0, tree)
+    return chosen
+
+
+class Names(ast.NodeVisitor):
+    """The names that a cell binds, and those that it takes from cells before it: read before they are bound.
+
+    What is read is visited before what is bound. What a function binds is its own. So is what a comprehension
+    binds; here it counts as bound by the cell, which is enough.
+    """
+
+    def __init__(self, tree):
+        self.bound, self.free = set(), set()
+        self.visit(tree)
+
+    def visit_Name(self, node):
+        if isinstance(node.ctx, ast.Store):
+            self.bound.add(node.id)
+        elif node.id not in self.bound:
+            self.free.add(node.id)
+
+    def visit_arg(self, node):
+        self.bound.add(node.arg)
+
+    def visit_Assign(self, node):
+        for part in (node.value, *node.targets):
+            self.visit(part)
+
+    def visit_AugAssign(self, node):
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name) and node.target.id not in self.bound:
+            self.free.add(node.target.id)
+        self.visit(node.target)
+
+    def visit_For(self, node):
+        for part in (node.iter, node.target, *node.body, *node.orelse):
+            self.visit(part)
+
+    def visit_ListComp(self, node):
+        for part in (*node.generators, *(getattr(node, name, None) for name in ("key", "value", "elt"))):
+            if part is not None:
+                self.visit(part)
+
+    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
+
+    def visit_comprehension(self, node):
+        for part in (node.iter, node.target, *node.ifs):
+            self.visit(part)
+
+    def visit_alias(self, node):
+        self.bound.add((node.asname or node.name).partition(".")[0])
+
+    def visit_FunctionDef(self, node):
+        self.bound.add(node.name)
+        inside = Names(ast.Module([node.args, *node.body], []))
+        self.free |= inside.free - self.bound
+
+    def visit_ClassDef(self, node):
+        self.bound.add(node.name)
+        self.generic_visit(node)

@@ -1,0 +1,212 @@
+"""A semester's exercises: drawn by its tag, so that neither our solutions nor last year's answers fit."""
+
+import ast
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.exercises.semester import FORMS, drawn, semester
+from minispec.classroom.grading.marking import grade
+from minispec.classroom.grading.submission import read_submissions
+
+SHIPPED = {exercise.key: exercise for exercise in EXERCISES}
+ONE, OTHER = semester("2027S"), semester("2027W")
+KEYS = [exercise.key for exercise in ONE.exercises]
+
+
+def residual_for(tag):
+    """Returns a right answer to the tag's `residual`, written by what its stub says."""
+    pick = partial(drawn, tag, "residual_of")
+    first, second = pick("order", (("target", "draft"), ("draft", "target")))
+    more = pick("more", (first, second))
+    total = pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
+    less = second if more == first else first
+    return f"""
+def surplus({first}, {second}):
+    gap = [max(0, float(a / {more}.sum() - b / {less}.sum())) for a, b in zip({more}, {less}, strict=True)]
+    return [{total} * x / sum(gap) for x in gap] if sum(gap) > 0 else gap
+"""
+
+
+def test_the_same_tag_asks_for_the_same():
+    """Also in another process, and in small letters; at least six exercises, under the notebooks' names."""
+    assert [e.stub for e in semester("2027s").exercises] == [e.stub for e in ONE.exercises]
+    assert len(KEYS) == len(set(KEYS)) >= 6 and set(KEYS) <= set(SHIPPED)
+    assert drawn("2027S", "residual_of", "total", range(1000)) == 128
+
+
+def test_stubs_can_be_read():
+    """A docstring of lines that fit, no braces left over, another name than in the notebook."""
+    for year in range(2025, 2040):
+        for exercise in semester(str(year)).exercises:
+            (stub,) = ast.parse(exercise.stub).body
+            text = ast.get_docstring(stub)
+            assert text and not re.search(r"[{}]|\bNone\b|True,|False,", text), text
+            assert max(map(len, exercise.stub.splitlines())) <= 100
+            assert stub.name not in SHIPPED[exercise.key].stub
+
+
+def test_two_tags_have_different_right_answers():
+    """The answers of one semester are wrong in the next, in at least six exercises of any two years."""
+    years = [semester(f"{year}") for year in range(2026, 2036)]
+    for before, after in zip([ONE, *years], [OTHER, *years[1:]], strict=False):
+        pairs = zip(before.exercises, after.exercises, strict=True)
+        assert sum(new.judge(old.right).verdict == "wrong" for old, new in pairs) >= 6
+
+
+@pytest.mark.parametrize("tag", ["2027S", "2027W", "exam-3"])
+def test_what_we_ship_is_wrong_and_what_is_asked_for_is_right(tag):
+    """For each exercise of a tag."""
+    for exercise in semester(tag).exercises:
+        assert exercise.judge(exercise.right).verdict == "right", exercise.key
+        judgement = exercise.judge(SHIPPED[exercise.key].right)
+        assert judgement.verdict == "wrong" and judgement.detail, exercise.key
+        assert exercise.judge(lambda *_: ...).verdict == "blank"
+
+
+@pytest.mark.parametrize("tag", ["2027S", "2027W", "exam-3"])
+def test_a_right_answer_by_the_stub_passes(tag):
+    """Written by what the stub says; the card shows the smallest case to one that is not right."""
+    space = {}
+    exec(residual_for(tag.upper()), space)
+    made = semester(tag)
+    assert made.check("residual", space["surplus"]).passed
+    card = made.check("residual", lambda p, q: p)
+    assert not card.passed and "should be" in card.detail and card.detail.startswith("surplus(")
+    assert "nothing" in made.check("residual").text().lower()
+    assert "There is no exercise" in made.check("resdual", 1).text()
+
+
+# By hand, from the stubs that were printed for 2027S.
+WRITTEN = {
+    "cache-bytes": """
+def packed_bytes(config, tokens):
+    bits = 0
+    for layer in range(1, config.layers + 1):
+        kept = min(tokens, 8) if layer % 2 == 0 else tokens
+        bits += kept * config.kv_heads * config.head_dim * (2 + 4)
+    return bits / 8
+""",
+    "verify-greedily": """
+def verify_row(best, drafted):
+    best, kept = best[3:], 0
+    for one, other in zip(drafted, best):
+        if one != other:
+            break
+        kept += 1
+        if one == 2:
+            return kept, -1
+    return kept, best[kept]
+""",
+    "shift-the-mask": """
+def window_mask(cached, k):
+    rows = [[i - 4 < j <= i for j in range(cached + k + 1)] for i in range(cached, cached + k + 1)]
+    return torch.tensor([row[cached:] + row[:cached] for row in rows])
+""",
+    "accept-one-row": """
+def accept_counts(tokens, target_counts, draft_counts, rng):
+    kept = []
+    for x, p, q in zip(tokens, target_counts, draft_counts):
+        p, q = p / sum(p), q / sum(q)
+        if rng.uniform() >= p[x] / q[x]:
+            rest = (p - q).clamp(min=0)
+            return [rng.draw(rest / rest.sum()), *reversed(kept)]
+        kept.append(x)
+    return [rng.draw(target_counts[-1] / sum(target_counts[-1])), *reversed(kept)]
+""",
+    "cache-lengths": """
+def round_lengths(cached, k, accepted):
+    draft, after = cached + 2 + k - 1, cached + 1 + accepted
+    return [max(0, after - draft), draft, after, cached + 2 + k]
+""",
+}
+
+
+SAYS = {  # what these were written from
+    "cache-bytes": ("key takes 2 bits", "value 4 bits", "multiple of 2", "last 8 tokens"),
+    "verify-greedily": ("drafted ids are kept", "best[3] is the target's choice", "Id 2 ends the text"),
+    "shift-the-mask": ("may look", "the 3 before it", "the new tokens, then the cached ones"),
+    "accept-one-row": ("ids that a round gains, the last one first",),
+    "cache-lengths": ("(catch_up, draft_drafted, after, target_verified)", "last 2 of", "does not read"),
+}
+
+
+def test_stubs_say_all_that_is_needed():
+    """Who reads the stubs of one tag, and nothing else, can be right."""
+    for exercise in ONE.exercises:
+        assert all(words in " ".join(exercise.stub.split()) for words in SAYS.get(exercise.key, ()))
+    for key, source in WRITTEN.items():
+        space = {"torch": torch}
+        exec(source, space)
+        (function,) = (value for name, value in space.items() if name == ast.parse(source).body[0].name)
+        card = ONE.check(key, function)
+        assert card.passed, card.text()
+
+
+@pytest.mark.slow
+def test_a_class_is_graded_by_its_semester(tmp_path):
+    """The right answers of the tag get points; ours, handed in under the new names, get none."""
+    (tmp_path / "ann.py").write_text("import torch\n" + "".join(WRITTEN.values()))
+    names = {key: ast.parse(source).body[0].name for key, source in WRITTEN.items()}
+    old = {"residual": "def surplus(p, q):\n    return ((p - q).clamp(min=0)) / (p - q).clamp(min=0).sum()\n"}
+    old["verify-greedily"] = f"def {names['verify-greedily']}(drafted, best):\n    return 0, best[0]\n"
+    (tmp_path / "ben.py").write_text("\n\n".join(old.values()))
+    cheat = "def surplus(target, draft):\n    from minispec.classroom.exercises.semester import semester\n"
+    cheat += "    return semester('2027S').exercises[4].right(target, draft)\n"
+    (tmp_path / "cem.py").write_text(cheat)
+    ann, ben, cem = grade(read_submissions(tmp_path), ONE.exercises, seconds=200)
+    assert {m.key for m in ann.marks if m.verdict == "right"} == set(WRITTEN)
+    assert {m.key for m in ben.marks if m.verdict == "wrong"} == set(old) and ben.points == 0
+    (mark,) = (m for m in cem.marks if m.key == "residual")
+    assert mark.verdict == "wrong" and "ModuleNotFoundError" in mark.message and mark.uses
+
+
+def test_the_notebook_of_a_semester(tmp_path):
+    """It is a notebook, each stub is blank and checked in it; handed in untouched it is blank."""
+    text = ONE.notebook()
+    nbformat.validate(nbformat.reads(text, as_version=4))
+    space, cards = {}, []
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            *body, last = ast.parse("".join(cell["source"])).body
+            exec(compile(ast.Module(body, []), "cell", "exec"), space)
+            if isinstance(last, ast.Expr):
+                cards.append(eval(compile(ast.Expression(last.value), "cell", "eval"), space))
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), space)
+    assert [card.kind for card in cards] == ["blank"] * len(KEYS)
+    (tmp_path / "ann.ipynb").write_text(text)
+    (row,) = grade(read_submissions(tmp_path), ONE.exercises)
+    assert [mark.verdict for mark in row.marks] == ["blank"] * len(KEYS)
+
+
+@pytest.mark.parametrize("tag", ["", "a b", "x" * 41, "../x", "2027\n", '"'])
+def test_what_is_no_tag(tag):
+    """One clear line."""
+    with pytest.raises(ValueError, match="a semester's tag has 1 to 40"):
+        semester(tag)
+
+
+WORDS = {6: "six", 7: "seven", 8: "eight", 9: "nine"}
+
+
+def page_on_grading(root):
+    return (root / "docs/teaching/grading.md").read_text(encoding="utf-8")
+
+
+def test_no_written_solution_is_in_the_project():
+    """No notebook and no page defines what a semester asks for."""
+    root = Path(__file__).resolve().parents[2]
+    names = {ast.parse(exercise.stub).body[0].name for exercise in ONE.exercises}
+    assert len(names) == len(FORMS) == len(KEYS)
+    files = [path for part in ("notebooks", "docs") for path in (root / part).glob("**/*.*")]
+    texts = [p for p in files if p.suffix in (".py", ".ipynb", ".md") and "_build" not in p.parts]
+    assert len(texts) > 50 and f"So {WORDS[len(KEYS)]} exercises" in " ".join(page_on_grading(root).split())
+    for path in texts:
+        assert not re.search(rf"\bdef ({'|'.join(names)})\b", path.read_text(encoding="utf-8")), path

@@ -1,0 +1,134 @@
+"""Write it, then use it: each phase stands in plain lines in a notebook before the package does it.
+
+The lines are `core/basic.py`'s own where it has them, and the cells that use a phase need its lines: with a
+stub in their place they fail.
+"""
+
+import ast
+import copy
+from pathlib import Path
+
+import pytest
+from cell_trees import needed, run
+from notebook_rules import HIDDEN, code_cells, is_solution, read_text, tags, texts
+
+import minispec.core.basic
+
+NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
+LONG_WAY, SHORT_WAY = range(1, 9), (1, 5, 6, 8)
+# For each notebook: the functions that it writes out, and the package's names that may follow them only.
+PHASES = {
+    1: (("most_probable", "continue_alone"), ("generate",)),
+    -1: (("speculate_greedily",), ("record", "speculate", "verify_greedy", "ModelDrafter")),
+    2: (("read", "catch_up"), ("generate", "prefill", "record")),
+    -2: (("generate_basic",), ("generate", "record")),
+    3: (("train", "distil"), ("train_pair",)),
+    4: (("draft",), ("ModelDrafter", "propose", "record", "speculate")),
+    5: (("accept_greedy",), ("verify_greedy", "record", "speculate")),
+    6: (
+        ("rule_1", "rule_2", "rule_3", "rule_4"),
+        ("first_token", "verify_coupled", "verify_rejection", "verify_greedy", "rule_with"),
+    ),
+    -6: (("accept_rejection",), ("record", "speculate")),
+    7: (("truncate",), ("truncate", "rollback", "record", "speculate")),
+    8: (("speculate_basic",), ("speculate", "record", "on_backend")),
+}
+
+
+def trees(notebook):
+    """Returns each code cell of a notebook as a tree with its tags."""
+    return [(ast.parse(cell.source), tags(cell)) for _, cell in code_cells(read_text(NOTEBOOKS[notebook]))]
+
+
+def functions(tree):
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def mentions(tree, names):
+    """Whether a cell says one of these names: as a name, an attribute or an import."""
+    said = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    said |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    said |= {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    return bool(said & {*names})
+
+
+def written_in(notebook):
+    """Returns the functions that a notebook writes out: name, number of its cell."""
+    cells = enumerate(trees(notebook))
+    return {f.name: i for i, (tree, of_cell) in cells if "written" in of_cell for f in functions(tree)}
+
+
+BASIC = functions(ast.parse(Path(minispec.core.basic.__file__).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("function", BASIC, ids=lambda function: function.name)
+def test_each_function_of_the_basic_file_is_a_cell_of_one_notebook(function):
+    """Equal as a tree, docstring and all, in one of the notebooks 1 to 8 and in no other."""
+    found = [
+        notebook
+        for notebook in LONG_WAY
+        for tree, of_cell in trees(notebook)
+        if "basic" in of_cell and ast.dump(function) in map(ast.dump, functions(tree))
+    ]
+    assert len(found) == 1
+
+
+def test_the_last_notebook_prints_what_the_short_way_has_not_written():
+    """Notebook 8 prints the source of those functions that stand in no notebook of the short way."""
+    written = {name for notebook in SHORT_WAY for name in written_in(notebook)}
+    printed = {
+        call.args[0].id
+        for tree, _ in trees(8)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "getsource"
+    }
+    assert printed == {function.name for function in BASIC} - written
+
+
+@pytest.mark.parametrize("key", PHASES, ids=lambda key: f"{abs(key):02}-{PHASES[key][0][-1]}")
+def test_lines_stand_before_the_package_is_used(key):
+    """In no cell before those that write a phase out does the package do it."""
+    names, package = PHASES[key]
+    last = max(written_in(abs(key))[name] for name in names)
+    early = [i for i, (tree, _) in enumerate(trees(abs(key))) if mentions(tree, package) and i < last]
+    assert early == []
+
+
+def uses():
+    """Yields every function that is written out, with each later cell that uses it."""
+    for notebook in LONG_WAY:
+        cells = trees(notebook)
+        for name, at in written_in(notebook).items():
+            for index, (tree, of_cell) in enumerate(cells):
+                if index >= at and "exercise" not in of_cell and not only_shown(tree, name):
+                    yield pytest.param(notebook, name, at, index, id=f"{notebook:02}-{name}-{index}")
+
+
+def only_shown(tree, name):
+    """Whether a cell does not run a function: it defines it, uses it in another, or hands it to `wrote`."""
+    outside = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
+    nodes = [node for part in outside for node in ast.walk(part)]
+    loads = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    shown = [arg for call in calls if getattr(call.func, "id", "") == "wrote" for arg in call.args]
+    return all(node in shown or isinstance(node.ctx, ast.Store) for node in loads)
+
+
+@pytest.mark.parametrize(("notebook", "name", "at", "index"), [*uses()])
+def test_a_cell_that_uses_a_phase_needs_its_lines(notebook, name, at, index):
+    """With a stub for the function, the cell fails, or one before it that it builds on."""
+    cells = trees(notebook)
+    cells[at] = (stubbed(cells[at][0], name), cells[at][1])
+    with pytest.raises((AssertionError, AttributeError, IndexError, TypeError, ValueError)):
+        run([*needed(cells, index, ("exercise", HIDDEN)), cells[index][0]], {})
+
+
+def stubbed(tree, name):
+    """Returns a cell in which a function does nothing."""
+    tree = copy.deepcopy(tree)
+    for function in functions(tree):
+        if function.name == name:
+            function.body = [ast.Return(None)]
+    return ast.fix_missing_locations(tree)

@@ -1,0 +1,185 @@
+"""One visual language: a sign stands for its state, wherever a run is shown, and for nothing else."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from minispec.io.checkpoint import load_pair
+from minispec.io.walkthrough import load_walkthrough
+from minispec.show.signs import STATES
+from minispec.show.step_html import LEGEND
+from minispec.show.stepper import Stepper
+from minispec.show.text import COLOURS, FANCY, PLAIN, kinds, legend, marked
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = [
+    *sorted((ROOT / "minispec" / "show").glob("*.py")),
+    *sorted((ROOT / "docs" / "_ext").rglob("*.py")),
+    *sorted((ROOT / "docs" / "_ext").rglob("*.css")),
+    *(ROOT / "docs" / "book" / f"{name}.py" for name in ("forms", "handouts", "layout")),
+]
+# `?` and `=` are signs as well, but stand in every source.
+SIGNS = "".join(state.glyph for state in STATES.values() if not state.glyph.isascii())
+RUNS = ("greedy", "rejection")
+
+
+def misused(source):
+    """Returns the signs that stand in a source, as they are or as an escape, and not from the table."""
+    return [sign for sign in SIGNS if sign in source or rf"\u{ord(sign):04x}" in source.lower()]
+
+
+def module(name):
+    """Imports a module of the book."""
+    pytest.importorskip("sphinx")
+    paths = [str(ROOT / "docs" / "_ext"), str(ROOT / "docs")]
+    sys.path[:0] = paths
+    try:
+        return importlib.import_module(name)
+    finally:
+        del sys.path[: len(paths)]
+
+
+def verdicts(r):
+    """Returns for each drafted token of a round what became of it, by the counts of the trace."""
+    states = ["accepted", "rejected", "untested"]
+    numbers = [r.accepted(0), r.tested(0) - r.accepted(0), r.drafted(0) - r.tested(0)]
+    return [state for state, number in zip(states, numbers, strict=True) for _ in range(number)]
+
+
+def test_each_state_has_its_own_sign_and_colour():
+    """No two states share a sign, none a colour; only the prompt has no sign; ASCII signs differ too."""
+    signs = [state.glyph for state in STATES.values()]
+    assert len(set(signs)) == len(signs) and [name for name in STATES if not STATES[name].glyph] == ["prompt"]
+    assert len({state.colour for state in STATES.values()}) == len(STATES)
+    assert set(PLAIN) == set(FANCY) == {"accepted", "rejected", "correction", "bonus"}
+    assert len(set(PLAIN.values())) == len(PLAIN)
+    assert FANCY == {kind: STATES[kind].glyph for kind in PLAIN}
+    assert {kind: COLOURS[kind] for kind in PLAIN} == {kind: STATES[kind].colour for kind in PLAIN}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_signs_come_from_the_table(path):
+    """A sign is written down once, in `signs.py`: so it cannot stand for something else elsewhere."""
+    found = misused(path.read_text(encoding="utf-8"))
+    assert set(found) == (set(SIGNS) if path.name == "signs.py" else set())
+
+
+def test_a_sign_that_is_written_down_is_found():
+    """As it is, or as an escape in Python or JavaScript."""
+    assert misused('"→"') == misused(r"'Next \u2192'") == misused(r"'\\u2192'") == ["→"]
+    assert misused("› ‹ – ● ■ □ < > -") == []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_terminal(name):
+    """Each stretch has the sign of its kind; what is rejected comes before its correction; it is not kept."""
+    recording, tokenizer = load_walkthrough(name), load_pair("stories").tokenizer
+    said = "".join(piece.plain for piece in marked(recording.trace.rounds, tokenizer, FANCY))
+    stretches = re.findall(f"([{''.join(FANCY.values())}])([^{''.join(FANCY.values())}]*)", said)
+    rejected, kept = [], ""
+    for (sign, words), (after, _) in zip(stretches, [*stretches[1:], ("", "")], strict=True):
+        assert (sign == FANCY["rejected"]) == (after == FANCY["correction"])
+        if sign == FANCY["rejected"]:
+            rejected.append(words)
+        else:
+            kept += words
+    corrected = [r for r in recording.trace.rounds if r.kind(0) == "correction"]
+    assert rejected == [tokenizer.piece(int(r.draft.tokens[0, r.accepted(0)])) for r in corrected] != []
+    assert kept.replace(" <end>", "") == tokenizer.decode(recording.trace.tokens())
+    signs = [FANCY[kind] for r in recording.trace.rounds for kind in dict.fromkeys(kinds(r, 0))]
+    assert [sign for sign, _ in stretches if sign != FANCY["rejected"]] == signs
+    assert not set(legend(FANCY).plain) & set(SIGNS) - set(FANCY.values())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_stepper(name):
+    """Each token, or its run, has the sign of its state before it; a sign stands nowhere else."""
+    page = Stepper(load_walkthrough(name)).html()
+    sign = r'<i class="ms-sign"[^>]*>(.)</i>'
+    chips = re.findall(rf'<b data-state="([\w ]+)"[^>]*>(?:{sign})?', page)
+    runs = re.findall(rf'<span class="ms-run"[^>]*>(?:{sign})?<b data-state="([\w ]+)"', page)
+    assert {(STATES[state].glyph, state) for _, state in runs} == set(runs)
+    in_chips = {(glyph, state) for state, glyph in chips if glyph}
+    assert {(STATES[state].glyph, state) for _, state in in_chips} == in_chips
+    assert {state for _, state in in_chips} == set(STATES) - {"prompt", "committed"}
+    for verdict, glyph in re.findall(r'class="ms-verdict" title="(\w+)">(.)<', page):
+        assert glyph == STATES[verdict].glyph
+    last_line = page[page.index('class="ms-legend"') :]
+    explained = re.findall(rf"<span [^>]*>{sign} ([^<]+)</span>", last_line)
+    assert explained == [(state.glyph, state.word) for name, state in STATES.items() if name in LEGEND]
+    rest = re.sub(r'<([ib]) class="ms-(sign|verdict|pending)"[^>]*>.</\1>', "", page)
+    assert not set(rest) & set(SIGNS)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_kept_token_carries_the_sign_of_a_rejection(name):
+    """In the stepper's lines of committed tokens, and in its text once a round is committed."""
+    page = Stepper(load_walkthrough(name)).html()
+    kept = re.findall(r'data-row="committed">(.*?)</tr>', page)
+    texts = [
+        text
+        for phase, text in re.findall(r'data-phase="([\w ]+)".*?data-part="text">(.*?)</p>', page, re.DOTALL)
+        if phase in ("commit", "rollback", "catch up", "end")
+    ]
+    assert kept and texts
+    for line in kept + texts:
+        assert not {STATES[gone].glyph for gone in ("rejected", "untested", "rolled back")} & set(line)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_walk_through(name):
+    """The table of rounds has a sign for each drafted token and the target's own; other cells have none."""
+    tables, recording = module("run_tables"), load_walkthrough(name)
+    rounds = recording.trace.rounds
+    for r, line in zip(rounds, tables.rounds_table(recording, len(rounds))[1:], strict=True):
+        drafted, then, others = line[2], line[4], (*line[:2], line[3], *line[5:])
+        assert [c for c in drafted if c in SIGNS] == [STATES[state].glyph for state in verdicts(r)]
+        last = [] if r.kind(0) == "draft" else [STATES[r.kind(0)].glyph]
+        assert [c for c in then if c in SIGNS] == last
+        assert not set("".join(others)) & set(SIGNS)
+    assert not set(tables.ragged_mask((3, 5), 2)) & set(SIGNS)
+
+
+def test_handouts():
+    """A verdict that is filled in has the signs of the round; no other form has any."""
+    forms, handouts = module("book.forms"), module("book.handouts")
+    recording = load_walkthrough("rejection")
+    r = recording.trace.rounds[handouts.telling(recording)]
+    lines = dict(
+        line.split(": ", 1) if not line.startswith("verdict") else ("verdict", line.rsplit(": ", 1)[1])
+        for line in forms.verdict_form(r, recording.words, (), True).twin.splitlines()
+    )
+    assert lines["verdict"].split(" | ")[: r.drafted(0)] == [STATES[state].glyph for state in verdicts(r)]
+    out = [STATES[kind].glyph for kind in kinds(r, 0)]
+    assert [c for c in lines["comes out"] if c in SIGNS] == out and "correction" in kinds(r, 0)
+    rest = [forms.mask_form(3, 3, True), forms.rules_form(True), forms.caches_form(recording, r.index, True)]
+    assert not set("".join(picture.alt for picture in rest)) & set(SIGNS)
+
+
+def test_the_key_is_the_table():
+    """The page's table has each state with its sign and name; both rounds show what their names promise."""
+    key, example = module("sign_key"), module("running_example")
+    lines = key.states_table()[1:]
+    assert [cell for _, cell, *_ in lines] == [(name, state.word) for name, state in STATES.items()]
+    assert [sign for sign, *_ in lines] == [state.glyph or "none" for state in STATES.values()]
+    assert {cell[0]: ascii_ for _, cell, _, ascii_ in lines if ascii_} == PLAIN
+    recording, shown = example.run("greedy"), {}
+    for name in ("corrected", "full"):
+        r = example.round_of(recording, name)
+        table = key.round_table(r, recording.words)
+        rows = {line[0]: line[1:] for line in table}
+        assert {len(line) for line in table} == {r.drafted(0) + 3}  # a head, the pending token, one after all
+        assert [cell[0] for cell in rows["verified"] if cell] == verdicts(r)
+        assert [cell[0] for cell in rows["committed"] if cell] == kinds(r, 0)
+        drafted = [recording.words[token] for token in r.draft.tokens[0].tolist()]
+        cut = [cell[1] for line in table if line[0].startswith("cut") for cell in line[1:] if cell]
+        before, after = r.target_cache.verified[0], r.target_cache.after[0]
+        assert cut == drafted[len(drafted) - (before - after) :]
+        shown[name] = {cell[0] for line in table for cell in line if isinstance(cell, tuple)}
+    assert shown["corrected"] == set(STATES) - {"prompt", "committed", "bonus"}
+    assert shown["full"] == {"pending", "drafted", "accepted", "bonus"}
+    for signs, glyphs in (("terminal", FANCY), ("ascii", PLAIN)):
+        assert all(glyph in key.in_terminal(signs) for glyph in glyphs.values())

@@ -52,7 +52,7 @@ def test_demo_runs_the_whole_job(home):
         assert found == [(rule, backend) for rule in ("greedy", "rejection") for backend in backends]
         for run in pair["runs"]:
             assert run["same_as_target_only"] is (True if run["verifier"] == "greedy" else None)
-            assert run["target_calls"] < run["tokens"]
+            assert run["target_calls"] <= run["tokens"]  # equal where the measured costs say K = 0
     for sign in ("✓", "✗", "↳", "★", "speed-up", "yes"):
         assert sign in done.stderr
 
@@ -80,4 +80,4 @@ def test_generate_lists_its_rounds(home):
         assert len(r["drafted"]) <= 4 and r["accepted"] <= len(r["drafted"])
         assert r["kind"] in ("correction", "bonus", "draft")
         assert r["emitted"][: r["accepted"]] == r["drafted"][: min(r["accepted"], len(r["emitted"]))]
-    assert report["target_calls"] == len(report["rounds"])
+    assert report["target_calls"] == len(report["rounds"]) < len(report["tokens"])

@@ -10,12 +10,15 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-# All cells stay in the page, also those out of sight; and nobody is asked about news.
+# All cells stay in the page, also those out of sight; and nobody is asked about news. JupyterLab starts the
+# kernel that a notebook names by itself: told to start one as well, it sometimes starts two and drops the first.
 SETTINGS = {
-    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "autoStartDefaultKernel": True},
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
+# The prompts of all code cells whose source is shown: a folded one has a prompt without a number.
 PROMPTS = """() => [...document.querySelectorAll('.jp-Notebook .jp-CodeCell')]
+    .filter(cell => !cell.querySelector('.jp-InputPlaceholder'))
     .map(cell => cell.querySelector('.jp-InputPrompt').textContent.trim())"""
 ERRORS = "[data-mime-type='application/vnd.jupyter.error'], [data-mime-type='application/vnd.jupyter.stderr']"
 

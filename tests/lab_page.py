@@ -10,10 +10,9 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-# All cells stay in the page, also those out of sight; and nobody is asked about news. JupyterLab starts the
-# kernel that a notebook names by itself: told to start one as well, it sometimes starts two and drops the first.
+# All cells stay in the page, also those out of sight; and nobody is asked about news.
 SETTINGS = {
-    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "autoStartDefaultKernel": True},
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 # The prompts of all code cells whose source is shown: a folded one has a prompt without a number.
@@ -86,6 +85,7 @@ def opened(browser, address, name):
     page.goto(f"{address}/lab/tree/{name}?reset")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
+    settle(page, address)
     try:
         yield page
     finally:
@@ -95,6 +95,22 @@ def opened(browser, address, name):
             headers = {"X-XSRFToken": cookies.get("_xsrf", "")}
             page.request.delete(f"{address}/api/sessions/{session['id']}", headers=headers)
         page.close()
+
+
+def settle(page, address, seconds=60):
+    """Waits until the page keeps its kernel: sometimes it starts one, drops it, and starts another.
+
+    What is run in between is lost without a word.
+    """
+    end, kept = time.monotonic() + seconds, None
+    while time.monotonic() < end:
+        kernels = [session["kernel"] for session in page.request.get(f"{address}/api/sessions").json()]
+        ready = [k["id"] for k in kernels if k["connections"] == 1 and k["execution_state"] == "idle"]
+        if ready and ready == kept and len(kernels) == 1:
+            return
+        kept = ready
+        page.wait_for_timeout(1000)
+    raise AssertionError(f"the page has no kernel that stays: {kernels}")
 
 
 def run_all(page, seconds=300):
@@ -108,7 +124,7 @@ def run_all(page, seconds=300):
         if not any("*" in prompt or number_of(prompt) > before for prompt in prompts):
             click_run_all(page)  # again, if the page was not ready to hear it
         page.wait_for_timeout(500)
-    raise AssertionError(f"not all cells ran within {seconds} s: {page.evaluate(PROMPTS)}")
+    raise AssertionError(f"not all cells ran within {seconds} s: {page.evaluate(PROMPTS)}, {errors(page)}")
 
 
 def click_run_all(page):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling
+from minispec.classroom.exercises.texts import TEXTS, same_names
 
 EXERCISES: tuple[Exercise, ...] = (
     greedy.CONTINUE,
@@ -23,3 +24,4 @@ EXERCISES: tuple[Exercise, ...] = (
     counting.CHOOSE_K,
     drafting.LOOK_UP,
 )
+same_names("exercises", [one.key for one in EXERCISES], TEXTS)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercise import Exercise
+from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.running import Malformed, nested, numbers, real
 from minispec.classroom.trials import Trial
 from minispec.core.verify import residual
@@ -33,43 +33,12 @@ def total_variation(p: Tensor, q: Tensor) -> float:
     return float((p - q).abs().sum() / 2)
 
 
-TOTAL_VARIATION = Exercise(
-    key="total-variation",
-    title="Measure how far two distributions are apart",
-    notebook=3,
-    difficulty=1,
-    minutes=4,
-    stub='''def total_variation(p, q):
-    """Returns the total variation between two distributions, tensors [V]: a number from 0 to 1."""
-    ...
-''',
-    hints=(
-        "Look at where p is larger than q. How much more is it there, in all?",
-        "Add up how far apart the two are at each token; tensors do that for all tokens at once. What "
-        "moves from one token to another is in that sum twice.",
-    ),
-    goal="What p has more than q, summed up, equals what q has more than p: the total variation, 1/2.",
-    picture="""
-           a      b      c      sum
-target, p  p 3/6  p 2/6  p 1/6  1
-draft, q   q 1/6  q 1/6  q 4/6  1
-p above q  2/6    1/6           1/2
-q above p                3/6    1/2
-""",
-    praise="1 minus this number: how probably a drafted token is accepted (Leviathan et al. 2023, cor. 3.6).",
+TOTAL_VARIATION = exercise(
+    "total-variation",
     wrong={
-        "no-half": (
-            "Twice too much: each difference counts once where p is larger and once where q is. Take half.",
-            lambda p, q: (p - q).abs().sum(),
-        ),
-        "overlap": (
-            "That is the overlap, Σ min(p, q). The total variation is what is left of 1.",
-            lambda p, q: torch.minimum(p, q).sum(),
-        ),
-        "largest-difference": (
-            "That is the largest difference at one token. Total variation is that of a set of tokens.",
-            lambda p, q: (p - q).abs().max(),
-        ),
+        "no-half": lambda p, q: (p - q).abs().sum(),
+        "overlap": lambda p, q: torch.minimum(p, q).sum(),
+        "largest-difference": lambda p, q: (p - q).abs().max(),
     },
     right=total_variation,
     trials=(
@@ -83,50 +52,13 @@ q above p                3/6    1/2
     show=lambda value: f"{value:.4g}",
 )
 
-RESIDUAL = Exercise(
-    key="residual",
-    title="Write the residual",
-    notebook=6,
-    difficulty=1,
-    minutes=4,
-    stub='''def residual(p, q):
-    """Returns the distribution [V] to draw a correction from: the mass q lacks, scaled to sum 1.
-
-    p and q are distributions, tensors [V]. Where they are equal nothing is lacking: then return p.
-    """
-    ...
-''',
-    hints=(
-        "At which tokens does p have more than q? Only these can be drawn after a rejection.",
-        "Three steps: a difference, then without what is negative (clamp), then scaled to sum 1. One of them "
-        "fails where p and q are equal: what is asked for there?",
-    ),
-    goal="With q = (1, 1, 4)/6. What is accepted and what is missing add up to p.",
-    picture="""
-                     a      b      c      sum
-p                    p 3/6  p 2/6  p 1/6  1
-accepted, min(p, q)  ✓ 1/6  ✓ 1/6  ✓ 1/6  1/2
-still missing        2/6    1/6    0      1/2
-residual             ↳ 2/3  ↳ 1/3  ↳ 0    1
-""",
-    praise="min(p, q) is accepted, and max(0, p − q) fills up the rest: together they are p.",
+RESIDUAL = exercise(
+    "residual",
     wrong={
-        "not-scaled": (
-            "It does not sum to 1. Divide by its sum: that is the probability of a rejection.",
-            lambda p, q: (p - q).clamp(min=0),
-        ),
-        "absolute": (
-            "You take |p − q|. Where q is larger there was too much already: nothing is missing, so 0.",
-            lambda p, q: p if torch.equal(p, q) else (p - q).abs() / (p - q).abs().sum(),
-        ),
-        "p-itself": (
-            "That is p. Part of p has been accepted already; only the rest is to be drawn from.",
-            lambda p, q: p,
-        ),
-        "no-way-out": (
-            "Where p = q you divide 0 by 0. Rounding may ask for a correction even there: return p.",
-            lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
-        ),
+        "not-scaled": lambda p, q: (p - q).clamp(min=0),
+        "absolute": lambda p, q: p if torch.equal(p, q) else (p - q).abs() / (p - q).abs().sum(),
+        "p-itself": lambda p, q: p,
+        "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
     trials=(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercise import Exercise
+from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.trials import Trial
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
@@ -49,55 +49,14 @@ def show_branches(value: Any) -> str:
     return "\n    ".join(lines)
 
 
-REMEMBER_Q = Exercise(
-    key="remember-q",
-    title="Draft tokens, and remember their distributions",
-    notebook=4,
-    difficulty=2,
-    minutes=8,
-    stub='''def draft_tokens(model, cache, pending, k, warp, rng):
-    """Returns a Draft of k tokens a row, and the distribution that each was drawn from.
-
-    The cache holds all of the text but the pending tokens [B].
-    model(ids [B, 1], cache) reads one token a row and gives logits [B, 1, V];
-    warp(logits) is a distribution; rng.categorical(probs [B, V]) draws one id a row.
-    The result is Draft(tokens [B, k], probs [B, k, V]).
-    """
-    ...
-''',
-    hints=(
-        "Three lines per token: a forward over the last token, the warp, the draw. Keep both results.",
-        "For one row this is `draft_one_row`. With B rows the model reads [B, 1] and gives [B, 1, V]: bring "
-        "both into shape. In the end torch.stack makes one tensor of k; its second argument says where.",
-    ),
-    goal="K = 3. Each drawn token is read next, and its distribution is kept: the verifier needs it.",
-    picture="""
-reads                    → The     ? cat     ? sat
-distribution, kept as q  q of cat  q of sat  q of on
-draws                    ? cat     ? sat     ? on
-""",
-    praise="On every branch q is the distribution that was drawn from. Losslessness rests on it.",
+REMEMBER_Q = exercise(
+    "remember-q",
     wrong={
-        "softmax-reported": (
-            "You draw from warp(logits) and report the softmax of the raw logits. q is what was drawn from.",
-            drafter(report_by=lambda warp: Warp()),
-        ),
-        "drawn-unwarped": (
-            "You report warp(logits), and draw from the raw softmax. Draw from warp(logits) as well.",
-            drafter(draw_by=lambda warp: Warp()),
-        ),
-        "greedy-draft-soft-q": (
-            "You take the most probable token, and report the softmax. Draw the token instead.",
-            drafter(draw_by=lambda warp: Warp(0)),
-        ),
-        "pending-read-again": (
-            "You read the pending token each time. The second guess follows the first: read what you drew.",
-            drafter(read_on=False),
-        ),
-        "distributions-forgotten": (
-            "You return the tokens alone. None can be tested without its q: return Draft(tokens, probs).",
-            lambda *arguments: drafter()(*arguments).tokens,
-        ),
+        "softmax-reported": drafter(report_by=lambda warp: Warp()),
+        "drawn-unwarped": drafter(draw_by=lambda warp: Warp()),
+        "greedy-draft-soft-q": drafter(draw_by=lambda warp: Warp(0)),
+        "pending-read-again": drafter(read_on=False),
+        "distributions-forgotten": lambda *arguments: drafter()(*arguments).tokens,
     },
     right=drafter(),
     trials=tuple(
@@ -120,41 +79,16 @@ def for_one_row(draft_tokens: Callable[..., Draft]) -> Callable[..., Any]:
     return draft_one_row
 
 
-ONE_ROW = replace(
-    REMEMBER_Q,
-    key="draft-one-row",
-    title="Draft k tokens of one row",
-    difficulty=1,
-    minutes=5,
-    stub='''def draft_one_row(model, cache, pending, k, warp, rng):
-    """Returns (tokens, dists): k drafted ids, and the k distributions [V] they were drawn from.
-
-    The cache holds all of the text but its last id, `pending`.
-    model(torch.tensor([[id]]), cache) reads one id and gives logits [1, 1, V].
-    warp(logits) turns logits into distributions of the same shape.
-    rng.draw(distribution [V]) draws an id.
-    """
-    ...
-''',
-    hints=(
-        "Each turn of a loop reads one id and draws one. Which id does the next turn read?",
-        "A turn has three steps: read, warp, draw. Keep two things of it: the id, and what you handed to "
-        "rng.draw, nothing else. From shape [1, 1, V] to [V] is one index.",
-    ),
-    goal="K = 2. Each drawn id is read next, and the distribution that it was drawn from is kept.",
-    picture="""
-reads                    → The     ? cat
-distribution, kept as q  q of cat  q of sat
-draws                    ? cat     ? sat
-""",
-    praise="k forwards for k guesses, and with each guess the distribution that it was really drawn from.",
+ONE_ROW = exercise(
+    "draft-one-row",
     wrong={
-        name: (message, for_one_row(answer))
-        for name, (message, answer) in REMEMBER_Q.wrong.items()
+        name: for_one_row(answer)
+        for name, (_, answer) in REMEMBER_Q.wrong.items()
         if name != "distributions-forgotten"
     },
     right=for_one_row(drafter()),
     trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
+    show=show_branches,
 )
 
 
@@ -224,67 +158,15 @@ def sampling(prompt: list[int], k: int, n: int) -> Trial:
     return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", "sampled", (prompt, k, n))
 
 
-LOOK_UP = Exercise(
-    key="look-up-drafter",
-    title="Write a drafter without a model",
-    notebook=11,
-    difficulty=3,
-    minutes=15,
-    stub='''class LookUpDrafter:
-    """Proposes what followed the last two tokens when they last stood in the text."""
-
-    cache_lengths = None  # there is no cache
-
-    def __init__(self, vocab_size):
-        self.vocab_size = vocab_size
-
-    def start(self, prompts):
-        """Begins a run. Takes the prompts: lists of ids, one per row."""
-        raise NotImplementedError
-
-    def propose(self, pending, k, warp, rng):
-        """Returns Draft(tokens [B, k], probs [B, k, V], lengths [B]).
-
-        Row b proposes lengths[b] tokens: those that followed the latest earlier occurrence of its
-        last two tokens, at most k; perhaps none.
-        """
-        raise NotImplementedError
-
-    def commit(self, round):
-        """Takes what was gained: round.emitted[b] is a tuple of ids for row b."""
-        raise NotImplementedError
-''',
-    hints=(
-        "Keep a list of ids per row: prompts in `start`, round.emitted in `commit`. Search it from the end.",
-        "Compare the last two ids with each earlier pair, the latest first. What follows the pair is "
-        "proposed, k ids at most. A row without a match proposes none, but its tensor still has k "
-        "columns: say so in lengths. What is the distribution of an id that was certain?",
-    ),
-    goal="K = 3. The last two tokens stood there before; what followed is proposed, each with a one-hot q.",
-    picture="""
-text         The  cat  sat  on          a    mat.    The  cat  sat
-the pair          ▲    ▲                                 ▲    ▲
-followed by                 ? on        ? a  ? mat.
-q of 'on'                   q all mass
-""",
-    praise="No model, no training, and lossless: a one-hot distribution is a distribution.",
+LOOK_UP = exercise(
+    "look-up-drafter",
     wrong={
-        "uniform-q": (
-            "Your q is not what you draw from: a token that is looked up is certain, so its q is one-hot.",
-            but(q=lambda self, tokens: torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size)),
+        "uniform-q": but(
+            q=lambda self, tokens: torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size)
         ),
-        "never-commits": (
-            "It never learns what was gained: `commit` has to add round.emitted to the texts.",
-            but(commit=lambda self, round: None),
-        ),
-        "earliest-pair": (
-            "You take the earliest occurrence. The latest one is asked for.",
-            but(ends=lambda self, text: range(2, len(text))),
-        ),
-        "padding-proposed": (
-            "You count padding as proposals. Say in `lengths` how many tokens a row proposes.",
-            but(lengths=lambda self, found, k: torch.full((len(found),), k)),
-        ),
+        "never-commits": but(commit=lambda self, round: None),
+        "earliest-pair": but(ends=lambda self, text: range(2, len(text))),
+        "padding-proposed": but(lengths=lambda self, found, k: torch.full((len(found),), k)),
     },
     right=LookUpDrafter,
     trials=(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercise import Exercise
+from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.trials import Trial
 from minispec.core.verify import residual
@@ -70,70 +70,17 @@ def show_gained(value: Any) -> str:
     return "".join(f"\n    {list(ids)} with probability {probability:.3g}" for ids, probability in value)
 
 
-ACCEPT = Exercise(
-    key="accept-one-row",
-    title="Accept and correct one row",
-    notebook=6,
-    difficulty=2,
-    minutes=8,
-    stub='''def accept_one_row(tokens, dists, target_dists, rng):
-    """Returns the ids that a round gains: those accepted, then the correction or the bonus.
-
-    tokens: K drafted ids; dists: K distributions q, [V] each; tokens[i] was drawn from dists[i].
-    target_dists: K + 1 distributions p, [V] each; the last one is for the token after all K.
-    rng.uniform() is a new number between 0 and 1, to be compared: u < 0.3.
-    rng.draw(distribution [V]) draws an id.
-    """
-    ...
-''',
-    hints=(
-        "Go from left to right, with a new u for each position. There you need three things: the id x, its q "
-        "and its p.",
-        "If the draft says x three times as often as the target does, x may stay in one case of three. The "
-        "first x that may not stay ends the round: its place is taken by an id drawn from what q lacks. "
-        "Whoever gets to the end has one distribution left.",
-    ),
-    goal="Each id is tested with a new number u. The first that fails is replaced, and the round is over.",
-    picture="""
-drafted  ✓ sat  ✓ on  ✗ mat    ○ and
-p/q      1.3    0.8   0.1      not tested
-u        0.97   0.42  0.57
-gained   ✓ sat  ✓ on  ↳ floor
-""",
-    praise="One comparison a token, one draw a round: what comes out is distributed as the target's text.",
+ACCEPT = exercise(
+    "accept-one-row",
     wrong={
-        "correction-from-p": (
-            "After a rejection you draw from p. A part of it is used up: draw from the residual.",
-            accepting(correct=lambda p, q: p),
-        ),
-        "ratio-inverted": (
-            "You compare u with q/p. It is p/q: what the draft says too often is kept less often.",
-            accepting(ratio=lambda p, q: q / p),
-        ),
-        "q-forgotten": (
-            "You compare u with p(x) alone. How often x was proposed counts too: with p(x)/q(x).",
-            accepting(ratio=lambda p, q: p),
-        ),
-        "keeps-the-rejected": (
-            "The rejected id is still in your list. The correction takes its place.",
-            accepting(keep=1),
-        ),
-        "going-on-after-a-rejection": (
-            "You go on testing after a rejection. What stands there was proposed for a text that is gone.",
-            going_on,
-        ),
-        "no-bonus": (
-            "If all K are accepted, one more id is drawn, from the last distribution: the bonus.",
-            accepting(bonus=None),
-        ),
-        "bonus-one-early": (
-            "You draw the bonus from p of the last drafted position. Its own is one further: the last.",
-            accepting(bonus=-2),
-        ),
-        "one-number-for-all": (
-            "You test all ids with the same u. Each needs a number of its own: tests must be independent.",
-            accepting(one_number=True),
-        ),
+        "correction-from-p": accepting(correct=lambda p, q: p),
+        "ratio-inverted": accepting(ratio=lambda p, q: q / p),
+        "q-forgotten": accepting(ratio=lambda p, q: p),
+        "keeps-the-rejected": accepting(keep=1),
+        "going-on-after-a-rejection": going_on,
+        "no-bonus": accepting(bonus=None),
+        "bonus-one-early": accepting(bonus=-2),
+        "one-number-for-all": accepting(one_number=True),
     },
     right=accepting(),
     trials=(

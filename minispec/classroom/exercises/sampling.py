@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from minispec.classroom import running
-from minispec.classroom.exercise import Exercise, Judgement, equal, failed, sentence
+from minispec.classroom.exercise import Judgement, equal, failed, sentence
+from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.rules import BUGGY, BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import LATE, attempt, called, read_by, time_limit
 from minispec.core.records import Draft, Verdict
@@ -95,63 +96,15 @@ def checked(rule: Verifier) -> Report:
     return check_verifier(rule, instances=standard)
 
 
-VERIFIER = Exercise(
-    key="write-the-verifier",
-    title="Write the verifier",
-    notebook=6,
-    difficulty=3,
-    minutes=20,
-    stub='''def my_verifier(draft, target_probs, rng):
-    """Keeps a prefix of each row's draft and draws one more token, in the target's distribution.
-
-    draft.tokens [B, K], draft.probs [B, K, V] (q); draft.lengths [B]: how many of the K are
-    proposals. target_probs [B, K + 1, V] (p).
-    Draws: rng.bernoulli(probabilities [B], live=which [B]) and rng.categorical(probs [B, V]).
-    To take one row after another is fine too: then B is 1.
-    Returns Verdict(accepted [B], token [B]).
-    """
-    ...
-''',
-    hints=(
-        "It is `accept_one_row` for B rows. Go through the positions from left to right, and keep a mask of "
-        "the rows that have rejected nothing yet.",
-        "A row ends for one of two reasons: a rejection, or no further proposal. Which distribution follows "
-        "in each case? Collect one a row, and draw once for all rows. Compute in float64.",
-    ),
-    goal="Keep with probability min(1, p/q). At a rejection draw from the residual; if all are kept, from p.",
-    picture="""
-drafted       ✓ sat   ✓ on    ✗ mat     ○ and
-p/q           1.3     0.8     0.1       not tested
-drawn number  -       0.42    0.57
-then          ✓ keep  ✓ keep  ✗ reject
-gained        ✓ sat   ✓ on    ↳ floor
-""",
-    praise="It is lossless on every branch that was enumerated. This rule is what makes the method lossless.",
+VERIFIER = exercise(
+    "write-the-verifier",
     wrong={
-        "correction-from-p": (
-            "After a rejection you draw from p. A part of it is used up: draw from the residual.",
-            rule_with("correction-from-p"),
-        ),
-        "ratio-inverted": (
-            "You accept with min(1, q/p). It is p/q: what the draft says too often is kept less often.",
-            rule_with("ratio-inverted"),
-        ),
-        "going-on-after-a-rejection": (
-            "You go on testing after a rejection. What stands there was proposed for a text that is gone.",
-            rule_with("going-on-after-a-rejection"),
-        ),
-        "bonus-from-the-place-before": (
-            "After all K were kept you use p of the last drafted position. The bonus comes after it: row K.",
-            rule_with("bonus-from-the-place-before"),
-        ),
-        "padding-tested": (
-            "You test padding. Row b proposes draft.lengths[b] tokens; what follows them is no proposal.",
-            rule_with("padding-tested"),
-        ),
-        "greedy": (
-            "That is the greedy rule. Sampled text needs a random decision: accept with min(1, p/q).",
-            verify_greedy,
-        ),
+        "correction-from-p": rule_with("correction-from-p"),
+        "ratio-inverted": rule_with("ratio-inverted"),
+        "going-on-after-a-rejection": rule_with("going-on-after-a-rejection"),
+        "bonus-from-the-place-before": rule_with("bonus-from-the-place-before"),
+        "padding-tested": rule_with("padding-tested"),
+        "greedy": verify_greedy,
     },
     judged_by=judge_verifier,
 )
@@ -273,60 +226,16 @@ def accepts_as_often(verifier: Verifier) -> bool:
     return bool((accepted.double().mean() - 0.5).abs() < 0.02)
 
 
-TEST = Exercise(
-    key="write-a-test",
-    title="Write a test that finds bugs",
-    notebook=9,
-    difficulty=3,
-    minutes=20,
-    stub='''def my_test(verifier):
-    """Returns True if the verifier seems to keep the target's distribution, else False.
-
-    Choose p and q. Make a draft of many rows, its tokens drawn from q, call
-    verifier(draft, target_probs, rng), and count what comes out in each row:
-    the drafted tokens that were kept, then verdict.token.
-    Draft(tokens [B, K], q [B, K, V]), target_probs [B, K + 1, V], rng = SeededRng(seed),
-    rng.categorical(probs [B, V]) -> ids [B].
-    """
-    ...
-''',
-    hints=(
-        "Take p = (3, 2, 1)/6 and q = (1, 1, 4)/6, 20,000 rows, K = 1: does token 0 come first in half?",
-        "Some bugs show only in the second token: take K = 2, and distributions that differ by position. "
-        "Which rows have a second token that should be distributed as p? Allow several standard errors.",
-    ),
-    goal=f"Find at least {ENOUGH} of the {len(BUGS)} bugs, and raise no alarm at a right rule.",
-    praise="It finds bugs, and believes in right rules. Which of the bugs it misses would a user notice?",
+TEST = exercise(
+    "write-a-test",
     wrong={
-        "always-true": (
-            "Your test finds nothing: it would pass whatever the rule does. Can it fail at all?",
-            lambda verifier: True,
-        ),
-        "always-false": (
-            "Your test calls right rules wrong, and all others too. A test has to be able to pass.",
-            lambda verifier: False,
-        ),
-        "temperature-0": (
-            "Your test finds next to nothing: at temperature 0 almost all bugs say the right token. Sample.",
-            lambda verifier: frequencies(verifier, CERTAIN, CERTAIN[[0, 2]], 500, 0.01),
-        ),
-        "same-draws": (
-            "Right rules may use other random numbers. They agree in distribution: compare frequencies.",
-            same_draws,
-        ),
-        "acceptance": (
-            "Your test looks at how often a rule accepts. That says nothing: count the tokens that come out.",
-            accepts_as_often,
-        ),
-        "one-token": (
-            "Your test looks at one drafted token. Some bugs are between positions: take K = 2.",
-            lambda verifier: frequencies(verifier, P[:2], Q[:1], 20_000, 0.02),
-        ),
-        "too-few-samples": (
-            "Your test calls right rules wrong: you allow too little. With n samples the standard error of a "
-            "frequency is up to 0.5/√n: allow five times that.",
-            lambda verifier: frequencies(verifier, P, Q, 100, 0.08),
-        ),
+        "always-true": lambda verifier: True,
+        "always-false": lambda verifier: False,
+        "temperature-0": lambda verifier: frequencies(verifier, CERTAIN, CERTAIN[[0, 2]], 500, 0.01),
+        "same-draws": same_draws,
+        "acceptance": accepts_as_often,
+        "one-token": lambda verifier: frequencies(verifier, P[:2], Q[:1], 20_000, 0.02),
+        "too-few-samples": lambda verifier: frequencies(verifier, P, Q, 100, 0.08),
     },
     judged_by=judge_test,
 )

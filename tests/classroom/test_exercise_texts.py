@@ -1,0 +1,116 @@
+"""What exercises say: read from a text file, which has neither more nor less than the code."""
+
+import importlib.util
+
+import pytest
+
+from minispec.classroom import exercises
+from minispec.classroom.exercises import EXERCISES, counting, texts
+from minispec.classroom.exercises.sampling import ENOUGH
+from minispec.classroom.exercises.texts import TEXTS, exercise, texts_in
+from minispec.classroom.rules import BUGS
+
+ONE = '''say-yes (notebook 3, difficulty 2, 4 minutes)
+title: Say
+    yes
+stub:
+    def say_yes():
+        """Returns yes.
+
+        Always.
+        """
+        ...
+goal: A yes: whatever happens.
+picture:
+      yes  yes
+    = yes
+hint: First.
+hint: Second,
+    on two lines.
+praise: Yes.
+wrong no:
+    That is no.
+wrong not-always: Not always.
+'''
+
+
+def test_an_exercise_is_read_as_it_is_written():
+    """Lines of prose are joined; a stub and a picture keep theirs, and their indentation."""
+    (said,) = texts_in(ONE).values()
+    assert said == {
+        "key": "say-yes",
+        "notebook": 3,
+        "difficulty": 2,
+        "minutes": 4,
+        "title": "Say yes",
+        "stub": 'def say_yes():\n    """Returns yes.\n\n    Always.\n    """\n    ...\n',
+        "goal": "A yes: whatever happens.",
+        "picture": "  yes  yes\n= yes\n",
+        "hints": ("First.", "Second, on two lines."),
+        "praise": "Yes.",
+        "wrong": {"no": "That is no.", "not-always": "Not always."},
+    }
+    assert list(texts_in(f"{ONE}\n\n{ONE.replace('say-yes', 'other')}")) == ["say-yes", "other"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("4 minutes", "soon", "in place of 'say-yes .notebook 3, difficulty 2, soon.'"),
+        ("difficulty 2", "difficulty 4", "in place of 'say-yes"),
+        ("praise: Yes.", "prise: Yes.", "'say-yes' has an unknown or second part 'prise'"),
+        ("praise: Yes.", "goal: Yes.", "second part 'goal'"),
+        ("praise: Yes.", "key: yes", "second part 'key'"),
+        ("wrong not-always", "wrong no", "second part 'wrong no'"),
+        ("praise: Yes.\n", "", "'say-yes' lacks praise"),
+        ("goal: A yes: whatever happens.", "goal:", "'say-yes' lacks goal"),
+        ("hint: First.\n", "", "lacks two hints"),
+        ("hint: First.", "hint: First.\nhint: Between.", "lacks two hints"),
+        ("wrong no:\n    That is no.\nwrong not-always: Not always.\n", "", "lacks wrong answers"),
+        (ONE, f"{ONE}\n{ONE}", "has the exercise 'say-yes' twice"),
+    ],
+)
+def test_what_is_missing_unknown_or_there_twice_is_told_in_a_line(old, new, message):
+    """An author's error names the file, the exercise and the part."""
+    assert old in ONE
+    with pytest.raises(ValueError, match=message) as error:
+        texts_in(ONE.replace(old, new))
+    assert "exercises.txt" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_wrong_answers_and_their_messages_have_the_same_names():
+    """One without a message, and a message without one, are errors."""
+    own = dict.fromkeys(TEXTS["residual"]["wrong"])
+    assert list(exercise("residual", own).wrong) == list(own)
+    with pytest.raises(ValueError, match="lacks the wrong answers of 'residual': new"):
+        exercise("residual", own | {"new": None})
+    del own["p-itself"]
+    with pytest.raises(ValueError, match="the code lacks, the wrong answers of 'residual': p-itself"):
+        exercise("residual", own)
+
+
+def load_again(module):
+    """Loads a module a second time, beside the first."""
+    spec = importlib.util.spec_from_file_location("loaded_again", module.__file__)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):
+    """Either is found when the package is loaded."""
+    load_again(counting)
+    load_again(exercises)
+    with monkeypatch.context() as patch:
+        patch.setattr(texts, "TEXTS", {key: said for key, said in TEXTS.items() if key != "cache-bytes"})
+        with pytest.raises(ValueError, match=r"exercises.txt lacks the exercises: cache-bytes"):
+            load_again(counting)
+    with monkeypatch.context() as patch:
+        patch.setattr(texts, "TEXTS", TEXTS | {"no-code": {}})
+        with pytest.raises(ValueError, match="has, and the code lacks, the exercises: no-code"):
+            load_again(exercises)
+
+
+def test_the_file_has_them_in_the_order_of_the_notebooks():
+    """So has it their wrong answers, and it counts the bugs that a test has to find as the code does."""
+    assert list(TEXTS) == [one.key for one in EXERCISES]
+    assert all(list(one.wrong) == list(TEXTS[one.key]["wrong"]) for one in EXERCISES)
+    assert f" {ENOUGH} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]

@@ -22,9 +22,8 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from walk_nodes import table
 
 from minispec.evidence.bench.measurements import KillRow, Measurement, saved
-from minispec.evidence.zoo import mutants
 from minispec.evidence.zoo.checks import CHECKS
-from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
+from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import Mutant, diff
 
 EFFECTS = {"biased": "another distribution", "slower": "slower", "breaks": "a broken promise"}
@@ -163,14 +162,14 @@ def bug_table(*rows: Sequence[str | nodes.Node]) -> nodes.table:
 
 
 class BugTable(SphinxDirective):
-    """One family of bugs: a group of `minispec.evidence.zoo.mutants`, or `ALL`."""
+    """One family of bugs: a key of `minispec.evidence.zoo.mutants.FAMILIES`, or `ALL`."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Writes a line per bug."""
         name = self.arguments[0]
-        group = MUTANTS if name == "ALL" else getattr(mutants, name, None)
+        group = MUTANTS if name == "ALL" else FAMILIES.get(name)
         if group is None:
             raise self.error(f"there is no family of bugs {name!r}")
         rows = []

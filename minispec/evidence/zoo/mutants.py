@@ -1,13 +1,13 @@
-"""The bugs of the zoo, in the order in which a token is made; then those of the C++."""
+"""The bugs of the zoo (in mutants.txt), in the order in which a token is made; then those of the C++."""
 
 from difflib import get_close_matches
+from pathlib import Path
 
-from minispec.evidence.zoo.mutants_native import NATIVE
-from minispec.evidence.zoo.mutants_rules import ACCEPT, DRAFT, LENGTHS, NEXT, WARPS
-from minispec.evidence.zoo.mutants_state import CACHES, DRAFT_CACHE, ENDS, RANDOMNESS
 from minispec.evidence.zoo.mutation import Mutant
+from minispec.evidence.zoo.patches import families_in
 
-MUTANTS = (*DRAFT, *LENGTHS, *ACCEPT, *NEXT, *WARPS, *RANDOMNESS, *ENDS, *CACHES, *DRAFT_CACHE, *NATIVE)
+FAMILIES = families_in(Path(__file__).with_name("mutants.txt").read_text(encoding="utf-8"))
+MUTANTS = tuple(mutant for family in FAMILIES.values() for mutant in family)
 
 
 def mutant_named(name: str) -> Mutant:

@@ -228,3 +228,21 @@ def test_a_file_that_does_not_parse_is_an_error(file, files):
     with pytest.raises(Exception, match=r".+"):
         for check in CHECKS:
             check(broken)
+
+
+def data_left_out(pyproject):
+    """Returns what stands in the package, is no Python, and would not be installed."""
+    package = ROOT / "minispec"
+    patterns = tomllib.loads(pyproject)["tool"]["setuptools"]["package-data"]["minispec"]
+    installed = {path for pattern in patterns for path in package.glob(pattern)}
+    found = (path for path in package.rglob("*.*") if path.is_file() and not path.name.startswith("."))
+    data = {path for path in found if path.suffix not in (".py", ".pyc", ".tmp")}
+    return sorted(path.name for path in data - installed)
+
+
+def test_all_data_of_the_package_is_installed():
+    """Texts, style sheets, C++, weights; without its pattern, a file would be left out."""
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert data_left_out(pyproject) == []
+    assert data_left_out(pyproject.replace('"show/*.css"', '"show/*.htm"')) == ["step.css"]
+    assert "exercises.txt" in data_left_out(pyproject.replace('"classroom/**/*.txt"', '"classroom/*.txt"'))

@@ -15,7 +15,9 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.costs import Costs
+from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
+from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.report import Report
 from minispec.evidence.proof.enumeration import EnumeratingRng
@@ -45,6 +47,7 @@ __all__ = [
     "LanguageModel",
     "LearnedStop",
     "ModelDrafter",
+    "NgramDrafter",
     "Pair",
     "Report",
     "Rng",
@@ -52,6 +55,7 @@ __all__ = [
     "SeededRng",
     "Statistics",
     "StoppingDrafter",
+    "SuffixDrafter",
     "Tokenizer",
     "Trace",
     "Verdict",

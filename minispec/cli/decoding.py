@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median_low
 from time import perf_counter
 from typing import Any
@@ -23,6 +23,7 @@ from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
 from minispec.io.walkthrough import VERIFIERS
 from minispec.native.backend import AUTO, Models
+from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.show.text import Outcome
 
 
@@ -41,7 +42,13 @@ def read_k(k: str) -> int:
 
 
 def costs_of_run(
-    models: Models, prompt: Sequence[int], verifier: Verifier, warp: Warp, new_tokens: int, repeats: int = 5
+    models: Models,
+    prompt: Sequence[int],
+    verifier: Verifier,
+    warp: Warp,
+    new_tokens: int,
+    repeats: int = 5,
+    drafter: str = MODEL,
 ) -> Costs:
     """Measures the parts of a run's rounds, with caches as long as in its middle.
 
@@ -52,17 +59,21 @@ def costs_of_run(
         warp: as in `speculate`.
         new_tokens: of the run.
         repeats: how often each part is measured; 5 take up to two seconds.
+        drafter: by name; a draft by one without a model takes no time worth counting.
     """
-    return measure_costs(
+    costs = measure_costs(
         models.target,
         models.draft,
-        prompt,
+        prompt[-models.draft.max_length :],  # a drafter without a model may have a longer one
         warp=warp,
         verifier=verifier,
         backend=models.backend,
         cached=len(prompt) + new_tokens // 2,
         repeats=repeats,
     )
+    if DRAFTERS[drafter].has_model:
+        return costs
+    return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
@@ -103,6 +114,7 @@ class Decoding:
         max_new_tokens: at most this many.
         seed: of the sampling.
         costs: what an automatic K is chosen by, anew in each run; None: K is fixed.
+        drafter: by name.
     """
 
     pair: Pair
@@ -113,6 +125,7 @@ class Decoding:
     max_new_tokens: int
     seed: int
     costs: Costs | None = None
+    drafter: str = MODEL
 
     @property
     def temperature(self) -> float:
@@ -132,22 +145,24 @@ class Decoding:
     def speculative(self) -> Iterator[ObservedRound]:
         """Decodes with the draft."""
         backend = self.models.backend
-        drafter: Drafter = backend.drafter(self.models.draft)
+        kind = DRAFTERS[self.drafter]
+        target, drafter = kind.make(self.pair, self.models)
         if self.costs is not None:
-            drafter = automatic(drafter, self.costs, self.pair.info)
+            drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
         rule = backend.rules[self.verifier]
-        return observe(self.models.target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
+        return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
     def measured_costs(self) -> Costs:
         """Measures what the parts of a round take, in a fraction of a second."""
         backend = self.models.backend
         warp, rule = backend.warp(self.temperature), backend.rules[self.verifier]
-        return costs_of_run(self.models, self.prompt, rule, warp, self.max_new_tokens, repeats=2)
+        settings = (rule, warp, self.max_new_tokens)
+        return costs_of_run(self.models, self.prompt, *settings, repeats=2, drafter=self.drafter)
 
     def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
-        """Returns why it loses or gains little, and what would help; nothing where it gains enough."""
+        """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
         gain = fast.speed_up(alone)
-        if gain >= LITTLE or fast.statistics is None:
+        if gain >= LITTLE or fast.statistics is None or not DRAFTERS[self.drafter].has_model:
             return ()
         tested = fast.statistics.acceptance
         alpha = recorded_acceptance(self.pair.info) if tested is None else tested

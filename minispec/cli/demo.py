@@ -20,6 +20,7 @@ from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
+from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.show.step_page import page
 from minispec.show.text import Outcome, losses_table, outcome_table
 from minispec.train.publish import verdict
@@ -32,6 +33,7 @@ def demo(
     k: Annotated[
         str, typer.Option("--k", help="Drafted tokens per round; auto: as many as pay here, measured first.")
     ] = AUTO,
+    drafter: options.DrafterOption = MODEL,
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
@@ -47,7 +49,10 @@ def demo(
     for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
+    options.choose(drafter, list(DRAFTERS), "--drafter")
     if html is not None:
+        if drafter != MODEL:
+            raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
     options.set_threads(threads)
     prompt = options.read_prompt(prompt) if prompt is not None else None
@@ -57,12 +62,13 @@ def demo(
     prompt_ids(*shown[0])  # refused before anything is built
     backends = options.find_backends(backend)
     settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
+    decoding = settings | {"drafter": drafter}
     chooses = k == AUTO
-    documents = [decode_both_ways(*shown[0], backends, settings, chooses, console)]
+    documents = [decode_both_ways(*shown[0], backends, decoding, chooses, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
-        documents.append(decode_both_ways(*shown[1], backends, settings, chooses, console))
+        documents.append(decode_both_ways(*shown[1], backends, decoding, chooses, console))
     if html is not None:
         settings["k"] = K if chooses else most  # a page is the same on every machine
         write_whole(html, walk_page(shown, settings))
@@ -118,6 +124,8 @@ def decode_both_ways(
     console.print(
         f"target {pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
     )
+    if settings["drafter"] != MODEL:
+        console.print(f"drafter: {settings['drafter']}, without the draft model")
     ready = [on_backend(pair, backend.name) for backend in backends]
     outcomes: list[tuple[Outcome, Outcome]] = []
     every: list[Decoding] = []
@@ -147,7 +155,8 @@ def decode_both_ways(
     for (plain, fast), sentences in zip(outcomes, advice, strict=True):
         name = f"{fast.label} on the {fast.backend} backend"
         tell_advice(name, fast.speed_up(plain), sentences, console)
-    found = [describe(*both, said) for both, said in zip(outcomes, advice, strict=True)]
+    drafter = {"drafter": settings["drafter"]}
+    found = [drafter | describe(*both, said) for both, said in zip(outcomes, advice, strict=True)]
     return {"pair": pair.name, "prompt": text, "runs": found}
 
 

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.cli.decoding import automatic, costs_of_run, read_k
-from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
@@ -28,6 +27,7 @@ from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
+from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked
@@ -43,6 +43,7 @@ def generate(
         str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")
     ] = None,
     pair: options.PairOption = "stories",
+    drafter: options.DrafterOption = MODEL,
     verifier: Annotated[str, typer.Option("--verifier", help="greedy, rejection or coupled.")] = "rejection",
     k: Annotated[
         str,
@@ -90,6 +91,7 @@ def generate(
 ) -> None:
     """Continue a prompt, speculatively."""
     options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
+    kind = DRAFTERS[options.choose(drafter, list(DRAFTERS), "--drafter")]
     asked = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and asked != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
@@ -105,32 +107,33 @@ def generate(
     ids = models.tokenizer.encode(text)
     stopper = StopText(models.tokenizer, stop or [])
     out = options.console(as_json)
-    context = min(model.max_length for model in ((models.target, models.draft) if most else (models.target,)))
+    context = models.target.max_length
+    if most and kind.has_model:
+        context = min(context, models.draft.max_length)
     check_prompts([ids], models.target.vocab_size, context)  # before anything is built
     if asked != TORCH.name:
         options.tell_of_build()
     ready = on_backend(models, asked)
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
-    kind = ready.backend
-    rule, source = RULES[verifier] if verifier in RULES else (kind.rules[verifier], kind.rng)
-    warp = kind.warp(degree, top_k, top_p)
-    target, draft = ready.target, ready.draft
+    on = ready.backend
+    rule, source = RULES[verifier] if verifier in RULES else (on.rules[verifier], on.rng)
+    warp = on.warp(degree, top_k, top_p)
     cost = None
     if exact:
-        target, draft = FixedWidth(models.target), FixedWidth(models.draft)
-        cost = cost_of_exactness(models.target, target)
-    drafter: Drafter | None = kind.drafter(draft) if most > 0 else None
+        fixed = FixedWidth(models.target)
+        ready = replace(ready, target=fixed, draft=FixedWidth(models.draft))
+        cost = cost_of_exactness(models.target, fixed)
+    target, proposer = kind.make(models, ready) if most > 0 else (ready.target, None)
     costs = None
-    if drafter is not None and k == AUTO:
-        computed = replace(ready, target=target, draft=draft)
-        costs = costs_of_run(computed, ids, rule, warp, max_new_tokens)
-        drafter = automatic(drafter, costs, models.info)
+    if proposer is not None and k == AUTO:
+        costs = costs_of_run(ready, ids, rule, warp, max_new_tokens, drafter=drafter)
+        proposer = automatic(proposer, costs, models.info if kind.has_model else {})
 
     started = perf_counter()
     settings: dict[str, Any] = {"k": most, "verifier": rule, "max_new_tokens": max_new_tokens, "warp": warp}
     eos = None if ignore_eos else models.tokenizer.end_of_text
-    rounds = until(observe(target, drafter, [ids], rng=source(seed), eos=eos, **settings), stopper)
+    rounds = until(observe(target, proposer, [ids], rng=source(seed), eos=eos, **settings), stopper)
     if stream:
         out.print(text, end="", style="dim", soft_wrap=True)
         rounds = show(rounds, models, out)
@@ -138,6 +141,7 @@ def generate(
     config = {"max_new_tokens": max_new_tokens, "context": context}
     trace = Trace((tuple(ids),), config, tuple(rounds))
     document = describe(trace, models, stopper, perf_counter() - started, logprobs)
+    document["drafter"] = drafter if most > 0 else None
     if cost is not None:
         document["exact"] = cost
         # On standard error, not in the text: another program may read that.

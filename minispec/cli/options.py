@@ -34,6 +34,14 @@ BackendOption = Annotated[
         "seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
     ),
 ]
+DrafterOption = Annotated[
+    str,
+    typer.Option(
+        "--drafter",
+        help="What proposes tokens. model: the pair's draft model; ngram: what followed the last tokens "
+        "where they stood before in the text; suffix: the same for the longest end of the text.",
+    ),
+]
 NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")

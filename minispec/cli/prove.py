@@ -12,33 +12,41 @@ from rich.console import Console
 from rich.table import Table
 
 from minispec.cli import options
-from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
+from minispec.evidence.proof.prove import DRAFTERS, Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
 from minispec.evidence.theory.acceptance import compare_acceptance
+from minispec.evidence.theory.statistics import Sampled
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import AUTO
+from minispec.native.drafters import MODEL
 
 
 def prove_command(
     full: Annotated[
         bool, typer.Option("--full", help="More models, longer texts, the trained pair.")
     ] = False,
+    drafter: Annotated[
+        str | None,
+        typer.Option("--drafter", help=f"Only the cases of {' or '.join(DRAFTERS)}; by default all."),
+    ] = None,
     backend: options.BackendOption = AUTO,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Enumerate every branch of the loop on small models, and test samples of larger ones."""
+    names = DRAFTERS if drafter is None else (options.choose(drafter, DRAFTERS, "--drafter"),)
     options.set_threads(threads)
     console = options.console(as_json)
     backends = options.find_backends(backend)
     started = perf_counter()
     with console.status("enumerating") as status:
         cases = all_cases() if full else few_cases()
-        proof = prove(cases, partial(sampled_tests, seed, full, backends), status.update, backends)
+        sampled = partial(sampled_tests, seed, full, backends) if MODEL in names else list[Sampled]
+        proof = prove(cases, sampled, status.update, backends, names)
     seconds = perf_counter() - started
     coupling = None
-    if full:
+    if full and MODEL in names:
         pair = load_pair("stories")
         coupling = compare_acceptance(pair.target, pair.draft, pair.info["prompts"][:16], seed=seed)
     if as_json:
@@ -91,7 +99,8 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
             table.add_column(column, justify="left" if column in ("case", "test") else "right")
         for row in rows:
             table.add_row(*row)
-        console.print(table)
+        if rows:
+            console.print(table)
     missing = [item for item, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
     console.print(

@@ -1,1 +1,1 @@
-"""Other ways to draft: an automatic K, and rules that stop a draft early."""
+"""Other ways to draft: an automatic K, rules that stop a draft early, look-ups in the text."""

@@ -42,6 +42,7 @@ def complaint(capsys, *arguments):
         (["--prompt", "a", "--top-p", "1.5"], "top-p"),
         (["--prompt", "a", "--top-k", "0"], "top-k"),
         (["--prompt", "a", "--verifier", "best"], "greedy or rejection"),
+        (["--prompt", "a", "--drafter", "oracle"], "choose model or ngram or suffix"),
         (["--prompt", "a", "--verifier", "greedy", "--temperature", "1"], "temperature 0"),
         (["--prompt", "a", "--max-new-tokens", "-3"], "max-new-tokens"),
         (["--prompt", "a", "--threads", "0"], "threads"),
@@ -108,6 +109,9 @@ def test_texts_that_cannot_be_trained_on(capsys, minispec_home, tmp_path, conten
         (["bench", "--k", "0"], "--k"),
         (["bench", "--repeats", "0"], "--repeats"),
         (["demo", "--k", "0"], "--k"),
+        (["demo", "--drafter", "oracle"], "choose model or ngram or suffix"),
+        (["demo", "--drafter", "ngram", "--html", "page.html"], "leave out --drafter ngram"),
+        (["prove", "--drafter", "oracle"], "choose model or ngram or suffix"),
         (["dance"], "dance"),
     ],
 )

@@ -20,7 +20,9 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
+from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
+from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair
 from minispec.native.backend import TORCH, Backend
@@ -74,6 +76,11 @@ class Case:
     def drafts_all(self) -> bool:
         """Whether K tokens are drafted wherever the remaining budget allows; else it may be fewer."""
         return self.drafter in (ModelDrafter, NativeDrafter)
+
+    @property
+    def drafts_with(self) -> str:
+        """What drafts, by its name on the command line: `model` wherever it is the draft model."""
+        return next((name for name, make in OTHERS.items() if make is self.drafter), "model")
 
     @property
     def context(self) -> int:
@@ -145,6 +152,20 @@ def stopping(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
 def learning_to_stop(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
     """Returns a drafter that stops by what past rounds taught it."""
     return StoppingDrafter(model, LearnedStop(COSTS, weight=0.5, memory=0.6, retry=1), warp)
+
+
+def ngram(model: LanguageModel, warp: Warp | None) -> NgramDrafter:
+    """Returns a drafter that looks up the last two tokens or the last one; the model only says V."""
+    return NgramDrafter(model.vocab_size, longest=2)
+
+
+def suffix(model: LanguageModel, warp: Warp | None) -> SuffixDrafter:
+    """Returns a drafter that looks up the longest end of the text, and drafts as many tokens as it has."""
+    return SuffixDrafter(model.vocab_size, per_match=1.0)
+
+
+# By the names of the command line, what drafts otherwise than with the draft model.
+OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {"ngram": ngram, "suffix": suffix}
 
 
 def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:

@@ -24,6 +24,8 @@ from minispec.evidence.theory.statistics import RARE, Cell
 
 Outcome = tuple[Text, Finish | None]  # the tokens of a row, and why it ended
 
+APART = "rows of a batch draft different numbers"
+
 
 @dataclass(frozen=True)
 class RowRound:
@@ -190,9 +192,11 @@ def marks(case: Case, step: RowRound) -> Iterator[str]:
     """Yields what a row's round shows: what was drafted and accepted, how the row ends, and so on."""
     drafted, live = len(step.drafted), step.round.live
     if not case.drafts_all:
-        yield f"{getattr(case.drafter, '__name__', case.drafter)}: drafted {drafted}"
+        name = getattr(case.drafter, "__name__", case.drafter)
+        yield f"{name}: drafted {drafted}"
+        yield f"{name}: accepted {step.accepted}"
         if any(n != drafted for n, on in zip(step.round.draft.lengths.tolist(), live, strict=True) if on):
-            yield "rows of a batch stop apart"
+            yield f"{name}: {APART}"
         return
     if False in live:
         yield "rows that finish at different rounds"

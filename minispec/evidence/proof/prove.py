@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
-from minispec.evidence.proof.cases import Case, automatic, learning_to_stop, stopping
+from minispec.evidence.proof.cases import OTHERS, Case, automatic, learning_to_stop, stopping
 from minispec.evidence.proof.distributions import (
+    APART,
     Distribution,
     exact_distributions,
     largest_error,
@@ -28,6 +29,9 @@ from minispec.rules.coupled import verify_coupled
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
 WIDTHS = (1, 2, 3, 4)  # the values of K that are enumerated
 PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are rows of ragged batches
+REPEATING = ((0,), (1, 0), (0, 1, 0, 1, 0))  # a look-up finds nothing, or much
+DRAFTERS = ("model", *OTHERS)  # by the names of the command line
+LOOK_UPS = ("ngram", "suffix")
 WARPS = (
     Warp(temperature=0),
     Warp(temperature=0.7),
@@ -96,6 +100,7 @@ def prove(
     sampled: Callable[[], list[Sampled]],
     tell: Callable[[str], None],
     backends: Sequence[Backend] = (TORCH,),
+    drafters: Sequence[str] = DRAFTERS,
 ) -> Proof:
     """Enumerates cases, counts what came up, and runs sampled tests.
 
@@ -104,10 +109,11 @@ def prove(
         sampled: runs the sampled tests.
         tell: told what is being done.
         backends: on which each case is enumerated.
+        drafters: by name; cases of others are left out.
     """
-    coverage = Counter(dict.fromkeys(wanted(), 0))
+    coverage = Counter(dict.fromkeys(wanted(drafters), 0))
     proved = []
-    for case in cases:
+    for case in (case for case in cases if case.drafts_with in drafters):
         exact = exact_distributions(case)
         for backend in backends:
             moved = case.on(backend)
@@ -120,15 +126,25 @@ def prove(
 def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
     """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
     found = speculative_distributions(case)
-    coverage.update({mark: n for mark, n in found.coverage.items() if mark in coverage})
-    coverage.update({f"warp {describe(case.warp)}": found.branches})
+    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches}
+    coverage.update({mark: n for mark, n in seen.items() if mark in coverage})
     both = (found.distributions, target_only_distributions(case))
     errors = [max(map(largest_error, ours, exact)) for ours in both]
     return Proved(case.name, found.branches, *errors)
 
 
-def wanted() -> list[str]:
-    """Lists what must come up in some branch, else the proof is not one."""
+def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
+    """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
+    looked = [name for name in LOOK_UPS if name in drafters]
+    return [
+        *(mark for mark in of_the_model() if "model" in drafters),
+        *(f"{name}: {what} {n}" for name in looked for what in ("drafted", "accepted") for n in range(4)),
+        *(f"{name}: {APART}" for name in looked),
+    ]
+
+
+def of_the_model() -> list[str]:
+    """Lists what must come up where a model drafts."""
     return [
         *(f"K = {k}: accepted {n}" for k in WIDTHS for n in range(k + 1)),
         "correction",
@@ -143,7 +159,7 @@ def wanted() -> list[str]:
         *(f"automatic: drafted {n}" for n in range(3)),
         *(f"stopping: drafted {n}" for n in range(1, 4)),
         *(f"learning_to_stop: drafted {n}" for n in range(4)),
-        "rows of a batch stop apart",
+        f"stopping: {APART}",
         *(f"warp {describe(warp)}" for warp in (Warp(), *WARPS)),
     ]
 
@@ -161,6 +177,7 @@ def few_cases() -> Iterator[Case]:
     yield from table_cases(seed=0, longer=0)
     yield from gpt_cases(seed=0, longer=0)
     yield from length_cases(seed=0, longer=0)
+    yield from lookup_cases(seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
@@ -168,6 +185,7 @@ def all_cases() -> Iterator[Case]:
     for seed in (0, 1, 2):
         yield from table_cases(seed, longer=1)
         yield from length_cases(seed, longer=1)
+        yield from lookup_cases(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
 
@@ -226,3 +244,21 @@ def length_cases(seed: int, longer: int) -> Iterator[Case]:
     yield stops
     yield replace(stops, name=f"two tokens {seed}, stop rule, EOS", eos=(1,), warp=Warp(temperature=0.7))
     yield replace(stops, name=f"GPT {seed}, stop rule", target=big, draft=small)
+
+
+def lookup_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of drafters that look the draft up in the text, with every rule."""
+    target, draft = table_pair(2, seed)
+    wide, gpts = table_pair(3, seed), tiny_gpt_pair(seed, vocab_size=2)
+    for name in LOOK_UPS:
+        least = Case(f"two tokens {seed}, {name}", target, draft, REPEATING, 3, 6 + longer)
+        least = replace(least, drafter=OTHERS[name])
+        yield least
+        yield replace(least, name=f"two tokens {seed}, {name}, EOS", eos=(1,), warp=Warp(temperature=0.7))
+        yield replace(least, name=f"GPT {seed}, {name}", target=gpts[0], draft=gpts[1], max_new_tokens=4)
+        least = replace(least, name=f"table {seed}, {name}", target=wide[0], draft=wide[1], eos=(2,))
+        least = replace(least, max_new_tokens=4 + longer)
+        yield least
+        yield replace(least, name=f"table {seed}, {name}, coupled", verifier=verify_coupled)
+        greedy = replace(least, warp=Warp(temperature=0), verifier=verify_greedy)
+        yield replace(greedy, name=f"table {seed}, {name}, greedy")

@@ -1,0 +1,100 @@
+"""Look-up: draft what followed the same tokens earlier in the row's own text, prompt and output.
+
+No model is asked, so a draft costs next to nothing. It is right where a text repeats itself: code, a summary
+that quotes, an answer that changes a few words of the prompt (Saxena 2023, prompt look-up decoding).
+
+Why it is lossless. A token that was looked up is certain: it was drawn from the distribution that has it
+with probability 1. That one-hot q is what the draft reports. So rejection keeps it with probability p(x), and
+after a rejection draws from what p has besides it; the greedy and the coupled rule do not ask for q at all.
+Any way to look up is lossless, as long as it knows nothing but the committed text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp, one_hot
+
+
+class Index(Protocol):
+    """The text of one row, and where its end occurred before."""
+
+    def append(self, token: int) -> None:
+        """Takes the next token of the text."""
+
+    def propose(self, k: int) -> list[int]:
+        """Returns up to k tokens to follow the text; none where its end never occurred before."""
+
+
+def what_followed(text: Sequence[int], end: int, count: int) -> list[int]:
+    """Returns what stands in a text after an earlier place.
+
+    Args:
+        text: token ids.
+        end: the place: so many tokens stand before it. At least one stands after it.
+        count: how many tokens. At the text's end the copy goes on with what it has copied, so the last
+            len(text) − end tokens are repeated.
+    """
+    return [text[end + i % (len(text) - end)] for i in range(count)]
+
+
+class LookupDrafter:
+    """A drafter that looks each row's draft up in the row's own text; it has no model and no cache."""
+
+    cache_lengths: tuple[int, ...] | None = None
+
+    def __init__(
+        self, vocab_size: int, index: Callable[[], Index], dtype: torch.dtype = torch.float64
+    ) -> None:
+        """Makes a drafter.
+
+        Args:
+            vocab_size: V, that of the target.
+            index: makes an empty index; each row gets its own.
+            dtype: of the distributions that are reported. The native rules are fastest where it is that of
+                the target's; the numbers are 0 and 1 in every type.
+        """
+        self.vocab_size = vocab_size
+        self._index, self._dtype = index, dtype
+        self._rows: list[Index] = []
+        self._done: tuple[bool, ...] = ()
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Forgets the last run, and reads all prompts, pending tokens included."""
+        self._rows = [self._index() for _ in prompts]
+        self._done = (False,) * len(prompts)
+        self._read(prompts)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Looks up to k tokens a row up.
+
+        Args:
+            pending: [B], the last committed tokens; they stand in the texts already.
+            k: the most to propose.
+            warp: not used: a token that was looked up is certain.
+            rng: not used.
+
+        Returns:
+            tokens [B, n], one-hot distributions [B, n, V], with n ≤ k, and lengths [B]: how many were found.
+        """
+        found = [[] if done else row.propose(k) for row, done in zip(self._rows, self._done, strict=True)]
+        lengths = [len(own) for own in found]
+        padded = [[*own, *[0] * (max(lengths) - len(own))] for own in found]
+        tokens = torch.tensor(padded, dtype=torch.long, device=pending.device)  # [B, n]
+        return Draft(tokens, one_hot(tokens, self.vocab_size, self._dtype), torch.tensor(lengths))
+
+    def commit(self, round: Round) -> None:
+        """Appends what was emitted to each row's text; what was drafted is of no more interest."""
+        self._read(round.emitted)
+        self._done = tuple(why is not None for why in round.finish)
+
+    def _read(self, more: Sequence[Sequence[int]]) -> None:
+        for row, tokens in zip(self._rows, more, strict=True):
+            for token in tokens:
+                row.append(token)

@@ -1,0 +1,81 @@
+"""Drafters by name: what `--drafter` chooses from, each made for a pair on a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+
+from minispec.core.draft import Drafter
+from minispec.core.model import LanguageModel
+from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
+from minispec.drafters.lookup import LookupDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.ngram import NgramDrafter
+from minispec.drafters.suffix import SuffixDrafter
+from minispec.io.checkpoint import Pair
+from minispec.io.heads import load_heads
+from minispec.native.backend import TORCH, Models
+
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class NamedDrafter:
+    """A way to draft, by the name of the command line.
+
+    Attributes:
+        make: makes it for a pair and its models on a backend. Returns the target to decode with, for a
+            drafter may share the target's layers, and what drafts.
+        has_model: whether the pair's draft model drafts; else what is known of that model says nothing here.
+    """
+
+    make: Callable[[Pair, Models], tuple[LanguageModel, Drafter]]
+    has_model: bool = False
+
+
+def with_model(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and the draft model in the backend's drafter."""
+    return models.target, models.backend.drafter(models.draft)
+
+
+def looking_up(
+    make: Callable[..., LookupDrafter],
+) -> Callable[[Pair, Models], tuple[LanguageModel, Drafter]]:
+    """Returns a maker of look-up drafters, whose distributions have the type of the target's."""
+
+    def maker(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+        wide = torch.promote_types(pair.target.dtype, torch.float32)
+        return models.target, make(models.target.vocab_size, dtype=wide)
+
+    return maker
+
+
+def by_exit(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+    """Returns the target with its exit, and what drafts with its first layers.
+
+    Raises:
+        ValueError: if the pair has no exit, or the backend is not torch, whose target can be left early.
+    """
+    if models.backend is not TORCH:
+        raise ValueError("the exit drafter shares the layers of the torch target; choose --backend torch")
+    exit, _ = load_heads(pair, "exit")
+    target = EarlyExitGPT(pair.target, cast(Exit, exit))
+    return target, ExitDrafter(target)
+
+
+def by_medusa(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and heads on its hidden states."""
+    heads, _ = load_heads(pair, "medusa")
+    return models.target, MedusaDrafter(cast(Medusa, heads), models.target)
+
+
+DRAFTERS: Mapping[str, NamedDrafter] = {
+    MODEL: NamedDrafter(with_model, has_model=True),
+    "ngram": NamedDrafter(looking_up(NgramDrafter)),
+    "suffix": NamedDrafter(looking_up(SuffixDrafter)),
+    "exit": NamedDrafter(by_exit),
+    "medusa": NamedDrafter(by_medusa),
+}

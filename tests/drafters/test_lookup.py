@@ -1,0 +1,229 @@
+"""Drafters that look the draft up in the row's own text: what they find, and that nothing is lost by it."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import PAIRS, PROMPTS, outcome, table_pair
+
+from minispec import (
+    KeyedRng,
+    NgramDrafter,
+    SeededRng,
+    SuffixDrafter,
+    Warp,
+    generate,
+    record,
+    verify_coupled,
+    verify_greedy,
+    verify_rejection,
+)
+from minispec.drafters.lookup import what_followed
+from minispec.drafters.ngram import NgramIndex
+from minispec.drafters.suffix import SuffixAutomaton, SuffixIndex
+from minispec.evidence.proof.cases import OTHERS, Case
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    speculative_distributions,
+    total_variation,
+)
+from minispec.evidence.proof.models import table_pair as small_pair
+from minispec.evidence.zoo.mutation import Mutant, planted
+
+TEXTS = st.integers(1, 4).flatmap(lambda size: st.lists(st.integers(0, size - 1), max_size=40))
+DRAFTERS = {"ngram": NgramDrafter, "suffix": partial(SuffixDrafter, per_match=1.0)}
+
+
+def earlier(text, longest, shortest=1):
+    """Returns how long the longest end is that occurred earlier, and where it last ended: by trying all."""
+    for n in range(min(longest, len(text) - 1), shortest - 1, -1):
+        for end in range(len(text) - 1, n - 1, -1):
+            if text[end - n : end] == text[len(text) - n :]:
+                return n, end
+    return 0, 0
+
+
+def copied(text, end, k):
+    """Returns k tokens after a place, one at a time: what was copied can be copied again."""
+    text, start = list(text), len(text)
+    for i in range(k):
+        text.append(text[end + i])
+    return text[start:]
+
+
+def by_hand(name, text, k):
+    """Returns what a drafter should propose after a text."""
+    n, end = earlier(text, 3 if name == "ngram" else len(text))
+    return copied(text, end, k if name == "ngram" else min(k, n)) if n else []
+
+
+@given(TEXTS)
+def test_the_automaton_finds_the_longest_end_and_its_most_recent_place(text):
+    """After each token: as trying every piece of text does. It has at most two states a token."""
+    automaton = SuffixAutomaton()
+    for n, token in enumerate(text, 1):
+        automaton.append(token)
+        match, end = earlier(text[:n], n)
+        assert automaton.match == match
+        assert automaton.end == end or not match
+    assert len(automaton._lengths) <= max(2 * len(text), 2)
+
+
+@given(TEXTS, st.integers(1, 4), st.integers(0, 3), st.integers(0, 6))
+def test_the_index_finds_the_longest_ngram_and_its_most_recent_place(text, shortest, more, k):
+    """After each token, whatever the sizes; what is proposed stood after that place."""
+    index = NgramIndex(shortest + more, shortest)
+    for n, token in enumerate(text, 1):
+        index.append(token)
+        match, end = earlier(text[:n], shortest + more, shortest)
+        assert index.propose(k) == (copied(text[:n], end, k) if match else [])
+
+
+@given(TEXTS, st.sampled_from([0.3, 1.0, 2.5]), st.integers(0, 6))
+def test_a_long_match_gives_a_long_draft(text, per_match, k):
+    """For each token of the match `per_match` tokens, rounded up, and k at most."""
+    index = SuffixIndex(per_match)
+    for token in text:
+        index.append(token)
+    match, end = earlier(text, len(text))
+    many = next(n for n in range(200) if n >= per_match * match)
+    assert index.propose(k) == copied(text, end, min(k, many))
+
+
+def test_beyond_the_end_a_copy_repeats_itself():
+    """After `a b c a b` the end `a b` was followed by `c a b`, and that by itself."""
+    assert what_followed([1, 2, 3, 1, 2], 2, 8) == [3, 1, 2, 3, 1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_draft_by_hand(name):
+    """Rows that find something beside one that does not: lengths, padding, certain distributions, types."""
+    drafter = DRAFTERS[name](6, dtype=torch.float32)
+    drafter.start([[4], [1, 2, 3, 1, 2], [5, 5]])
+    draft = drafter.propose(torch.tensor([4, 2, 5]), 4, Warp(), SeededRng(0))
+    wanted = {"ngram": [[], [3, 1, 2, 3], [5] * 4], "suffix": [[], [3, 1], [5]]}[name]
+    assert draft.lengths.tolist() == [len(own) for own in wanted]
+    assert draft.probs.shape == (3, max(map(len, wanted)), 6) and draft.probs.dtype is torch.float32
+    for row, own in enumerate(wanted):
+        assert draft.tokens[row, : len(own)].tolist() == own
+        assert draft.probs[row, : len(own)].argmax(-1).tolist() == own
+    assert draft.probs.sum(-1).eq(1).all() and draft.probs.max(-1).values.eq(1).all()
+    assert drafter.cache_lengths is None
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_new_run_forgets_the_last_one(name):
+    """What was drafted from before is not found any more, and nothing is drafted."""
+    drafter = DRAFTERS[name](3)
+    drafter.start([[1, 2, 1]])
+    assert drafter.propose(torch.tensor([1]), 3, Warp(), SeededRng(0)).k > 0
+    drafter.start([[1], [2, 1]])
+    draft = drafter.propose(torch.tensor([1, 1]), 3, Warp(), SeededRng(0))
+    assert draft.tokens.shape == (2, 0) and draft.probs.shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_each_round_drafts_from_the_rows_own_committed_text(name, pair):
+    """Row by row as by hand, up to the budget; rows that are done draft nothing. Rows differ in length."""
+    target, _ = PAIRS[pair]
+    drafter, most = DRAFTERS[name](target.vocab_size), {}
+    settings = {"k": 4, "verifier": verify_rejection, "max_new_tokens": 24, "warp": Warp()}
+    trace = record(target, drafter, PROMPTS, rng=SeededRng(0), **settings)
+    texts, apart = [list(prompt) for prompt in PROMPTS], 0
+    for r in trace.rounds:
+        for row, text in enumerate(texts):
+            budget = len(PROMPTS[row]) + 24 - len(text) - 1
+            wanted = by_hand(name, text, 4)[: max(budget, 0)] if r.live[row] else []
+            assert r.draft.tokens[row, : r.drafted(row)].tolist() == wanted
+            most[len(wanted)] = True
+            text.extend(r.emitted[row])
+        apart += len({r.drafted(row) for row in range(3) if r.live[row]}) > 1
+    assert apart > 1 and {0, 1} <= set(most) and max(most) > 2
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_row_that_is_done_does_not_prolong_the_others_draft(name):
+    """It would find four tokens; the other row has nothing that repeats, and nothing is drafted."""
+    target, _ = table_pair()
+    settings = {"k": 4, "verifier": verify_rejection, "max_new_tokens": 6, "warp": Warp()}
+    prompts = [[3], [1] * 39]  # the context holds 40 tokens: one more, and the row is done
+    trace = record(target, DRAFTERS[name](target.vocab_size), prompts, rng=SeededRng(0), **settings)
+    first, second = trace.rounds[:2]
+    assert first.finish == (None, "context") and len({3, *first.emitted[0]}) == 1 + len(first.emitted[0])
+    assert second.draft.k == 0
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize(
+    ("rule", "warp", "rng"),
+    [
+        (verify_greedy, Warp(0), SeededRng),
+        (verify_rejection, Warp(0), SeededRng),
+        (verify_coupled, Warp(), KeyedRng),
+    ],
+)
+def test_the_text_is_target_only(name, pair, rule, warp, rng):
+    """With three rules token for token, for a ragged batch. Tokens were accepted on the way."""
+    target, _ = PAIRS[pair]
+    settings = {"max_new_tokens": 24, "warp": warp}
+    trace = record(
+        target, DRAFTERS[name](target.vocab_size), PROMPTS, k=5, verifier=rule, rng=rng(3), **settings
+    )
+    steps = list(generate(target, PROMPTS, rng=rng(3), **settings))
+    texts, _ = outcome(trace.rounds, 3)
+    assert texts == [[step[row] for step in steps if step[row] is not None] for row in range(3)]
+    assert sum(r.accepted(row) for r in trace.rounds for row in range(3)) > 3
+
+
+# What one can get wrong: the place, what is there, what is put there, and whether the distribution suffers.
+BUGS = {
+    "not-certain": (
+        "lookup:LookupDrafter.propose",
+        "one_hot(tokens, self.vocab_size, self._dtype)",
+        "one_hot(tokens, self.vocab_size, self._dtype) / 2 + 0.5 / self.vocab_size",
+        True,
+    ),
+    "another-token-reported": (
+        "lookup:LookupDrafter.propose",
+        "one_hot(tokens, self.vocab_size, self._dtype)",
+        "one_hot(tokens, self.vocab_size, self._dtype).roll(1, -1)",
+        True,
+    ),
+    "copy-begins-too-early": ("lookup:what_followed", "text[end + i", "text[end - 1 + i", False),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_planted_bug_is_found(name, bug):
+    """A wrong q is a bias. What looks in a wrong place is lossless all the same, and accepts less."""
+    function, old, new, biased = BUGS[bug]
+    target, draft = small_pair(2, 0)
+    case = Case("look-up", target, draft, ((0,), (0, 1, 0, 0, 1)), 2, 5, drafter=OTHERS[name])
+    exact, shipped = exact_distributions(case), speculative_distributions(case)
+    with planted(Mutant(bug, bug, f"minispec.drafters.{function}", old, new)):
+        found = speculative_distributions(case)
+    off = max(map(total_variation, found.distributions, exact))
+    assert off > 0.01 if biased else off < 1e-12
+    if not biased:
+        assert found.tokens_per_call < shipped.tokens_per_call - 0.01
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: NgramDrafter(5, 2, 3), "from 3 to 2"),
+        (lambda: NgramDrafter(5, 2, 0), "from 0 to 2"),
+        (lambda: SuffixDrafter(5, 0), "more than 0"),
+        (lambda: SuffixDrafter(5, float("inf")), "more than 0"),
+        (lambda: SuffixDrafter(5, float("nan")), "more than 0"),
+    ],
+)
+def test_settings_that_cannot_be(make, words):
+    """Each is refused in one line."""
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -20,7 +20,7 @@ from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
-from minispec.native.drafters import DRAFTERS, MODEL
+from minispec.native.drafters import MODEL, named
 from minispec.show.step_page import page
 from minispec.show.text import Outcome, losses_table, outcome_table
 from minispec.train.publish import verdict
@@ -49,7 +49,7 @@ def demo(
     for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
-    options.choose(drafter, list(DRAFTERS), "--drafter")
+    named(drafter, k)
     if html is not None:
         if drafter != MODEL:
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")

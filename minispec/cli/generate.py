@@ -27,7 +27,7 @@ from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
-from minispec.native.drafters import DRAFTERS, MODEL
+from minispec.native.drafters import MODEL, named
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked
@@ -91,7 +91,7 @@ def generate(
 ) -> None:
     """Continue a prompt, speculatively."""
     options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
-    kind = DRAFTERS[options.choose(drafter, list(DRAFTERS), "--drafter")]
+    kind = named(drafter, k)
     asked = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and asked != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")

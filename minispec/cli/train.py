@@ -14,11 +14,13 @@ from rich import progress
 from rich.console import Console
 
 from minispec.cli import options
+from minispec.cli.train_heads import told, train_drafter
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder
 from minispec.io.files import check_pair_folder
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
+from minispec.train.heads import RECIPES
 from minispec.train.publish import publish, verdict
 from minispec.train.recipes import OWN_TEXT, PRESETS, QUICK, WALKTHROUGHS, Recipe
 from minispec.train.training import Progress, train_pair
@@ -38,6 +40,16 @@ def train(
     text: Annotated[
         Path | None, typer.Option("--text", help="Train on this UTF-8 text file, a megabyte or so, instead.")
     ] = None,
+    drafter: Annotated[
+        str | None,
+        typer.Option(
+            "--drafter",
+            help=f"Train what the target of --pair needs to draft for itself: {', '.join(RECIPES)}.",
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", help="With --drafter: whose target; by default stories.")
+    ] = None,
     tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="bpe or characters.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")
@@ -54,14 +66,25 @@ def train(
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)
+    if drafter is None and pair is not None:
+        raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
+    if drafter is not None:
+        given = {"--preset": preset, "--text": text, "--tokenizer": tokenizer}
+        if wrong := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
+        check_scale(scale)
+        console = options.console(as_json)
+        report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console)
+        options.print_json(report) if as_json else console.print(told(report), soft_wrap=True)
+        return 0
     if preset is None and text is None:
         preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     folder = out or cache_folder() / recipe.name
     check_pair_folder(folder)  # now, not after the training
-    given: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
-    given["scale"] = scale if scale != 1 else None
-    words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
+    settings: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
+    settings["scale"] = scale if scale != 1 else None
+    words = (f"--{name} {shlex.quote(str(value))}" for name, value in settings.items() if value is not None)
     command = " ".join(("minispec train", *words))
     console = options.console(as_json)
     info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
@@ -88,8 +111,7 @@ def choose_recipe(
         ValueError: if the preset is unknown or the scale is not positive.
     """
     recipe = OWN_TEXT if preset is None else PRESETS[options.choose(preset, list(PRESETS), "--preset")]
-    if not 0 < scale <= MOST_SCALE:
-        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
+    check_scale(scale)
     if text is not None:
         corpus = str(text) if str(text) not in NAMES else f"./{text}"  # a file, not the corpus of that name
         recipe = replace(recipe, name=text.stem, corpus=corpus)
@@ -100,6 +122,12 @@ def choose_recipe(
     if scale != 1:
         recipe = recipe.scaled(scale)
     return recipe
+
+
+def check_scale(scale: float) -> None:
+    """Raises ValueError if a number of steps cannot be multiplied by this."""
+    if not 0 < scale <= MOST_SCALE:
+        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
 
 
 def train_and_publish(

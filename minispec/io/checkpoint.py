@@ -24,7 +24,7 @@ from typing import Any
 import platformdirs
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from minispec.core.model import GPT
 from minispec.io.files import read_json, shown, write_json
@@ -199,7 +199,7 @@ def load_model(
     return model.requires_grad_(False).eval()
 
 
-def mismatch(model: GPT, weights: Mapping[str, Tensor]) -> str | None:
+def mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
     """Says in a few words how weights, [out, in] each, differ from what a model needs; None if they fit."""
     needed = {name: tuple(p.shape) for name, p in model.state_dict().items()}
     if missing := sorted(needed.keys() - weights.keys()):

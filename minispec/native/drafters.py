@@ -17,7 +17,7 @@ from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
-from minispec.native.backend import TORCH, Models
+from minispec.native.backend import AUTO, Models
 
 MODEL = "model"
 
@@ -30,10 +30,25 @@ class NamedDrafter:
         make: makes it for a pair and its models on a backend. Returns the target to decode with, for a
             drafter may share the target's layers, and what drafts.
         has_model: whether the pair's draft model drafts; else what is known of that model says nothing here.
+        adapts: whether an automatic K can be chosen for it: its costs are known, and it can rest.
     """
 
     make: Callable[[Pair, Models], tuple[LanguageModel, Drafter]]
     has_model: bool = False
+    adapts: bool = True
+
+
+def named(name: str, k: str) -> NamedDrafter:
+    """Returns the drafter of a name, for a `--k`.
+
+    Raises:
+        ValueError: if there is none, or it cannot have an automatic K.
+    """
+    if name not in DRAFTERS:
+        raise ValueError(f"--drafter {name!r} is unknown; choose {' or '.join(DRAFTERS)}")
+    if k == AUTO and not DRAFTERS[name].adapts:
+        raise ValueError(f"--drafter {name} needs a K: give a number, such as --k 4")
+    return DRAFTERS[name]
 
 
 def with_model(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
@@ -57,10 +72,11 @@ def by_exit(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
     """Returns the target with its exit, and what drafts with its first layers.
 
     Raises:
-        ValueError: if the pair has no exit, or the backend is not torch, whose target can be left early.
+        ValueError: if the pair has no exit, or the target that decodes is not the torch one, which alone can
+            be left early.
     """
-    if models.backend is not TORCH:
-        raise ValueError("the exit drafter shares the layers of the torch target; choose --backend torch")
+    if models.target is not pair.target:
+        raise ValueError("the exit drafter shares the layers of the torch target: neither native nor --exact")
     exit, _ = load_heads(pair, "exit")
     target = EarlyExitGPT(pair.target, cast(Exit, exit))
     return target, ExitDrafter(target)
@@ -76,6 +92,6 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
     MODEL: NamedDrafter(with_model, has_model=True),
     "ngram": NamedDrafter(looking_up(NgramDrafter)),
     "suffix": NamedDrafter(looking_up(SuffixDrafter)),
-    "exit": NamedDrafter(by_exit),
-    "medusa": NamedDrafter(by_medusa),
+    "exit": NamedDrafter(by_exit, adapts=False),
+    "medusa": NamedDrafter(by_medusa, adapts=False),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -100,6 +100,27 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """Returns the recipe as `pair.json` has it."""
         return {CURRICULA.get(name, name): value for name, value in asdict(self).items()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Recipe:
+        """Reads what `to_json` returns.
+
+        Raises:
+            ValueError: if it is no recipe.
+        """
+        fields = dict(data)
+        try:
+            for name, theirs in CURRICULA.items():
+                stages = [
+                    {**stage, "mix": tuple((kind, parts) for kind, parts in stage["mix"])}
+                    for stage in fields.pop(theirs)
+                ]
+                fields[name] = tuple(CurriculumStage(**stage) for stage in stages)
+            fields |= {name: GPTConfig(**fields[name]) for name in ("target", "draft")}
+            fields["written"] = tuple((count, degree) for count, degree in fields.get("written", ()))
+            return Recipe(**fields)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is no recipe of a training: {error}") from error
 
     def fingerprint(self) -> str:
         """Returns a hash of the whole recipe: a run is resumed by the same recipe only."""

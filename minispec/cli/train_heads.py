@@ -1,0 +1,103 @@
+"""`minispec train --drafter`: make what a pair's target needs to draft for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from minispec.cli import options
+from minispec.core.rng import SeededRng
+from minispec.core.verify import verify_rejection
+from minispec.core.warp import Warp
+from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.heads import heads_folder, save_heads, target_hash
+from minispec.io.observe import record
+from minispec.native.backend import TORCH, Models
+from minispec.native.drafters import DRAFTERS
+from minispec.train.dataset import gather, kind_of
+from minispec.train.heads import RECIPES, train_heads
+from minispec.train.recipes import Recipe
+from minispec.train.teacher import write_sequences
+from minispec.train.training import Progress as Training
+
+WRITTEN = ((256, 1.0), (128, 0.0))  # what the target writes for its drafter, as in `Recipe.written`
+CORPUS = 4000  # sequences of the corpus that are kept, at most
+
+
+def train_drafter(
+    kind: str, pair_name: str, seed: int, scale: float, out: Path | None, console: Console
+) -> dict[str, Any]:
+    """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints.
+
+    Raises:
+        ValueError: if the kind is unknown, the pair says nothing of its training, or its text has gone.
+    """
+    recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
+    recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
+    pair = load_pair(pair_name)
+    console.print(f"Gathering the text of {pair.name}, and letting its target write.")
+    sequences = sequences_for(pair, seed)
+    bars = Progress(
+        TextColumn("{task.description:<8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+        console=console,
+        refresh_per_second=2,
+    )
+    with bars:
+        task = bars.add_task(kind, total=recipe.steps, loss="…")
+
+        def report(now: Training) -> None:
+            bars.update(task, completed=now.step, loss=f"{now.loss:.3f}")
+            info.update({"seconds": round(now.seconds, 1), "loss": now.loss})
+
+        info: dict[str, Any] = {"kind": kind, "target_sha256": target_hash(pair), "seed": seed}
+        module = train_heads(recipe, pair.target, sequences, seed, report)
+    info |= {
+        "number": recipe.number,
+        "steps": recipe.steps,
+        "parameters": sum(weight.numel() for weight in module.parameters()),
+    }
+    path = (out or heads_folder(pair)) / f"{kind}.safetensors"
+    save_heads(module, path, info)
+    found = tokens_per_call(pair, kind) if out is None else None
+    return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
+
+
+def sequences_for(pair: Pair, seed: int) -> Tensor:
+    """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W].
+
+    Raises:
+        ValueError: if the pair does not say how it was trained, or its text has gone.
+    """
+    if "recipe" not in pair.info:
+        raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
+    recipe = replace(Recipe.from_json(pair.info["recipe"]), target_stages=(), draft_stages=())
+    dataset = gather(recipe, pair.tokenizer)
+    sequences = dataset.sequences[kind_of(recipe.distill_stages[-1])][:CORPUS]
+    return torch.cat([sequences, write_sequences(pair.target, sequences, WRITTEN, seed)])
+
+
+def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:
+    """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
+    target, drafter = DRAFTERS[kind].make(pair, Models(pair.target, pair.draft, TORCH))
+    settings: dict[str, Any] = {"k": k, "verifier": verify_rejection, "max_new_tokens": 60, "warp": Warp()}
+    trace = record(target, drafter, pair.info["prompts"], rng=SeededRng(0), **settings)
+    return trace.statistics().tokens_per_target_call
+
+
+def told(report: Mapping[str, Any]) -> str:
+    """Returns in a line what `train_drafter` reports."""
+    calls = report["tokens_per_target_call"]
+    gain = "" if calls is None else f"{calls:.2f} tokens a target call at temperature 1, K = 4; "
+    size = f"{report['parameters']:,} parameters, {report['steps']} steps, {report['seconds']:.0f} s"
+    return f"{report['drafter']} drafter of {report['pair']}: {size}; {gain}saved in {report['file']}"

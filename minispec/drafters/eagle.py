@@ -1,0 +1,136 @@
+"""A feature drafter: one layer that goes on from the target's hidden states, in the manner of EAGLE.
+
+The target's last hidden state, its feature, holds more about what comes than any token does. The drafter
+reads, for each token, its embedding and the feature that the target had before it, joins them, and takes them
+through one layer with a cache; the target's own head makes a distribution of what comes out. After the
+pending token there is no feature of the target yet: there the drafter reads its own output in its place (Li
+et al. 2024, EAGLE, section 3; DeepSeek-V3's module for multi-token prediction has the same inputs). It is
+trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.1). After verification the true features are
+there, and take the place of the predicted ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm
+from minispec.core.prefill import pad
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+from minispec.drafters.chain import draw_chain
+from minispec.drafters.medusa import check_width
+
+
+class FeatureLayer(nn.Module):
+    """What a feature drafter learns: a matrix that joins embedding and feature, one layer, and a norm."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        """Makes one for a target of these sizes."""
+        super().__init__()
+        self.width = config.width
+        self.fuse = nn.Linear(2 * config.width, config.width, bias=False)
+        self.layers = Layers([Block(config)])
+        self.norm = RMSNorm(config.width, config.norm_eps)
+
+    def forward(self, tokens: Tensor, features: Tensor, target: GPT, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens and the features before them.
+
+        Args:
+            tokens: [B, n].
+            features: [B, n, D], for each token the target's hidden state before it, or a predicted one.
+            target: whose embedding it reads.
+            cache: what came before; it is extended.
+
+        Returns:
+            Predicted features [B, n, D]: after each token, for the target's head.
+        """
+        x = self.fuse(torch.cat([target.embed_tokens(tokens), features.to(target.dtype)], dim=-1))
+        x = self.layers(x, target.view(tokens.shape[1], cache))
+        if cache is not None:
+            cache.advance()
+        return self.norm(x)
+
+
+class FeatureDrafter:
+    """Drafts token after token with a `FeatureLayer`, with a cache of its own."""
+
+    wants_hidden = True
+
+    def __init__(self, layer: FeatureLayer, target: GPT, warp: Warp | None = None) -> None:
+        """Makes a drafter.
+
+        Args:
+            layer: trained on this target.
+            target: whose embedding and head it uses.
+            warp: how to warp its logits; None: like the target's.
+
+        Raises:
+            ValueError: if the layer was made for another width.
+        """
+        check_width(target.embed_tokens.weight, layer.width)
+        self.layer, self.target, self.warp = layer, target, warp
+        self.vocab_size, self.max_length = target.vocab_size, target.max_length
+        self._cache: KVCache | None = None
+        self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
+
+    @property
+    def cache(self) -> KVCache:
+        """Its cache; there is one from `start` on."""
+        assert self._cache is not None, "start(prompts) comes first"
+        return self._cache
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens the cache holds, row by row."""
+        return self.cache.row_lengths
+
+    def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None = None) -> None:
+        """Reads all prompts but their last tokens; hidden: [B, n, D], or None where n = 0."""
+        c, rows, target = self.target.config, len(prompts), self.target
+        self._cache = KVCache(1, rows, c.kv_heads, c.max_length, c.head_dim, target.dtype, target.device)
+        none = torch.zeros(rows, 1, c.width, dtype=target.dtype, device=target.device)
+        features = none if hidden is None else torch.cat([none, hidden.to(target.dtype)], dim=1)
+        lengths = [len(prompt) - 1 for prompt in prompts]
+        if hidden is not None:
+            check_width(hidden, c.width)
+            tokens = pad(prompts, max(lengths), target.device)
+            self.layer(tokens, features[:, :-1], target, self._cache)
+            self._cache.truncate(lengths)
+        self._feature = features[torch.arange(rows), lengths]
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
+        feature = self._feature[:, None]  # [B, 1, D]
+
+        def read(token: Tensor) -> Tensor:
+            nonlocal feature
+            feature = self.layer(token[:, None], feature, self.target, self.cache)
+            return self.target.head(feature)[:, -1]
+
+        return draw_chain(read, pending, k, self.warp or warp, rng)
+
+    def commit(self, round: Round) -> None:
+        """Reads the accepted tokens again, with the features that the target has by now."""
+        states = round.target_hidden
+        assert states is not None, "speculate hands it over, for wants_hidden says so"
+        states = states.to(self.target.dtype)
+        rows, lengths = torch.arange(len(states), device=states.device), round.lengths
+        pending = round.pending[:, None].to(states.device)
+        block = torch.cat([pending, round.draft.tokens.to(states.device)], dim=1)  # [B, K+1]
+        features = torch.cat([self._feature[:, None], states[:, :-1]], dim=1)  # before each of them
+        first = [min(n, self._before(round, row)) for row, n in enumerate(lengths)]
+        self.cache.truncate(first)
+        width = max(n - m for n, m in zip(lengths, first, strict=True))
+        if width > 0:
+            self.layer(block[:, :width], features[:, :width], self.target, self.cache)
+        self.cache.truncate(lengths)
+        self._feature = states[rows, round.verdict.accepted]
+
+    def _before(self, round: Round, row: int) -> int:
+        """How many tokens a row's cache held before the round: all committed ones but the pending one."""
+        return round.lengths[row] - len(round.emitted[row])

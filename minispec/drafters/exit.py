@@ -1,0 +1,148 @@
+"""Early exit: the target's first layers draft, and verification goes on where they stopped.
+
+A model writes its answer into the residual stream layer after layer, and often it stands there early. So the
+first E of the target's layers, a norm of their own and the target's head make a draft model that has no layer
+of its own. It shares more than weights. The keys and values that it computes are those that the target needs,
+and so is the stream after layer E: verification takes it up there. What those layers have read once, they do
+not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). A round of K tokens takes K steps through E
+layers, one more token through them, and K+1 tokens through the others.
+
+Without training, the target's own last norm does (Zhang et al. 2024, Draft & Verify, skip layers likewise);
+a trained `Exit` says better what the first layers know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, RMSNorm
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+from minispec.drafters.chain import draw_chain
+
+
+class Exit(nn.Module):
+    """What maps the stream after the first layers to what the head reads: a matrix, added, and a norm.
+
+    Attributes:
+        layers: E, after how many layers.
+    """
+
+    def __init__(self, width: int, layers: int, eps: float = 1e-5) -> None:
+        """Makes an exit that changes nothing: the matrix is 0, the norm's gains are 1."""
+        super().__init__()
+        self.layers = layers
+        self.proj = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.proj.weight)
+        self.norm = RMSNorm(width, eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps the stream after layer E to what the head reads: [B, n, D] -> [B, n, D]."""
+        return self.norm(x + self.proj(x))
+
+
+def untrained_exit(model: GPT, layers: int) -> Exit:
+    """Returns an exit that has learned nothing: the model's own last norm, earlier."""
+    made = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
+    made.norm = deepcopy(model.norm)
+    return made.requires_grad_(False)
+
+
+class EarlyExitGPT:
+    """A target that can also be asked after its first layers; a `LanguageModel`.
+
+    It computes what the GPT computes. What was read ahead through the first layers is kept until the target
+    reads it, and then goes on from there.
+
+    Attributes:
+        model: the GPT.
+        exit: where it is left, and how.
+        cache: the one that was made last, which the draft shares.
+    """
+
+    def __init__(self, model: GPT, exit: Exit) -> None:
+        """Joins a GPT and an exit.
+
+        Raises:
+            ValueError: if the exit was made for another width, or leaves no layer to the target.
+        """
+        width = exit.proj.weight.shape[0]
+        if width != model.config.width:
+            raise ValueError(f"the exit reads a stream of {width}, the target's has {model.config.width}")
+        if not 1 <= exit.layers < model.config.layers:
+            raise ValueError(
+                f"an exit after layer {exit.layers} does not fit a target of {model.config.layers} layers: "
+                f"it must be from 1 to {model.config.layers - 1}"
+            )
+        self.model, self.exit, self.device = model, exit, model.device
+        self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
+        self.cache: KVCache | None = None
+        self._ahead: list[Tensor] = []  # streams [B, 1, D] after the first layers, not verified yet
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache, which the draft uses too."""
+        self.cache, self._ahead = self.model.new_cache(rows), []
+        return self.cache
+
+    def read_ahead(self, token: Tensor) -> Tensor:
+        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
+        assert self.cache is not None, "the target reads the prompts first"
+        x = self._first(token[:, None], self.cache)
+        self._ahead.append(x)
+        return self.head(self.exit(x))[:, -1]
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] as the GPT does, those that were read ahead through the other layers only.
+
+        Returns:
+            [B, n, D], after the last norm.
+        """
+        if cache is None or cache is not self.cache:
+            return self.model.hidden(tokens, cache)
+        streams, self._ahead = self._ahead[: tokens.shape[1]], []
+        if len(streams) < tokens.shape[1]:
+            streams = [*streams, self._first(tokens[:, len(streams) :], cache)]
+        x, later = torch.cat(streams, dim=1), slice(self.exit.layers, None)
+        view = self.model.view(x.shape[1], cache, None, later)
+        x = self.model.layers(x, view, self.exit.layers)
+        cache.advance()
+        return self.model.norm(x)
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
+
+    def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Takes tokens [B, n] through the first layers: [B, n, D]."""
+        first = slice(0, self.exit.layers)
+        view = self.model.view(tokens.shape[1], cache, None, first)
+        x = self.model.layers(self.model.embed_tokens(tokens), view, 0, self.exit.layers)
+        cache.advance()
+        return x
+
+
+class ExitDrafter:
+    """Drafts with the first layers of the target that verifies: give `speculate` the same `EarlyExitGPT`."""
+
+    cache_lengths: tuple[int, ...] | None = None  # it has no cache of its own
+
+    def __init__(self, target: EarlyExitGPT, warp: Warp | None = None) -> None:
+        """Makes a drafter; warp: how to warp its logits, None: like the target's."""
+        self.target, self.warp = target, warp
+        self.vocab_size, self.max_length = target.vocab_size, target.max_length
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Does nothing: the target has read the prompts, and its cache is the draft's."""
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
+        return draw_chain(self.target.read_ahead, pending, k, self.warp or warp, rng)
+
+    def commit(self, round: Round) -> None:
+        """Does nothing: the target's rollback was the draft's as well."""

@@ -1,0 +1,116 @@
+"""Medusa: heads on the target's last hidden state guess several positions at once.
+
+The target's own head says what follows the token that it has read last; that token is pending. Head i says
+what follows i tokens later (Cai et al. 2024, section 2.1). All heads read the same state, so a draft costs a
+few matrices and no forward, and no cache. For the same reason head i does not know which tokens the heads
+before it have drawn: its distribution is less sharp. It is a proper distribution all the same, and rejection
+sampling asks for no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minispec.core.model import LanguageModel
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+
+
+class MedusaHead(nn.Module):
+    """One head: a residual layer, then a matrix to the vocabulary."""
+
+    def __init__(self, width: int, vocab_size: int) -> None:
+        """Makes a head whose residual layer changes nothing yet."""
+        super().__init__()
+        self.proj = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.proj.weight)
+        self.lm_head = nn.Linear(width, vocab_size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states to logits: [..., D] -> [..., V] (Cai et al. 2024, equation 1)."""
+        return self.lm_head(hidden + F.silu(self.proj(hidden)))
+
+
+class Medusa(nn.ModuleList):
+    """Heads for the positions after the pending token, nearest first."""
+
+    def __init__(self, width: int, vocab_size: int, heads: int) -> None:
+        """Makes so many heads for a target of this width and vocabulary."""
+        super().__init__(MedusaHead(width, vocab_size) for _ in range(heads))
+        self.width, self.vocab_size = width, vocab_size
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
+        return torch.stack([head(hidden) for head in self], dim=1)
+
+
+class MedusaDrafter:
+    """Drafts with the heads, from the state in which the target has read all but the pending token.
+
+    A prompt of one token has been read by nobody: there the first round drafts nothing.
+    """
+
+    wants_hidden = True
+    cache_lengths: tuple[int, ...] | None = None  # it has none
+
+    def __init__(self, heads: Medusa, target: LanguageModel, warp: Warp | None = None) -> None:
+        """Makes a drafter.
+
+        Args:
+            heads: trained on this target.
+            target: the one that verifies.
+            warp: how to warp the heads' logits; None: like the target's.
+
+        Raises:
+            ValueError: if the heads have another vocabulary than the target.
+        """
+        if heads.vocab_size != target.vocab_size:
+            raise ValueError(
+                f"the heads know {heads.vocab_size} tokens, the target {target.vocab_size}: "
+                f"they were made for another target"
+            )
+        self.heads, self.warp, self.vocab_size = heads, warp, target.vocab_size
+        self._state = torch.zeros(0, heads.width)  # [B, D]
+        self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state
+
+    def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None = None) -> None:
+        """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D], or None."""
+        read = torch.tensor([len(prompt) - 1 for prompt in prompts])
+        self._known = read > 0
+        if hidden is None:
+            self._state = torch.zeros(len(prompts), self.heads.width)
+        else:
+            self._state = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
+            check_width(self._state, self.heads.width)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses up to k tokens a row after the pending ones [B], one for each head."""
+        if not bool(self._known.any()):
+            return Draft.empty(len(pending), self.vocab_size, pending.device)
+        warp, width = self.warp or warp, min(k, len(self.heads))
+        logits = self.heads(self._state)  # [B, heads, V]
+        dists = [warp(logits[:, i]) for i in range(width)]
+        tokens = [rng.categorical(q, positions=i, live=self._known) for i, q in enumerate(dists)]
+        return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), width * self._known.long())
+
+    def commit(self, round: Round) -> None:
+        """Takes the state in which the target has read the last accepted token."""
+        states = round.target_hidden
+        assert states is not None, "speculate hands it over, for wants_hidden says so"
+        rows = torch.arange(len(states), device=states.device)
+        self._state = states[rows, round.verdict.accepted]
+        self._known = torch.ones(len(states), dtype=torch.bool)
+
+
+def check_width(states: Tensor, width: int) -> None:
+    """Raises ValueError if hidden states [..., D] are not as wide as what reads them."""
+    if states.shape[-1] != width:
+        raise ValueError(
+            f"the target's hidden states have {states.shape[-1]} numbers, the heads read {width}: "
+            f"they were made for another target"
+        )

@@ -1,0 +1,110 @@
+"""Heads on disk: what a target needs to draft for itself, one file each, beside the pair.
+
+`drafters/exit.safetensors` and its like hold the weights, and say in their header what they are, for which
+target they were made, and how. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from minispec.core.model import GPT
+from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.exit import Exit
+from minispec.drafters.medusa import Medusa
+from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, mismatch, tensors_hash
+from minispec.io.files import shown
+
+# How each is made for a target, given its one number: the exit's layer, how many heads, how many layers.
+MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
+    "exit": lambda target, layers: Exit(target.config.width, layers, target.config.norm_eps),
+    "medusa": lambda target, heads: Medusa(target.config.width, target.vocab_size, heads),
+    "eagle": lambda target, _: FeatureLayer(target.config),
+}
+MOST = 64  # layers or heads
+
+
+def heads_folder(pair: Pair) -> Path:
+    """Returns where a pair's heads are written: beside it, for a shipped pair in the cache."""
+    if pair.folder.parent == SHIPPED:
+        return cache_folder() / "drafters" / pair.name
+    return pair.folder / "drafters"
+
+
+def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
+    """Writes heads in bfloat16, by way of a temporary name.
+
+    Args:
+        module: what was trained.
+        path: where.
+        info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how it was trained.
+
+    Raises:
+        ValueError: if the file cannot be written.
+    """
+    weights = {
+        name: w.detach().to("cpu", torch.bfloat16).contiguous() for name, w in module.state_dict().items()
+    }
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(weights, temporary, metadata={"minispec": json.dumps(info)})
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"cannot write {shown(str(path), most=200)}: {error}") from error
+
+
+def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
+    """Loads what a pair's target needs for a kind of drafter.
+
+    Args:
+        pair: its own file is used, or else the one that came with the package.
+        kind: `exit`, `medusa` or `eagle`.
+
+    Returns:
+        The module, of the target's type and on its device, and what its file says.
+
+    Raises:
+        ValueError: if there is none, it is damaged, or it was made for another target.
+    """
+    name = f"{kind}.safetensors"
+    paths = [folder / name for folder in (heads_folder(pair), pair.folder / "drafters")]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        how = f"train it with: minispec train --drafter {kind} --pair {shown(pair.name)}"
+        raise ValueError(f"the pair {pair.name} has no {kind} drafter; {how}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            info = json.loads((file.metadata() or {})["minispec"])
+            weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        number = int(info["number"])
+        if info["kind"] != kind or not 1 <= number <= MOST:
+            raise ValueError(f"it says kind {info['kind']}, number {number}")
+        made_for = info["target_sha256"]
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
+    module = MAKERS[kind](pair.target, number)
+    if wrong := mismatch(module, weights):
+        raise ValueError(f"{path} was made for another target: {wrong}")
+    if made_for != target_hash(pair):
+        raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
+    module.load_state_dict({key: w.to(pair.target.device, pair.target.dtype) for key, w in weights.items()})
+    return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info
+
+
+def target_hash(pair: Pair) -> str:
+    """Returns the SHA-256 of a pair's target in bfloat16, as its `pair.json` has it."""
+    known = pair.info.get("models", {}).get("target", {}).get("sha256")
+    if isinstance(known, str):
+        return known
+    plain = {name: w.to(torch.bfloat16) for name, w in pair.target.state_dict().items()}
+    return tensors_hash(plain)

@@ -1,0 +1,160 @@
+"""Heads: what a target needs to draft for itself, trained on the target, which stays as it is.
+
+An exit, Medusa's heads and a feature layer all learn the same thing: the target's own distribution of a later
+token (Kullback–Leibler divergence, Hinton et al. 2015), on the corpus and on what the target writes. Each has
+a loss of its own; the loop is one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minispec.core.model import GPT
+from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.exit import Exit, untrained_exit
+from minispec.drafters.medusa import Medusa
+from minispec.train.dataset import batch
+from minispec.train.training import CLIP, TELL_EVERY, Progress, Tell, autocast, schedule
+
+DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, section 2.2)
+
+
+@dataclass(frozen=True)
+class HeadRecipe:
+    """How to train what drafts for a target.
+
+    Attributes:
+        kind: `exit`, `medusa` or `eagle`.
+        number: after how many layers the exit is, how many heads, how many layers.
+        make: makes it, untrained, for a target and that number.
+        loss: of the module on a target and sequences [B, n + 1].
+        steps: how many optimizer steps.
+        rows: sequences per step.
+        rate: the highest learning rate (AdamW).
+    """
+
+    kind: str
+    number: int
+    make: Callable[[GPT, int], nn.Module]
+    loss: Callable[[Any, GPT, Tensor], Tensor]
+    steps: int
+    rows: int = 8
+    rate: float = 2e-3
+
+
+def divergence(target: Tensor, draft: Tensor) -> Tensor:
+    """Returns the mean divergence of distributions from logits: [B, n, V] twice -> []."""
+    p, q = (logits.float().log_softmax(-1).flatten(0, 1) for logits in (target, draft))
+    return F.kl_div(q, p, log_target=True, reduction="batchmean")
+
+
+def decayed(parts: Sequence[Tensor]) -> Tensor:
+    """Returns the mean of losses, nearest position first, each counting `DECAY` times the one before."""
+    weights = torch.tensor([DECAY**i for i in range(len(parts))])
+    return (torch.stack(list(parts)) * weights).sum() / weights.sum()
+
+
+def exit_loss(head: Exit, target: GPT, rows: Tensor) -> Tensor:
+    """What leaves after the first layers should be what leaves after the last: rows [B, n + 1]."""
+    tokens = rows[:, :-1]
+    with torch.no_grad():
+        view = target.view(tokens.shape[1], None)
+        early = target.layers(target.embed_tokens(tokens), view, 0, head.layers)
+        logits = target.head(target.norm(target.layers(early, view, head.layers)))
+    return divergence(logits, target.head(head(early)))
+
+
+def medusa_loss(heads: Medusa, target: GPT, rows: Tensor) -> Tensor:
+    """Head i, on the state at t, should say what the target says at t + 1 + i: rows [B, n + 1]."""
+    with torch.no_grad():
+        hidden = target.hidden(rows[:, :-1])
+        logits = target.head(hidden)
+    return decayed(
+        [divergence(logits[:, i + 1 :], head(hidden[:, : -i - 1])) for i, head in enumerate(heads)]
+    )
+
+
+UNROLLED = 4  # steps on the layer's own outputs
+
+
+def feature_loss(layer: FeatureLayer, target: GPT, rows: Tensor) -> Tensor:
+    """From the features before each token should follow what the target says after it: rows [B, n + 1].
+
+    First the features are the target's; then they are what the layer itself has made of those, as in a draft.
+    """
+    tokens = rows[:, :-1]
+    with torch.no_grad():
+        hidden = target.hidden(tokens)
+        logits = target.head(hidden)
+    features, parts = hidden, list[Tensor]()
+    for _ in range(UNROLLED):
+        before = F.pad(features[:, :-1], (0, 0, 1, 0))  # [B, n, D]: none before the first token
+        features = layer(tokens, before, target)
+        parts.append(divergence(logits, target.head(features)))
+    return decayed(parts)
+
+
+def make_medusa(target: GPT, number: int) -> Medusa:
+    """Returns heads that begin as copies of the target's own."""
+    heads = Medusa(target.config.width, target.vocab_size, number)
+    own = target.lm_head.weight.detach()
+    heads.load_state_dict({name: own for name in heads.state_dict() if "lm_head" in name}, strict=False)
+    return heads
+
+
+def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
+    """Returns a layer that begins as the target's last one and its norm, on the mean of its two inputs."""
+    layer = FeatureLayer(target.config)
+    layer.layers.load_state_dict({f"0.{k}": v for k, v in target.layers[-1].state_dict().items()})
+    layer.norm.load_state_dict(target.norm.state_dict())
+    return layer
+
+
+RECIPES: Mapping[str, HeadRecipe] = {
+    one.kind: one
+    for one in (
+        HeadRecipe("exit", 2, untrained_exit, exit_loss, steps=800),
+        HeadRecipe("medusa", 6, make_medusa, medusa_loss, steps=800),
+        HeadRecipe("eagle", 1, make_feature_layer, feature_loss, steps=600),
+    )
+}
+
+
+def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, report: Tell) -> nn.Module:
+    """Trains what drafts for a target.
+
+    Args:
+        recipe: what, and how.
+        target: is not changed.
+        sequences: [N, W] token ids.
+        seed: of the initialisation and the order.
+        report: gets the progress.
+
+    Returns:
+        The trained module, float32, in evaluation mode.
+    """
+    torch.manual_seed(seed)
+    module = recipe.make(target, recipe.number).float().requires_grad_(True).train()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
+    started = perf_counter()
+    for step in range(recipe.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate * schedule(step, recipe.steps)
+        rows = batch(sequences, recipe.rows, step, seed)
+        with autocast(target.device):
+            loss = recipe.loss(module, target, rows)
+        loss.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if (step + 1) % TELL_EVERY == 0 or step + 1 == recipe.steps:
+            spent = perf_counter() - started
+            report(Progress(recipe.kind, step + 1, recipe.steps, float(loss.detach()), spent))
+    return module.eval().requires_grad_(False)

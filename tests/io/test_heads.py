@@ -1,0 +1,96 @@
+"""Heads on disk: what was written comes back; what does not fit is refused in one line."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from minispec import load_pair
+from minispec.drafters.exit import Exit, untrained_exit
+from minispec.drafters.medusa import Medusa
+from minispec.io.heads import heads_folder, load_heads, save_heads, target_hash
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """The shipped pair; what is trained for it goes to an empty folder."""
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
+    return load_pair("stories")
+
+
+def info(pair, **changes):
+    """Returns what a file of an exit says."""
+    return {"kind": "exit", "number": 3, "target_sha256": target_hash(pair)} | changes
+
+
+def test_heads_come_back(pair):
+    """The same numbers, rounded to bfloat16, in the target's type; the cache comes before the package."""
+    torch.manual_seed(0)
+    made = Exit(pair.target.config.width, 3)
+    torch.nn.init.normal_(made.proj.weight)
+    path = heads_folder(pair) / "exit.safetensors"
+    save_heads(made, path, info(pair, steps=7))
+    found, said = load_heads(pair, "exit")
+    assert (found.layers, said["steps"]) == (3, 7)
+    assert torch.equal(found.proj.weight, made.proj.weight.detach().bfloat16().float())
+    assert not any(weight.requires_grad for weight in found.parameters())
+    assert [file.name for file in path.parent.iterdir()] == ["exit.safetensors"]  # nothing half-written
+
+
+def test_a_known_hash_is_the_weights(pair):
+    """What `pair.json` says of the target is what its weights give."""
+    assert target_hash(pair) == target_hash(type(pair)(pair.target, pair.draft, pair.tokenizer, pair.folder))
+
+
+def write(pair, module, **changes):
+    save_heads(module, heads_folder(pair) / "exit.safetensors", info(pair, **changes))
+
+
+def damage(pair):
+    write(pair, untrained_exit(pair.target, 3))
+    path = heads_folder(pair) / "exit.safetensors"
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def without_a_word(pair):
+    write(pair, untrained_exit(pair.target, 3))
+    path = heads_folder(pair) / "exit.safetensors"
+    save_file(load_file(path), path)
+
+
+@pytest.mark.parametrize(
+    ("plant", "said"),
+    [
+        (damage, "cannot be read as a drafter"),
+        (without_a_word, "cannot be read as a drafter"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), kind="medusa"), "it says kind medusa"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=0), "number 0"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), number="x"), "cannot be read as a drafter"),
+        (lambda pair: write(pair, Exit(64, 3)), r"another target: .*64.* and should be .*128"),
+        (lambda pair: write(pair, Medusa(128, 494, 1)), "another target: 2 weights are missing"),
+        (
+            lambda pair: write(pair, untrained_exit(pair.target, 3), target_sha256="0" * 64),
+            "another target, of the same sizes",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(pair, plant, said):
+    """One line that names the file."""
+    plant(pair)
+    with pytest.raises(ValueError, match=said) as error:
+        load_heads(pair, "exit")
+    assert "exit.safetensors" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_pair_without_heads_says_how_to_get_them(pair, tmp_path):
+    """The line names the command."""
+    (tmp_path / "own").mkdir()
+    alone = type(pair)(pair.target, pair.draft, pair.tokenizer, tmp_path / "own")
+    with pytest.raises(ValueError, match="minispec train --drafter medusa --pair"):
+        load_heads(alone, "medusa")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(pair, tmp_path):
+    """A file stands where the folder should be."""
+    (tmp_path / "drafters").write_text("")
+    with pytest.raises(ValueError, match="cannot write"):
+        write(pair, untrained_exit(pair.target, 3))

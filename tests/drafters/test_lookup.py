@@ -149,7 +149,7 @@ def test_a_row_that_is_done_does_not_prolong_the_others_draft(name):
     """It would find four tokens; the other row has nothing that repeats, and nothing is drafted."""
     target, _ = table_pair()
     settings = {"k": 4, "verifier": verify_rejection, "max_new_tokens": 6, "warp": Warp()}
-    prompts = [[3], [1] * 39]  # the context holds 40 tokens: one more, and the row is done
+    prompts = [[3], ([0, 1, 2, 3, 4] * 8)[:39]]  # the context holds 40 tokens: one more, and the row is done
     trace = record(target, DRAFTERS[name](target.vocab_size), prompts, rng=SeededRng(0), **settings)
     first, second = trace.rounds[:2]
     assert first.finish == (None, "context") and len({3, *first.emitted[0]}) == 1 + len(first.emitted[0])

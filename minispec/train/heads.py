@@ -56,7 +56,7 @@ def divergence(target: Tensor, draft: Tensor) -> Tensor:
 
 
 def decayed(parts: Sequence[Tensor]) -> Tensor:
-    """Returns the mean of losses, nearest position first, each counting `DECAY` times the one before."""
+    """Returns the mean of losses, nearest position first, each counting `DECAY` times the one before: []."""
     weights = torch.tensor([DECAY**i for i in range(len(parts))])
     return (torch.stack(list(parts)) * weights).sum() / weights.sum()
 

@@ -43,7 +43,7 @@ def train_drafter(
     recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
     pair = load_pair(pair_name)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
-    sequences = sequences_for(pair, seed)
+    sequences = sequences_for(pair, seed, scale)
     bars = Progress(
         TextColumn("{task.description:<8}"),
         BarColumn(),
@@ -73,7 +73,7 @@ def train_drafter(
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
 
 
-def sequences_for(pair: Pair, seed: int) -> Tensor:
+def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W].
 
     Raises:
@@ -81,10 +81,11 @@ def sequences_for(pair: Pair, seed: int) -> Tensor:
     """
     if "recipe" not in pair.info:
         raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
-    recipe = replace(Recipe.from_json(pair.info["recipe"]), target_stages=(), draft_stages=())
+    recipe = replace(Recipe.from_json(pair.info["recipe"]), written=WRITTEN).scaled(scale)
+    recipe = replace(recipe, target_stages=(), draft_stages=())
     dataset = gather(recipe, pair.tokenizer)
     sequences = dataset.sequences[kind_of(recipe.distill_stages[-1])][:CORPUS]
-    return torch.cat([sequences, write_sequences(pair.target, sequences, WRITTEN, seed)])
+    return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 
 def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:

@@ -1,1 +1,1 @@
-"""Other ways to draft: an automatic K, rules that stop a draft early, look-ups in the text."""
+"""Other ways to draft: an automatic K, stop rules, look-ups in the text, and the target itself."""

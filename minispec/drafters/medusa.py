@@ -32,7 +32,7 @@ class MedusaHead(nn.Module):
         self.lm_head = nn.Linear(width, vocab_size, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Maps hidden states to logits: [..., D] -> [..., V] (Cai et al. 2024, equation 1)."""
+        """Maps hidden states to logits: [..., D] -> [..., V] (Cai et al. 2024, section 2.1.1)."""
         return self.lm_head(hidden + F.silu(self.proj(hidden)))
 
 

@@ -20,11 +20,13 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
+from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
-from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair
+from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
 from minispec.native.backend import TORCH, Backend
 from minispec.native.drafter import NativeDrafter
 from minispec.rules.coupled import verify_coupled
@@ -125,7 +127,7 @@ class Case:
             self,
             name=f"{self.name}, {backend.name}",
             target=model(self.target),
-            draft=model(self.draft),
+            draft=model(self.draft) if self.drafts_with == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=rules.get(self.verifier, self.verifier),
@@ -164,8 +166,25 @@ def suffix(model: LanguageModel, warp: Warp | None) -> SuffixDrafter:
     return SuffixDrafter(model.vocab_size, per_match=1.0)
 
 
+def exit(model: LanguageModel, warp: Warp | None) -> ExitDrafter:
+    """Returns a drafter that leaves the target early; the model is that target, with its exit."""
+    assert isinstance(model, EarlyExitGPT)
+    return ExitDrafter(model, warp)
+
+
+def medusa(model: LanguageModel, warp: Warp | None) -> MedusaDrafter:
+    """Returns a drafter of two heads with random weights on the target, which the model is."""
+    assert isinstance(model, GPT)
+    return MedusaDrafter(with_normals(Medusa(model.config.width, model.vocab_size, 2), 7), model, warp)
+
+
 # By the names of the command line, what drafts otherwise than with the draft model.
-OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {"ngram": ngram, "suffix": suffix}
+OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
+    "ngram": ngram,
+    "suffix": suffix,
+    "exit": exit,
+    "medusa": medusa,
+}
 
 
 def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:

@@ -8,10 +8,11 @@ on every machine.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
@@ -74,6 +75,9 @@ class TableModel:
             cache.advance()
         previous = seen.gather(1, (positions - 1).clamp(min=0))
         return torch.where(positions > 0, previous, self.vocab_size) * self.vocab_size + tokens
+
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def normals(shape: tuple[int, ...], seed: int) -> Tensor:
@@ -139,3 +143,13 @@ def tiny_gpt_pair(
         target.get_parameter(f"layers.1.{name}.weight").mul_(0.6)
     draft.load_state_dict({n: w for n, w in target.state_dict().items() if "layers.1." not in n})
     return target.to(dtype), draft.to(dtype)
+
+
+@torch.no_grad()
+def with_normals(module: Module, seed: int) -> Module:
+    """Returns a module, in float64, whose matrices hold random numbers that keep the size of what passes."""
+    module = module.double()
+    for index, weight in enumerate(module.parameters()):
+        noise = normals(tuple(weight.shape), seed * 1000 + index)
+        weight.copy_(1 + 0.2 * noise if weight.dim() == 1 else noise / weight.shape[-1] ** 0.5)
+    return module.eval().requires_grad_(False)

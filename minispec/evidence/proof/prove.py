@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
+from minispec.drafters.exit import EarlyExitGPT, Exit
 from minispec.evidence.proof.cases import OTHERS, Case, automatic, learning_to_stop, stopping
 from minispec.evidence.proof.distributions import (
     APART,
@@ -21,7 +22,7 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     target_only_distributions,
 )
-from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
+from minispec.evidence.proof.models import table_pair, tiny_gpt_pair, with_normals
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
 from minispec.rules.coupled import verify_coupled
@@ -32,6 +33,7 @@ PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are 
 REPEATING = ((0,), (1, 0), (0, 1, 0, 1, 0))  # a look-up finds nothing, or much
 DRAFTERS = ("model", *OTHERS)  # by the names of the command line
 LOOK_UPS = ("ngram", "suffix")
+TWO_HEADS = ("drafted 0", "drafted 2", "accepted 0", "accepted 1", "accepted 2")
 WARPS = (
     Warp(temperature=0),
     Warp(temperature=0.7),
@@ -140,6 +142,8 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(mark for mark in of_the_model() if "model" in drafters),
         *(f"{name}: {what} {n}" for name in looked for what in ("drafted", "accepted") for n in range(4)),
         *(f"{name}: {APART}" for name in looked),
+        *(f"exit: accepted {n}" for n in range(4) if "exit" in drafters),
+        *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
     ]
 
 
@@ -178,6 +182,7 @@ def few_cases() -> Iterator[Case]:
     yield from gpt_cases(seed=0, longer=0)
     yield from length_cases(seed=0, longer=0)
     yield from lookup_cases(seed=0, longer=0)
+    yield from self_drafting_cases(seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
@@ -186,6 +191,7 @@ def all_cases() -> Iterator[Case]:
         yield from table_cases(seed, longer=1)
         yield from length_cases(seed, longer=1)
         yield from lookup_cases(seed, longer=1)
+        yield from self_drafting_cases(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
 
@@ -262,3 +268,21 @@ def lookup_cases(seed: int, longer: int) -> Iterator[Case]:
         yield replace(least, name=f"table {seed}, {name}, coupled", verifier=verify_coupled)
         greedy = replace(least, warp=Warp(temperature=0), verifier=verify_greedy)
         yield replace(greedy, name=f"table {seed}, {name}, greedy")
+
+
+def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of drafters that live on a tiny GPT which is the target, with its real cache."""
+    for vocab_size, tokens in ((2, 4 + longer), (3, 3)):
+        model, _ = tiny_gpt_pair(seed, vocab_size)
+        early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
+        for name, target in (("exit", early), ("medusa", model)):
+            what = f"GPT {seed}, {vocab_size} tokens, {name}"
+            least = Case(what, target, target, PROMPTS, 3, tokens, drafter=OTHERS[name])
+            yield least
+            yield replace(least, name=f"{what}, EOS", eos=(1,), warp=Warp(temperature=0.7))
+            greedy = replace(least, warp=Warp(temperature=0), verifier=verify_greedy)
+            yield replace(greedy, name=f"{what}, greedy")
+            yield replace(least, name=f"{what}, hotter", draft_warp=Warp(temperature=2))
+    model, _ = tiny_gpt_pair(seed, 2, max_length=6)
+    early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
+    yield Case(f"GPT {seed}, short context, exit", early, early, PROMPTS, 4, 9, drafter=OTHERS["exit"])

@@ -39,7 +39,9 @@ DrafterOption = Annotated[
     typer.Option(
         "--drafter",
         help="What proposes tokens. model: the pair's draft model; ngram: what followed the last tokens "
-        "where they stood before in the text; suffix: the same for the longest end of the text.",
+        "where they stood before in the text; suffix: the same for the longest end of the text; exit: the "
+        "target's first layers; medusa: heads on its last state; eagle: layers that go on from its states. "
+        "The last three are made by train --drafter.",
     ),
 ]
 NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]

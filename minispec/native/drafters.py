@@ -10,6 +10,7 @@ import torch
 
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
@@ -88,10 +89,17 @@ def by_medusa(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
     return models.target, MedusaDrafter(cast(Medusa, heads), models.target)
 
 
+def by_features(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and a layer on its hidden states that reads the torch target's embedding."""
+    layer, _ = load_heads(pair, "eagle")
+    return models.target, FeatureDrafter(cast(FeatureLayer, layer), pair.target)
+
+
 DRAFTERS: Mapping[str, NamedDrafter] = {
     MODEL: NamedDrafter(with_model, has_model=True),
     "ngram": NamedDrafter(looking_up(NgramDrafter)),
     "suffix": NamedDrafter(looking_up(SuffixDrafter)),
     "exit": NamedDrafter(by_exit, adapts=False),
     "medusa": NamedDrafter(by_medusa, adapts=False),
+    "eagle": NamedDrafter(by_features, adapts=False),
 }

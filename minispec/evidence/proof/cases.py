@@ -20,6 +20,7 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.ngram import NgramDrafter
@@ -178,12 +179,19 @@ def medusa(model: LanguageModel, warp: Warp | None) -> MedusaDrafter:
     return MedusaDrafter(with_normals(Medusa(model.config.width, model.vocab_size, 2), 7), model, warp)
 
 
+def eagle(model: LanguageModel, warp: Warp | None) -> FeatureDrafter:
+    """Returns a drafter of a layer with random weights on the features of the target, which the model is."""
+    assert isinstance(model, GPT)
+    return FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp)
+
+
 # By the names of the command line, what drafts otherwise than with the draft model.
 OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "ngram": ngram,
     "suffix": suffix,
     "exit": exit,
     "medusa": medusa,
+    "eagle": eagle,
 }
 
 

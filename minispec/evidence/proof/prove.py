@@ -142,7 +142,7 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(mark for mark in of_the_model() if "model" in drafters),
         *(f"{name}: {what} {n}" for name in looked for what in ("drafted", "accepted") for n in range(4)),
         *(f"{name}: {APART}" for name in looked),
-        *(f"exit: accepted {n}" for n in range(4) if "exit" in drafters),
+        *(f"{name}: accepted {n}" for name in ("exit", "eagle") if name in drafters for n in range(4)),
         *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
     ]
 
@@ -275,7 +275,7 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
     for vocab_size, tokens in ((2, 4 + longer), (3, 3)):
         model, _ = tiny_gpt_pair(seed, vocab_size)
         early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
-        for name, target in (("exit", early), ("medusa", model)):
+        for name, target in (("exit", early), ("medusa", model), ("eagle", model)):
             what = f"GPT {seed}, {vocab_size} tokens, {name}"
             least = Case(what, target, target, PROMPTS, 3, tokens, drafter=OTHERS[name])
             yield least

@@ -1,11 +1,11 @@
-"""A feature drafter: one layer that goes on from the target's hidden states, in the manner of EAGLE.
+"""A feature drafter: a layer or two that go on from the target's hidden states, in the manner of EAGLE.
 
 The target's last hidden state, its feature, holds more about what comes than any token does. The drafter
 reads, for each token, its embedding and the feature that the target had before it, joins them, and takes them
-through one layer with a cache; the target's own head makes a distribution of what comes out. After the
+through its layers with a cache; the target's own head makes a distribution of what comes out. After the
 pending token there is no feature of the target yet: there the drafter reads its own output in its place (Li
 et al. 2024, EAGLE, section 3; DeepSeek-V3's module for multi-token prediction has the same inputs). It is
-trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.1). After verification the true features are
+trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.2). After verification the true features are
 there, and take the place of the predicted ones.
 """
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm
+from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
 from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
@@ -27,33 +27,37 @@ from minispec.drafters.medusa import check_width
 
 
 class FeatureLayer(nn.Module):
-    """What a feature drafter learns: a matrix that joins embedding and feature, one layer, and a norm."""
+    """What a feature drafter learns: a matrix that joins embedding and feature, layers, and a norm."""
 
-    def __init__(self, config: GPTConfig) -> None:
-        """Makes one for a target of these sizes."""
+    def __init__(self, config: GPTConfig, layers: int = 1) -> None:
+        """Makes one with so many layers for a target of these sizes."""
         super().__init__()
         self.width = config.width
         self.fuse = nn.Linear(2 * config.width, config.width, bias=False)
-        self.layers = Layers([Block(config)])
+        self.layers = Layers(Block(config) for _ in range(layers))
         self.norm = RMSNorm(config.width, config.norm_eps)
 
     def forward(self, tokens: Tensor, features: Tensor, target: GPT, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens and the features before them.
+        """Reads tokens, each with the feature before it, and extends the cache.
 
         Args:
             tokens: [B, n].
             features: [B, n, D], for each token the target's hidden state before it, or a predicted one.
             target: whose embedding it reads.
-            cache: what came before; it is extended.
+            cache: what came before; None: nothing came before.
 
         Returns:
             Predicted features [B, n, D]: after each token, for the target's head.
         """
-        x = self.fuse(torch.cat([target.embed_tokens(tokens), features.to(target.dtype)], dim=-1))
-        x = self.layers(x, target.view(tokens.shape[1], cache))
+        out = self.through(tokens, features, target, target.view(tokens.shape[1], cache))
         if cache is not None:
             cache.advance()
-        return self.norm(x)
+        return out
+
+    def through(self, tokens: Tensor, features: Tensor, target: GPT, view: View) -> Tensor:
+        """Does so with a view of the positions and of what may be seen: [B, n] and [B, n, D] -> [B, n, D]."""
+        x = self.fuse(torch.cat([target.embed_tokens(tokens), features.to(target.dtype)], dim=-1))
+        return self.norm(self.layers(x, view))
 
 
 class FeatureDrafter:
@@ -92,7 +96,8 @@ class FeatureDrafter:
     def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None = None) -> None:
         """Reads all prompts but their last tokens; hidden: [B, n, D], or None where n = 0."""
         c, rows, target = self.target.config, len(prompts), self.target
-        self._cache = KVCache(1, rows, c.kv_heads, c.max_length, c.head_dim, target.dtype, target.device)
+        sizes = (len(self.layer.layers), rows, c.kv_heads, c.max_length, c.head_dim)
+        self._cache = KVCache(*sizes, target.dtype, target.device)
         none = torch.zeros(rows, 1, c.width, dtype=target.dtype, device=target.device)
         features = none if hidden is None else torch.cat([none, hidden.to(target.dtype)], dim=1)
         lengths = [len(prompt) - 1 for prompt in prompts]

@@ -28,7 +28,7 @@ from minispec.io.files import shown
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
     "exit": lambda target, layers: Exit(target.config.width, layers, target.config.norm_eps),
     "medusa": lambda target, heads: Medusa(target.config.width, target.vocab_size, heads),
-    "eagle": lambda target, _: FeatureLayer(target.config),
+    "eagle": lambda target, layers: FeatureLayer(target.config, layers),
 }
 MOST = 64  # layers or heads
 

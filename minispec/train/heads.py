@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minispec.core.cache import KVCache
 from minispec.core.model import GPT
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.exit import Exit, untrained_exit
@@ -23,7 +24,7 @@ from minispec.drafters.medusa import Medusa
 from minispec.train.dataset import batch
 from minispec.train.training import CLIP, TELL_EVERY, Progress, Tell, autocast, schedule
 
-DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, section 2.2)
+DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, equation 1)
 
 
 @dataclass(frozen=True)
@@ -81,24 +82,62 @@ def medusa_loss(heads: Medusa, target: GPT, rows: Tensor) -> Tensor:
     )
 
 
-UNROLLED = 4  # steps on the layer's own outputs
+UNROLLED = 2  # tokens of a draft that a feature layer learns to guess: on true features, on its own
+
+
+class Unrolled:
+    """Takes the place of a cache in training: keys and values of all steps so far stand one after another."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, list[tuple[Tensor, Tensor]]] = {}  # per layer, of each step
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds those of a step, [B, kv_heads, n, head_dim]; returns all, joined along n."""
+        kept = self.kept.setdefault(layer, [])
+        kept.append((keys, values))
+        return torch.cat([k for k, _ in kept], dim=2), torch.cat([v for _, v in kept], dim=2)
+
+
+def seen(n: int, step: int) -> Tensor:
+    """Says which keys a token sees that a draft reads as its token number `step`: [n, (step + 1) · n] bool.
+
+    A draft that has come to position t began at t − step. Up to there the features are the target's, and the
+    keys those of step 0. After that each token has the key of its own step (Li et al. 2025, section 3.2).
+    """
+    ago = torch.arange(n)[:, None] - torch.arange(n)
+    return torch.cat([ago >= step, *(ago == step - i for i in range(1, step + 1))], dim=1)
+
+
+def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, steps: int) -> list[Tensor]:
+    """Drafts along a text, from everywhere at once.
+
+    Args:
+        layer: makes the features.
+        target: whose embedding it reads.
+        tokens: [B, n], the text, which also is what is drafted.
+        hidden: [B, n, D], the target's features of it.
+        steps: how many tokens each draft reads.
+
+    Returns:
+        Per step, [B, n, D]: what the layer makes of the token at t if the draft began `step` tokens before.
+    """
+    n, features, found, cache = tokens.shape[1], hidden, list[Tensor](), cast(KVCache, Unrolled())
+    for step in range(steps):
+        before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
+        view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
+        features = layer.through(tokens, before, target, view)
+        found.append(features)
+    return found
 
 
 def feature_loss(layer: FeatureLayer, target: GPT, rows: Tensor) -> Tensor:
-    """From the features before each token should follow what the target says after it: rows [B, n + 1].
-
-    First the features are the target's; then they are what the layer itself has made of those, as in a draft.
-    """
+    """After each token of a draft, the layer should say what the target says there: rows [B, n + 1]."""
     tokens = rows[:, :-1]
     with torch.no_grad():
         hidden = target.hidden(tokens)
         logits = target.head(hidden)
-    features, parts = hidden, list[Tensor]()
-    for _ in range(UNROLLED):
-        before = F.pad(features[:, :-1], (0, 0, 1, 0))  # [B, n, D]: none before the first token
-        features = layer(tokens, before, target)
-        parts.append(divergence(logits, target.head(features)))
-    return decayed(parts)
+    found = unroll(layer, target, tokens, hidden, UNROLLED)
+    return decayed([divergence(logits[:, i:], target.head(one[:, i:])) for i, one in enumerate(found)])
 
 
 def make_medusa(target: GPT, number: int) -> Medusa:
@@ -110,10 +149,16 @@ def make_medusa(target: GPT, number: int) -> Medusa:
 
 
 def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
-    """Returns a layer that begins as the target's last one and its norm, on the mean of its two inputs."""
-    layer = FeatureLayer(target.config)
-    layer.layers.load_state_dict({f"0.{k}": v for k, v in target.layers[-1].state_dict().items()})
+    """Returns what begins as the target's first layers and its last norm, and as yet ignores the features.
+
+    That is an untrained early exit. What to make of features it learns from there.
+    """
+    layer = FeatureLayer(target.config, number)
+    for made, own in zip(layer.layers, target.layers, strict=False):
+        made.load_state_dict(own.state_dict())
     layer.norm.load_state_dict(target.norm.state_dict())
+    with torch.no_grad():
+        layer.fuse.weight.copy_(torch.eye(layer.width, 2 * layer.width))
     return layer
 
 
@@ -122,7 +167,7 @@ RECIPES: Mapping[str, HeadRecipe] = {
     for one in (
         HeadRecipe("exit", 2, untrained_exit, exit_loss, steps=800),
         HeadRecipe("medusa", 6, make_medusa, medusa_loss, steps=800),
-        HeadRecipe("eagle", 1, make_feature_layer, feature_loss, steps=600),
+        HeadRecipe("eagle", 2, make_feature_layer, feature_loss, steps=500, rate=1e-3),
     )
 }
 

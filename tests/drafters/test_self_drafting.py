@@ -41,8 +41,8 @@ def by_heads(model):
 
 
 def by_features(model):
-    """Returns a target and a layer on its features."""
-    return model, FeatureDrafter(drawn(lambda: FeatureLayer(model.config), 9), model)
+    """Returns a target and two layers on its features."""
+    return model, FeatureDrafter(drawn(lambda: FeatureLayer(model.config, 2), 7), model)
 
 
 WAYS = [by_exit, by_heads, by_features]

@@ -8,6 +8,7 @@ from minispec import load_pair
 from minispec.drafters.exit import Exit, untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.io.heads import heads_folder, load_heads, save_heads, target_hash
+from minispec.train.heads import make_feature_layer
 
 
 @pytest.fixture
@@ -34,6 +35,16 @@ def test_heads_come_back(pair):
     assert torch.equal(found.proj.weight, made.proj.weight.detach().bfloat16().float())
     assert not any(weight.requires_grad for weight in found.parameters())
     assert [file.name for file in path.parent.iterdir()] == ["exit.safetensors"]  # nothing half-written
+
+
+def test_a_feature_layer_comes_back_with_its_layers(pair):
+    """As many as its file says, in the target's type."""
+    made = make_feature_layer(pair.target, 2)
+    save_heads(made, heads_folder(pair) / "eagle.safetensors", info(pair, kind="eagle", number=2))
+    found, _ = load_heads(pair, "eagle")
+    assert len(found.layers) == 2
+    for name, weight in found.state_dict().items():
+        assert torch.equal(weight, made.state_dict()[name].bfloat16().float())
 
 
 def test_a_known_hash_is_the_weights(pair):

@@ -1,5 +1,6 @@
 """The training of heads: each loss is about the tokens that the drafter will draft; the target stays."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -7,11 +8,22 @@ import tiny
 import torch
 import torch.nn.functional as F
 
-from minispec.drafters.eagle import FeatureLayer
+from minispec import SeededRng, Warp
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.io.checkpoint import weights_hash
-from minispec.train.heads import DECAY, RECIPES, UNROLLED, exit_loss, feature_loss, medusa_loss, train_heads
+from minispec.train.heads import (
+    DECAY,
+    RECIPES,
+    UNROLLED,
+    exit_loss,
+    feature_loss,
+    make_feature_layer,
+    medusa_loss,
+    train_heads,
+    unroll,
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +74,60 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
     torch.testing.assert_close(medusa_loss(heads, model, rows[:2]), wanted, rtol=1e-4, atol=0)
 
 
-def test_a_feature_layer_learns_from_its_own_features_too(model, rows):
-    """First on the features of the target before each token, then on what it has made of them."""
+def test_a_feature_layer_learns_what_it_will_draft(model, rows):
+    """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
+    model = deepcopy(model).double()
+    layer, text = drawn_layer(model).double(), rows[0, :-1].tolist()
+    tokens, steps = torch.tensor([text]), 4
+    hidden = model.hidden(tokens)
+    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, steps)]
+    drafter, compared = FeatureDrafter(layer, model), 0
+    for start in range(len(text)):  # the pending token
+        drafter.start([text[: start + 1]], hidden[:, :start] if start else None)
+        rest = text[start : start + steps]
+        draft = drafter.propose(tokens[:, start], len(rest), Warp(), Says(rest[1:] + rest[:1]))
+        for i in range(len(rest)):
+            tiny.same(draft.probs[0, i], Warp()(found[i][start + i]))
+            compared += 1
+    assert compared == steps * len(text) - 6  # all of them, but where a draft would leave the text
+
+
+class Says(SeededRng):
+    """Draws the tokens of a text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def categorical(self, probs, *, positions=0, **names):
+        return torch.tensor([self.text[positions]])
+
+
+def drawn_layer(model):
+    """Returns a feature layer with random weights, also for the features."""
     torch.manual_seed(0)
-    layer, means = FeatureLayer(model.config), []
-    text = rows[0, :-1].tolist()
-    tokens = torch.tensor([text])
-    features = model.hidden(tokens)
-    for depth in range(UNROLLED):
-        before = torch.cat([torch.zeros(1, 1, 16), features[:, :-1]], dim=1)
-        features = layer(tokens, before, model)
-        found = [apart(says(model, text[: n + 1]), model.head(features)[0, n]) for n in range(len(text))]
-        means.append(DECAY**depth * torch.stack(found).mean())
+    return FeatureLayer(model.config, 2).requires_grad_(False)
+
+
+def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
+    """Step i is compared from position i on: before it, the draft would have begun before the text."""
+    layer, means, tokens = drawn_layer(model), [], rows[:1, :-1]
+    for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED)):
+        found = [
+            apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
+            for n in range(i, tokens.shape[1])
+        ]
+        means.append(DECAY**i * torch.stack(found).mean())
     wanted = sum(means) / sum(DECAY**i for i in range(UNROLLED))
     torch.testing.assert_close(feature_loss(layer, model, rows[:1]), wanted, rtol=1e-4, atol=0)
+
+
+def test_a_feature_layer_begins_as_an_early_exit(model, rows):
+    """Of as many layers, with any features."""
+    layer, exit = make_feature_layer(model, 2), untrained_exit(model, 2)
+    tokens = rows[:2]
+    early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
+    found = layer(tokens, torch.randn(2, tokens.shape[1], 16), model)
+    torch.testing.assert_close(found, exit(early))
 
 
 @pytest.mark.parametrize("kind", RECIPES)

@@ -63,7 +63,7 @@ def train_drafter(
         info: dict[str, Any] = {"kind": kind, "target_sha256": target_hash(pair), "seed": seed}
         module = train_heads(recipe, pair.target, sequences, seed, report)
     info |= {
-        "number": recipe.number,
+        "number": recipe.number(pair.target),
         "steps": recipe.steps,
         "parameters": sum(weight.numel() for weight in module.parameters()),
     }

@@ -33,7 +33,7 @@ class HeadRecipe:
 
     Attributes:
         kind: `exit`, `medusa` or `eagle`.
-        number: after how many layers the exit is, how many heads, how many layers.
+        number: for a target, after how many layers the exit is, how many heads, how many layers.
         make: makes it, untrained, for a target and that number.
         loss: of the module on a target and sequences [B, n + 1].
         steps: how many optimizer steps.
@@ -42,7 +42,7 @@ class HeadRecipe:
     """
 
     kind: str
-    number: int
+    number: Callable[[GPT], int]
     make: Callable[[GPT, int], nn.Module]
     loss: Callable[[Any, GPT, Tensor], Tensor]
     steps: int
@@ -162,12 +162,24 @@ def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
     return layer
 
 
+def quarter(target: GPT) -> int:
+    """Returns a quarter of a target's layers, at least one: so much of a forward is a step of the draft."""
+    return max(1, target.config.layers // 4)
+
+
 RECIPES: Mapping[str, HeadRecipe] = {
     one.kind: one
     for one in (
-        HeadRecipe("exit", 2, untrained_exit, exit_loss, steps=800),
-        HeadRecipe("medusa", 6, make_medusa, medusa_loss, steps=800),
-        HeadRecipe("eagle", 2, make_feature_layer, feature_loss, steps=500, rate=1e-3),
+        HeadRecipe("exit", quarter, untrained_exit, exit_loss, steps=800),
+        HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_loss, steps=800),
+        HeadRecipe(
+            "eagle",
+            lambda target: min(2, target.config.layers),
+            make_feature_layer,
+            feature_loss,
+            steps=500,
+            rate=1e-3,
+        ),
     )
 }
 
@@ -186,7 +198,7 @@ def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, r
         The trained module, float32, in evaluation mode.
     """
     torch.manual_seed(seed)
-    module = recipe.make(target, recipe.number).float().requires_grad_(True).train()
+    module = recipe.make(target, recipe.number(target)).float().requires_grad_(True).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
     started = perf_counter()
     for step in range(recipe.steps):

@@ -1,4 +1,4 @@
-"""`--drafter exit` and `medusa`: trained for the shipped pair's target, and for one's own with `train`."""
+"""`--drafter exit`, `medusa` and `eagle`: trained for the shipped pair's target, and for one's own with `train`."""
 
 import json
 
@@ -6,9 +6,13 @@ import pytest
 from native_models import has_compiler
 from pairs import call
 
-TRAINED = {"exit": 2.0, "medusa": 1.8}  # and the tokens a target call that they are to reach at least
+TRAINED = {
+    "exit": 2.0,
+    "medusa": 1.8,
+    "eagle": 3.0,
+}  # and the tokens a target call that they are to reach at least
 PROMPT = "Once there were two friends. Rue the cat had a kite. She lived by the hill and slept on the mat."
-BACKENDS = {"exit": ["torch"], "medusa": ["torch", "native"] if has_compiler() else ["torch"]}
+BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +34,7 @@ def generate(capsys, *arguments):
 def test_it_gives_the_targets_text_in_fewer_calls(capsys, name):
     """Greedy: token for token, on each backend that it has; and drafts of any width are kept."""
     alone = generate(capsys, "--target-only", "--verifier", "greedy")
-    for backend in BACKENDS[name]:
+    for backend in BACKENDS if name != "exit" else ["torch"]:
         for k in (1, 4, 9):
             settings = ("--drafter", name, "--verifier", "greedy", "--backend", backend, "--k", k)
             found = generate(capsys, *settings)

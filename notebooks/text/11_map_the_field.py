@@ -346,9 +346,9 @@ wrote(forwards, measured=said)
 # | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | automatic K | wasted guesses | the same | `--k auto`, and a stop rule |
-# | look-up of n-grams | the same, and no draft model | the same | the exercise; `--drafter ngram`, `suffix` |
-# | early exit: its first layers guess | the same, and the draft's cache | the same | here: `--drafter exit` |
-# | heads that guess (Medusa, EAGLE) | the same, and c | the same, if verified so | here: `--drafter medusa`, `eagle` |
+# | look-up of n-grams | the same, no draft model | the same | the exercise; `--drafter ngram` |
+# | early exit: its first layers guess | the same, and a cache | the same | here: `--drafter exit` |
+# | heads (Medusa, EAGLE) | the same, and c | the same, if verified so | here: `medusa`, `eagle` |
 # | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified so | not yet |
 # | trees: several guesses a position | target calls per token | the same, other rule | not yet |
 #

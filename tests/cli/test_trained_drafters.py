@@ -1,4 +1,4 @@
-"""`--drafter exit`, `medusa` and `eagle`: trained for the shipped pair's target, and for one's own with `train`."""
+"""`--drafter exit`, `medusa`, `eagle`: trained for the shipped target, and for another with `train`."""
 
 import json
 

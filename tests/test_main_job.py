@@ -52,7 +52,8 @@ def test_demo_runs_the_whole_job(home):
         assert found == [(rule, backend) for rule in ("greedy", "rejection") for backend in backends]
         for run in pair["runs"]:
             assert run["same_as_target_only"] is (True if run["verifier"] == "greedy" else None)
-            assert run["target_calls"] <= run["tokens"]  # equal where the measured costs say K = 0
+            # An automatic K is 0 where the measured costs say that drafting does not pay.
+            assert run["target_calls"] < run["tokens"] or run["k"] == 0
     for sign in ("✓", "✗", "↳", "★", "speed-up", "yes"):
         assert sign in done.stderr
 

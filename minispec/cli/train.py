@@ -69,9 +69,11 @@ def train(
     if drafter is None and pair is not None:
         raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
     if drafter is not None:
-        given = {"--preset": preset, "--text": text, "--tokenizer": tokenizer}
+        given = {"--preset": preset, "--text": text, "--tokenizer": tokenizer, "--fresh": fresh or None}
         if wrong := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
+        if device != "cpu":
+            raise ValueError(f"--drafter trains on the CPU: leave out --device {device}")
         check_scale(scale)
         console = options.console(as_json)
         report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console)

@@ -17,6 +17,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.files import check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.io.observe import record
 from minispec.native.backend import TORCH, Models
@@ -37,11 +38,17 @@ def train_drafter(
     """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints.
 
     Raises:
-        ValueError: if the kind is unknown, the pair says nothing of its training, or its text has gone.
+        ValueError: if the kind is unknown, the pair says nothing of its training, its text has gone, or the
+            file cannot be written.
     """
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
     recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
     pair = load_pair(pair_name)
+    if "recipe" not in pair.info:
+        raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
+    path = (out or heads_folder(pair)) / f"{kind}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)  # now, not after the training
+    check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
     bars = Progress(
@@ -67,9 +74,8 @@ def train_drafter(
         "steps": recipe.steps,
         "parameters": sum(weight.numel() for weight in module.parameters()),
     }
-    path = (out or heads_folder(pair)) / f"{kind}.safetensors"
     save_heads(module, path, info)
-    found = tokens_per_call(pair, kind) if out is None else None
+    found = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
 
 
@@ -77,10 +83,8 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W].
 
     Raises:
-        ValueError: if the pair does not say how it was trained, or its text has gone.
+        ValueError: if the pair's recipe is damaged, or its text has gone.
     """
-    if "recipe" not in pair.info:
-        raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
     recipe = replace(Recipe.from_json(pair.info["recipe"]), written=WRITTEN).scaled(scale)
     recipe = replace(recipe, target_stages=(), draft_stages=())
     dataset = gather(recipe, pair.tokenizer)

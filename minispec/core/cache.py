@@ -8,6 +8,8 @@ Rows of one batch may have different lengths. New tokens come right-padded to on
 truncates each row to what was real.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import torch
@@ -74,7 +76,8 @@ class KVCache:
 
         Args:
             new: n, the width of the block that comes.
-            mask: [B, n, n] bool, which new tokens each one sees; by default itself and those before it.
+            mask: [B, n, w] bool, what each new token sees of the new ones and of w − n before them; it sees
+                all before these. By default itself and those before it.
             layers: which layers will append; `advance` then counts in these.
 
         Returns:
@@ -97,12 +100,13 @@ class KVCache:
         positions = torch.tensor(lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
-        positions = positions.clamp(max=self.capacity - 1)
-        bias = self._bias[positions]  # [B, n, capacity]
+        shown = positions.clamp(max=self.capacity - 1)
+        bias = self._bias[shown]  # [B, n, capacity]
         if mask is not None:
             hidden = torch.zeros_like(mask, dtype=bias.dtype).masked_fill(~mask, float("-inf"))
-            bias = bias.scatter(2, positions[:, None].expand_as(mask), hidden)
-        return positions, bias[:, None, :, :end]
+            slots = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
+            bias = bias.scatter(2, slots.clamp(0, self.capacity - 1)[:, None].expand_as(mask), hidden)
+        return shown, bias[:, None, :, :end]
 
     def check_space(self, new: int, layer: int = -1) -> None:
         """Raises ValueError if not even the shortest row has space for n more tokens."""
@@ -149,9 +153,12 @@ class KVCache:
                 raise ValueError(f"row {row} holds {old} tokens and cannot be truncated to {new}")
         self._lengths = [wanted] * len(self._lengths)
 
-    def reset(self, row: int) -> None:
-        """Empties one row, so that another prompt can take its place."""
-        self._lengths = [[n if b != row else 0 for b, n in enumerate(each)] for each in self._lengths]
+    def place(self, row: int, other: KVCache, source: int) -> None:
+        """Takes over, into one row, what another cache of the same model holds in its row `source`."""
+        length = other.row_lengths[source]
+        for ours, theirs in ((self._keys, other._keys), (self._values, other._values)):
+            ours[:, row, :, :length] = theirs[:, source, :, :length]
+        self._lengths = [[length if b == row else n for b, n in enumerate(each)] for each in self._lengths]
 
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
         """Keeps some slots of each row, moved together in their order: the accepted path of a tree.
@@ -168,6 +175,9 @@ class KVCache:
             if list(slots) != sorted(set(slots) & set(range(length))):
                 raise ValueError(f"row {row}: the slots to keep must ascend from 0 to at most {length - 1}")
         for row, slots in enumerate(indices):
-            for kept in (self._keys[:, row], self._values[:, row]):  # [layers, kv_heads, capacity, head_dim]
-                kept[:, :, : len(slots)] = kept[:, :, list(slots)]
+            moved = [(to, slot) for to, slot in enumerate(slots) if to != slot]
+            if moved:
+                to, where = slice(moved[0][0], len(slots)), [slot for _, slot in moved]
+                for kept in (self._keys[:, row], self._values[:, row]):  # [layers, kv_heads, capacity, …]
+                    kept[:, :, to] = kept[:, :, where]
         self._lengths = [[len(slots) for slots in indices]] * len(self._lengths)

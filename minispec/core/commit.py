@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import torch
@@ -13,10 +14,17 @@ Eos = int | Sequence[int] | None
 
 
 def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...], ...]:
-    """Appends each row's accepted tokens and the one after them, up to its budget; returns them."""
-    drafted, accepted, token = draft.tokens.tolist(), verdict.accepted.tolist(), verdict.token.tolist()
+    """Appends each row's accepted tokens and the one after them, up to its budget; returns them.
+
+    Raises:
+        ValueError: if the rule took a tree for a chain.
+    """
+    if draft.parents is not None and verdict.path is None:
+        raise ValueError("this rule verifies a chain, and a tree was drafted; verify it with verify_tree")
+    drafted, token = draft.tokens.tolist(), verdict.token.tolist()
     return tuple(
-        rows.append(row, [*drafted[row][: accepted[row]], token[row]]) for row in range(len(accepted))
+        rows.append(row, [*(drafted[row][i] for i in kept), token[row]])
+        for row, kept in enumerate(verdict.kept())
     )
 
 
@@ -26,18 +34,41 @@ class Rows:
     Attributes:
         committed: per row, the prompt and everything emitted.
         finish: per row, why it ended, or None.
+        names: per row, which prompt it holds.
     """
 
     def __init__(
-        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_length: int, eos: Eos
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        max_length: int,
+        eos: Eos,
+        at_once: int | None = None,
     ) -> None:
-        self.committed = [list(prompt) for prompt in prompts]
-        self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
-        self._max_length = max_length
+        """Places the first `at_once` prompts, by default all; the others wait for `refill`."""
+        rows = min(at_once or len(prompts), len(prompts))
+        self._max_new_tokens, self._max_length = max_new_tokens, max_length
         self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self.finish: list[Finish | None] = [None] * len(prompts)
-        for row in range(len(prompts)):
-            self._close_if_full(row)
+        self._waiting = deque(enumerate(prompts))
+        self.committed: list[list[int]] = [[]] * rows
+        self.finish: list[Finish | None] = [None] * rows
+        self.names, self._cap = [0] * rows, [0] * rows
+        for row in range(rows):
+            self._place(row)
+
+    def refill(self) -> list[int]:
+        """Gives rows that are done to prompts that wait; returns which rows go on with another prompt."""
+        done = [row for row, live in enumerate(self.live) if not live]
+        for row in done:
+            while self.finish[row] is not None and self._waiting:  # a prompt may have no space for a token
+                self._place(row)
+        return [row for row in done if self.finish[row] is None]
+
+    def _place(self, row: int) -> None:
+        self.names[row], prompt = self._waiting.popleft()
+        self.committed[row], self.finish[row] = list(prompt), None
+        self._cap[row] = len(prompt) + self._max_new_tokens
+        self._close_if_full(row)
 
     @property
     def live(self) -> tuple[bool, ...]:

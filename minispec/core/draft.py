@@ -5,14 +5,15 @@ thing: the distribution that it reports for a token must be the one that it drew
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts, device_of, prefill
+from minispec.core.model import LanguageModel, Tree
+from minispec.core.prefill import Prompts, device_of, prefill, refill
 from minispec.core.records import Draft, Round
 from minispec.core.rng import BlockRng, Rng
 from minispec.core.warp import Warp
@@ -23,7 +24,8 @@ class Drafter(Protocol):
 
     It may also have `vocab_size` and `max_length`, which `speculate` compares with the target's. If it has
     `wants_hidden = True`, then `start` gets the target's hidden states of the prompts as a second argument,
-    [B, n, D] (None where all prompts have one token), and each round carries its `target_hidden`.
+    [B, n, D] (None where all prompts have one token), and each round carries its `target_hidden`. Where
+    prompts wait for rows, `start` is called again for those that begin: `start(prompts, …, rows=[0, 3])`.
     """
 
     @property
@@ -68,9 +70,12 @@ class ModelDrafter:
         """How many tokens the cache holds, row by row."""
         return self.cache.row_lengths
 
-    def start(self, prompts: Prompts) -> None:
-        """Reads all prompts but their last tokens into a new cache."""
-        self._cache = prefill(self.model, prompts)
+    def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:
+        """Reads all prompts but their last tokens, into a new cache or into some rows of the one it has."""
+        if rows is None:
+            self._cache = prefill(self.model, prompts)
+        else:
+            refill(self.model, self.cache, rows, prompts)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B], each from the distribution that it then reports.
@@ -109,19 +114,33 @@ class ModelDrafter:
 
 
 def draft_within(
-    drafter: Drafter | None, pending: Tensor, k: int, warp: Warp, rng: BlockRng, vocab_size: int
+    drafter: Drafter | None, pending: Tensor, k: int, warp: Warp, rng: BlockRng, target: LanguageModel
 ) -> Draft:
-    """Asks for a draft no wider than the largest budget of a row, and cuts each row's at its own.
+    """Asks for a draft no longer than the largest budget of a row, and cuts each row's at its own.
 
     Returns:
         tokens [B, K], their distributions [B, K, V] and lengths [B], on the device of `pending` [B]. K is at
-        most k, and 0 where there is no drafter.
+        most k, or what a tree of that depth has; it is 0 where there is no drafter.
     """
     width = min(k, max(rng.budgets))
     if drafter is None or width <= 0:
-        return Draft.empty(len(pending), vocab_size, pending.device)
+        return Draft.empty(len(pending), target.vocab_size, pending.device)
     draft = drafter.propose(pending, width, warp, rng)
     if draft.k <= min(rng.budgets) and draft.tokens.device == pending.device:
         return draft
-    lengths = torch.minimum(draft.lengths.cpu(), torch.tensor(rng.budgets))
-    return Draft(draft.tokens.to(pending.device), draft.probs.to(pending.device), lengths)
+    lengths = torch.minimum(draft.lengths.cpu(), most_tokens(draft, rng, target.max_length))
+    return replace(
+        draft, tokens=draft.tokens.to(pending.device), probs=draft.probs.to(pending.device), lengths=lengths
+    )
+
+
+def most_tokens(draft: Draft, rng: BlockRng, context: int) -> Tensor:
+    """Returns how many tokens of a draft each row has use for: [B].
+
+    Those of a chain that are within its budget. Those of a tree that are no deeper than that, and have space.
+    """
+    budgets = torch.tensor(rng.budgets)
+    if draft.parents is None:
+        return budgets
+    depths = Tree.after(torch.zeros_like(budgets), draft.parents.cpu()).positions[:, 1:]
+    return torch.minimum((depths <= budgets[:, None]).sum(-1), context - torch.tensor(rng.starts))

@@ -13,11 +13,11 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.commit import Eos, Rows, commit
 from minispec.core.draft import Drafter, draft_within
-from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts, check_prompts, device_of, prefill
-from minispec.core.records import Round
+from minispec.core.model import LanguageModel, Tree
+from minispec.core.prefill import Prompts, check_prompts, device_of, prefill, refill
+from minispec.core.records import Draft, Round
 from minispec.core.rng import BlockRng, Rng
-from minispec.core.rollback import rollback
+from minispec.core.rollback import keep_paths, rollback
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 
@@ -60,6 +60,7 @@ def speculate(
     warp: Warp,
     rng: Rng,
     eos: Eos = None,
+    at_once: int | None = None,
 ) -> Iterator[Round]:
     """Decodes with a drafter and a verifier, several tokens per target call.
 
@@ -75,38 +76,43 @@ def speculate(
         warp: from logits to distributions, for the target and, unless it has its own, the drafter.
         rng: draws, and decides what is accepted.
         eos: end-of-sequence, one id or several.
+        at_once: how many prompts are decoded at once; the others wait for a row that is done (continuous
+            batching, Yu et al. 2022, Orca). By default all.
 
     Yields:
         A `Round` after each rollback: both caches then hold all committed tokens but the pending one.
 
     Raises:
-        ValueError: on unusable prompts, a negative k or cap, a missing drafter, different vocabularies,
-            or a greedy verifier at a temperature above 0.
+        ValueError: on unusable prompts, a negative k or cap, no row, a missing drafter, different
+            vocabularies, or a greedy verifier at a temperature above 0.
     """
     check_settings(target, drafter, k, verifier, warp)
     drafter = drafter if k > 0 else None
-    rows = checked_rows(target, drafter, prompts, max_new_tokens, eos)
+    rows = checked_rows(target, drafter, prompts, max_new_tokens, eos, at_once)
+    rows.refill()
     if not any(rows.live):
         return
     device, stops = device_of(target), getattr(verifier, "stops_at_first_rejection", True)
     seen = Remembering(target) if getattr(drafter, "wants_hidden", False) else None
     target = seen or target
-    cache = prefill(target, prompts)
+    cache = prefill(target, rows.committed)
     if drafter is not None:
-        drafter.start(prompts, *([seen.last] if seen else []))
+        drafter.start(rows.committed, *([seen.last] if seen else []))
     index = 0
     while any(rows.live):
         live, pending, lengths = rows.live, rows.pending.to(device), rows.lengths
-        budgets = [rows.budget(row) for row in range(len(prompts))]
+        budgets = [rows.budget(row) for row in range(len(live))]
         # The last token that fits is never drafted: it comes from the target.
         draftable = [max(budget - 1, 0) for budget in budgets]
+        names = None if at_once is None else list(rows.names)
 
-        drafting = BlockRng(rng, lengths, draftable, device)
-        draft = draft_within(drafter, pending, k, warp, drafting, target.vocab_size)
-        logits = target(torch.cat([pending[:, None], draft.tokens], dim=1), cache)  # [B, K+1, V]
+        drafting = BlockRng(rng, lengths, draftable, device, names)
+        draft = draft_within(drafter, pending, k, warp, drafting, target)
+        logits = score(target, pending, draft, cache)
         probs = warp(logits)
-        verdict = verifier(draft, probs, BlockRng(rng, lengths, budgets, device))
+        verdict = verifier(draft, probs, BlockRng(rng, lengths, budgets, device, names))
         emitted = commit(rows, draft, verdict)
+        keep_paths(cache, lengths, verdict)
         rollback(cache, rows.committed)
 
         done = Round(
@@ -120,6 +126,7 @@ def speculate(
             live=live,
             finish=tuple(rows.finish),
             lengths=tuple(n - 1 for n in rows.lengths),
+            names=tuple(rows.names),
             target_hidden=seen.last if seen else None,
             stops_at_first_rejection=stops,
         )
@@ -127,6 +134,25 @@ def speculate(
             drafter.commit(done)  # catches up after full acceptance, and rolls back
         yield done
         index += 1
+
+        taken = rows.refill()
+        if taken:
+            begun = [rows.committed[row] for row in taken]
+            refill(target, cache, taken, begun)
+            if drafter is not None:
+                drafter.start(begun, *([seen.last] if seen else []), rows=taken)  # type: ignore[call-arg]
+
+
+def score(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) -> Tensor:
+    """Has the target read the pending tokens [B] and a draft of K, in one forward: logits [B, K+1, V].
+
+    The tokens of a tree see their own ancestors only. For that the target's `hidden` must take a `Tree`.
+    """
+    block = torch.cat([pending[:, None], draft.tokens], dim=1)  # [B, K+1]
+    if draft.parents is None:
+        return target(block, cache)
+    tree = Tree.after(cache.lengths, draft.parents)
+    return target.head(target.hidden(block, cache, tree=tree))  # type: ignore[call-arg]
 
 
 class Remembering:
@@ -138,12 +164,17 @@ class Remembering:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model, self.vocab_size, self.max_length = model, model.vocab_size, model.max_length
-        self.device, self.new_cache, self.head = device_of(model), model.new_cache, model.head
+        self.device, self.head = device_of(model), model.head
         self.last: Tensor | None = None
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache of the model."""
+        self.last = None
+        return self.model.new_cache(rows)
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, **tree: Tree) -> Tensor:
         """Reads tokens [B, n] as the model does: [B, n, D]."""
-        self.last = self.model.hidden(tokens, cache)
+        self.last = self.model.hidden(tokens, cache, **tree)
         return self.last
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -173,11 +204,18 @@ def check_settings(
 
 
 def checked_rows(
-    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, max_new_tokens: int, eos: Eos
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Prompts,
+    max_new_tokens: int,
+    eos: Eos,
+    at_once: int | None = None,
 ) -> Rows:
     """Returns the rows of prompts that both models can hold; a ValueError says what cannot be decoded."""
     context = min(target.max_length, getattr(drafter, "max_length", target.max_length))
     check_prompts(prompts, target.vocab_size, context)
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
-    return Rows(prompts, max_new_tokens, context, eos)
+    if at_once is not None and at_once < 1:
+        raise ValueError(f"at least 1 prompt must be decoded at once, not {at_once}")
+    return Rows(prompts, max_new_tokens, context, eos, at_once)

@@ -220,11 +220,27 @@ class Tree(NamedTuple):
 
     Attributes:
         positions: [B, n], the position in the text of each; siblings share one.
-        mask: [B, n, n] bool, which new tokens each one sees: itself and its ancestors. All see the cache.
+        mask: [B, n, w] bool, which of the row's last w − n tokens and of the n new ones each sees: itself and
+            its ancestors. All see what the cache holds before these.
     """
 
     positions: Tensor
     mask: Tensor
+
+    @staticmethod
+    def after(lengths: Tensor, parents: Tensor) -> Tree:
+        """Returns where a pending token and the tree that follows it stand, after rows of these lengths.
+
+        Args:
+            lengths: [B], how many tokens the cache holds.
+            parents: [B, K], as in a `Draft`.
+        """
+        rows, k = parents.shape
+        mask = torch.eye(k + 1, dtype=torch.bool, device=parents.device).repeat(rows, 1, 1)
+        each = torch.arange(rows, device=parents.device)
+        for i in range(k):
+            mask[:, i + 1] |= mask[each, parents[:, i]]
+        return Tree(lengths.to(parents.device)[:, None] + mask.sum(-1) - 1, mask)
 
 
 class Layers(nn.ModuleList):
@@ -316,7 +332,8 @@ class GPT(nn.Module):
                 raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
             return View(cos[:new], sin[:new], None, None)
         positions, bias = cache.begin(new, None if tree is None else tree.mask, layers)
-        positions = positions if tree is None else tree.positions
+        if tree is not None:  # what stands after the context's end is padding
+            positions = tree.positions.clamp(max=self.max_length - 1)
         cos, sin = cos[positions], sin[positions]
         if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
             cos, sin = cos[:, None], sin[:, None]

@@ -30,6 +30,13 @@ def prefill(model: LanguageModel, prompts: Prompts) -> KVCache:
     return cache
 
 
+def refill(model: LanguageModel, cache: KVCache, rows: Sequence[int], prompts: Prompts) -> None:
+    """Reads a prompt into each of these rows of a cache, in the place of a text that has ended."""
+    read = prefill(model, prompts)
+    for source, row in enumerate(rows):
+        cache.place(row, read, source)
+
+
 def check_prompts(prompts: Prompts, vocab_size: int, max_length: int) -> None:
     """Refuses prompts that cannot be decoded.
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 Kind = Literal["correction", "bonus", "draft"]
 Finish = Literal["eos", "cap", "context"]
+ORDER = "the parents in a tree must ascend, and come before their children"
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,14 @@ class Draft:
         tokens: [B, K] int64.
         probs: [B, K, V]; probs[b, i] is the very distribution that tokens[b, i] was drawn from.
         lengths: [B] int64, how many of the K are proposals; after them comes padding. By default all K.
+        parents: [B, K] int64, which token each one follows, in a tree of candidates: 0 is the pending token,
+            i + 1 is tokens[:, i]. They ascend, so a beginning of a tree is a tree. None: a chain.
     """
 
     tokens: Tensor
     probs: Tensor
     lengths: Tensor = field(default=None)  # type: ignore[assignment]
+    parents: Tensor | None = None
 
     def __post_init__(self) -> None:
         rows, k = self.tokens.shape
@@ -37,6 +41,8 @@ class Draft:
             raise ValueError(f"probs must be [{rows}, {k}, V], not {list(self.probs.shape)}")
         if self.lengths.shape != (rows,):
             raise ValueError(f"lengths must be [{rows}], not {list(self.lengths.shape)}")
+        if self.parents is not None and not are_parents(self.parents):
+            raise ValueError(ORDER)
 
     @property
     def k(self) -> int:
@@ -50,6 +56,12 @@ class Draft:
         return Draft(tokens, torch.zeros(rows, 0, vocab_size, device=device))
 
 
+def are_parents(parents: Tensor) -> bool:
+    """Whether these are the parents of a tree whose tokens come level by level: [B, K]."""
+    before = parents <= torch.arange(parents.shape[1], device=parents.device)
+    return bool(before.all() and (parents >= 0).all() and (parents.diff(dim=1) >= 0).all())
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a verifier decides.
@@ -57,10 +69,12 @@ class Verdict:
     Attributes:
         accepted: [B] int64, how many drafted tokens each row keeps.
         token: [B] int64, the token that follows them: a correction, or a bonus when all were kept.
+        path: [B, K] bool, which of the drafted tokens these are, in a tree. None: the first ones.
     """
 
     accepted: Tensor
     token: Tensor
+    path: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.accepted.shape != self.token.shape or self.token.dim() != 1:
@@ -68,6 +82,19 @@ class Verdict:
                 f"accepted and token must both be [B], not {list(self.accepted.shape)} and "
                 f"{list(self.token.shape)}"
             )
+
+    @property
+    def last(self) -> Tensor:
+        """The last token that each row keeps: 0 for the pending one, i + 1 for token i; [B]."""
+        if self.path is None:
+            return self.accepted
+        return (self.path * torch.arange(1, self.path.shape[1] + 1, device=self.path.device)).amax(-1)
+
+    def kept(self) -> list[list[int]]:
+        """Which drafted tokens each row keeps, in their order."""
+        if self.path is None:
+            return [list(range(accepted)) for accepted in self.accepted.tolist()]
+        return [[i for i, on in enumerate(row) if on] for row in self.path.tolist()]
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,7 @@ class Round:
         live: for each row whether it took part in the round.
         finish: for each row why it ended, or None while it goes on.
         lengths: for each row how many tokens each cache holds after the round: all but the pending one.
+        names: for each row which of the prompts it decodes.
         target_hidden: [B, K+1, D], what the logits were computed from, for a drafter that `wants_hidden`.
         stops_at_first_rejection: whether the rule looks at nothing after a rejection.
     """
@@ -99,6 +127,7 @@ class Round:
     live: tuple[bool, ...]
     finish: tuple[Finish | None, ...]
     lengths: tuple[int, ...]
+    names: tuple[int, ...] = ()
     target_hidden: Tensor | None = None
     stops_at_first_rejection: bool = True
 
@@ -126,4 +155,8 @@ class Round:
         """
         if len(self.emitted[row]) <= self.accepted(row):
             return "draft"
-        return "correction" if self.accepted(row) < self.drafted(row) else "bonus"
+        last, drafted = max([-1, *self.verdict.kept()[row]]) + 1, self.drafted(row)
+        followers = (
+            range(drafted) if self.draft.parents is None else self.draft.parents[row, :drafted].tolist()
+        )
+        return "correction" if last in followers else "bonus"

@@ -187,8 +187,14 @@ class AdaptiveDrafter:
         """How many tokens the cache of the drafter within holds, row by row; None while it rests."""
         return None if self._rests else self._drafter.cache_lengths
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Begins a run; the width is chosen from what earlier runs have taught."""
+    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
+        """Begins a run, with a width by what earlier runs have taught; or begins in some rows of a run."""
+        if rows is not None:
+            for row, prompt in zip(rows, prompts, strict=True):
+                self._texts[row] = list(prompt)
+            if not self._rests:
+                self._drafter.start(prompts, rows=rows)  # type: ignore[call-arg]
+            return
         self._texts, self._rests = [list(prompt) for prompt in prompts], True
         self.width = self._choose(len(prompts))
         if self.width:

@@ -93,20 +93,41 @@ class FeatureDrafter:
         """How many tokens the cache holds, row by row."""
         return self.cache.row_lengths
 
-    def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None = None) -> None:
-        """Reads all prompts but their last tokens; hidden: [B, n, D], or None where n = 0."""
+    def start(
+        self,
+        prompts: Sequence[Sequence[int]],
+        hidden: Tensor | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Reads all prompts but their last tokens.
+
+        Args:
+            prompts: token ids.
+            hidden: [B, n, D], the target's states of them, or None where n = 0.
+            rows: which rows they begin in; None: all, in a new run.
+        """
+        cache, features = self._prefill(prompts, hidden)
+        if rows is None:
+            self._cache, self._feature = cache, features
+        else:
+            self._feature[list(rows)] = features
+            for source, row in enumerate(rows):
+                self.cache.place(row, cache, source)
+
+    def _prefill(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None) -> tuple[KVCache, Tensor]:
+        """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
         c, rows, target = self.target.config, len(prompts), self.target
         sizes = (len(self.layer.layers), rows, c.kv_heads, c.max_length, c.head_dim)
-        self._cache = KVCache(*sizes, target.dtype, target.device)
+        cache = KVCache(*sizes, target.dtype, target.device)
         none = torch.zeros(rows, 1, c.width, dtype=target.dtype, device=target.device)
         features = none if hidden is None else torch.cat([none, hidden.to(target.dtype)], dim=1)
         lengths = [len(prompt) - 1 for prompt in prompts]
         if hidden is not None:
             check_width(hidden, c.width)
             tokens = pad(prompts, max(lengths), target.device)
-            self.layer(tokens, features[:, :-1], target, self._cache)
-            self._cache.truncate(lengths)
-        self._feature = features[torch.arange(rows), lengths]
+            self.layer(tokens, features[:, :-1], target, cache)
+            cache.truncate(lengths)
+        return cache, features[torch.arange(rows), lengths]
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""

@@ -63,7 +63,7 @@ class EarlyExitGPT:
     Attributes:
         model: the GPT.
         exit: where it is left, and how.
-        cache: the one that was made last, which the draft shares.
+        cache: of the run, which the draft shares.
     """
 
     def __init__(self, model: GPT, exit: Exit) -> None:
@@ -83,12 +83,17 @@ class EarlyExitGPT:
         self.model, self.exit, self.device = model, exit, model.device
         self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
         self.cache: KVCache | None = None
+        self._made: KVCache | None = None
         self._ahead: list[Tensor] = []  # streams [B, 1, D] after the first layers, not verified yet
 
     def new_cache(self, rows: int) -> KVCache:
-        """Returns an empty cache, which the draft uses too."""
-        self.cache, self._ahead = self.model.new_cache(rows), []
-        return self.cache
+        """Returns an empty cache, which the draft can share."""
+        self._made = self.model.new_cache(rows)
+        return self._made
+
+    def share(self) -> None:
+        """Has the draft use the cache that was made last: a run has begun in it."""
+        self.cache, self._ahead = self._made, []
 
     def read_ahead(self, token: Tensor) -> Tensor:
         """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
@@ -137,8 +142,10 @@ class ExitDrafter:
         self.target, self.warp = target, warp
         self.vocab_size, self.max_length = target.vocab_size, target.max_length
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Does nothing: the target has read the prompts, and its cache is the draft's."""
+    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
+        """Reads nothing: the target has read the prompts, and the cache of its run is the draft's."""
+        if rows is None:
+            self.target.share()
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""

@@ -63,13 +63,15 @@ class LookupDrafter:
         self.vocab_size = vocab_size
         self._index, self._dtype = index, dtype
         self._rows: list[Index] = []
-        self._done: tuple[bool, ...] = ()
+        self._done: list[bool] = []
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Forgets the last run, and reads all prompts, pending tokens included."""
-        self._rows = [self._index() for _ in prompts]
-        self._done = (False,) * len(prompts)
-        self._read(prompts)
+    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
+        """Forgets the last run, or the texts of some rows, and reads prompts, pending tokens included."""
+        if rows is None:
+            self._rows, self._done = [self._index() for _ in prompts], [False] * len(prompts)
+        for row, prompt in zip(range(len(prompts)) if rows is None else rows, prompts, strict=True):
+            self._rows[row], self._done[row] = self._index(), False
+            read(self._rows[row], prompt)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Looks up to k tokens a row up.
@@ -91,10 +93,12 @@ class LookupDrafter:
 
     def commit(self, round: Round) -> None:
         """Appends what was emitted to each row's text; what was drafted is of no more interest."""
-        self._read(round.emitted)
-        self._done = tuple(why is not None for why in round.finish)
+        for row, tokens in zip(self._rows, round.emitted, strict=True):
+            read(row, tokens)
+        self._done = [why is not None for why in round.finish]
 
-    def _read(self, more: Sequence[Sequence[int]]) -> None:
-        for row, tokens in zip(self._rows, more, strict=True):
-            for token in tokens:
-                row.append(token)
+
+def read(index: Index, tokens: Sequence[int]) -> None:
+    """Appends tokens to the text of an index."""
+    for token in tokens:
+        index.append(token)

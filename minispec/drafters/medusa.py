@@ -78,15 +78,30 @@ class MedusaDrafter:
         self._state = torch.zeros(0, heads.width)  # [B, D]
         self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state
 
-    def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None = None) -> None:
-        """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D], or None."""
+    def start(
+        self,
+        prompts: Sequence[Sequence[int]],
+        hidden: Tensor | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Takes each row's state after all of its prompt but the last token.
+
+        Args:
+            prompts: token ids.
+            hidden: [B, n, D], the target's states of the prompts, or None where n = 0.
+            rows: which rows they begin in; None: all, in a new run.
+        """
         read = torch.tensor([len(prompt) - 1 for prompt in prompts])
-        self._known = read > 0
         if hidden is None:
-            self._state = torch.zeros(len(prompts), self.heads.width)
+            states = torch.zeros(len(prompts), self.heads.width)
         else:
-            self._state = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
-            check_width(self._state, self.heads.width)
+            states = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
+            check_width(states, self.heads.width)
+        if rows is None:
+            self._state, self._known = states, read > 0
+        else:
+            self._state, self._known = self._state.to(states), self._known.clone()
+            self._state[list(rows)], self._known[list(rows)] = states, read > 0
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B], one for each head."""
@@ -103,7 +118,7 @@ class MedusaDrafter:
         states = round.target_hidden
         assert states is not None, "speculate hands it over, for wants_hidden says so"
         rows = torch.arange(len(states), device=states.device)
-        self._state = states[rows, round.verdict.accepted]
+        self._state = states[rows, round.verdict.last]
         self._known = torch.ones(len(states), dtype=torch.bool)
 
 

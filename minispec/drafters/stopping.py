@@ -170,10 +170,13 @@ class StoppingDrafter(ModelDrafter):
         self._confidences: list[list[float]] = []
         self._done: tuple[bool, ...] = ()
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Begins a run; the rule keeps what it has learned."""
-        super().start(prompts)
-        self._done = (False,) * len(prompts)
+    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
+        """Begins a run, or prompts in some rows of it; the rule keeps what it has learned."""
+        super().start(prompts, rows)
+        begun = range(len(prompts)) if rows is None else rows
+        self._done = tuple(
+            row not in begun and done for row, done in enumerate(self._done or [False] * len(prompts))
+        )
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses up to k tokens a row.

@@ -7,7 +7,7 @@ the clock when they are called. `record` keeps what it saw as a `Trace`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from time import perf_counter
 from typing import Any
 
@@ -113,8 +113,9 @@ class WatchedTarget:
         self._verified: tuple[int, ...] = ()
 
     def new_cache(self, rows: int) -> KVCache:
-        """Returns the model's own cache; the time of its rollbacks is counted."""
-        self._cache = cache = self._model.new_cache(rows)
+        """Returns the model's own cache, whose rollbacks are timed; the first one is that of the run."""
+        cache = self._model.new_cache(rows)
+        self._cache = getattr(self, "_cache", cache)
         truncate = cache.truncate
 
         def timed(lengths: Sequence[int] | Tensor) -> None:
@@ -125,9 +126,11 @@ class WatchedTarget:
         cache.truncate = timed  # type: ignore[method-assign]
         return cache
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, **tree: Any) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D]."""
-        return self._watch(self._model.hidden, tokens, cache)
+        if tree:
+            self._clock.round_begins()
+        return self._watch(partial(self._model.hidden, **tree), tokens, cache)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Reads tokens as the model does: [B, n] -> logits [B, n, V]."""
@@ -162,9 +165,9 @@ class WatchedDrafter:
         """Those of the drafter."""
         return self._drafter.cache_lengths
 
-    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None) -> None:
+    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
         """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
-        self._drafter.start(prompts, *hidden)
+        self._drafter.start(prompts, *hidden, **rows)
         self._before = self._verified = self._drafter.cache_lengths
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:

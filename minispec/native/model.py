@@ -66,6 +66,7 @@ class NativeCache(KVCache):
         kind = np.float64 if model.dtype == torch.float64 else np.float32
         zeros = np.zeros(rows * model.cache_numbers, kind)
         self._memory = torch.from_numpy(zeros)
+        self._by_row = self._memory.view(model.config.layers, rows, -1)
         self.capacity, self.owner, self._numbers = model.max_length, model._handle, self._memory.numel()
 
     @property
@@ -92,6 +93,17 @@ class NativeCache(KVCache):
             ValueError: always.
         """
         raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
+
+    def place(self, row: int, other: KVCache, source: int) -> None:
+        """Takes over, into one row, what another cache of the same model holds in its row `source`.
+
+        Raises:
+            ValueError: if the other cache is another model's.
+        """
+        if not isinstance(other, NativeCache) or other.owner != self.owner:
+            raise ValueError("a row can be taken over from a cache of the same native model only")
+        self._by_row[:, row] = other._by_row[:, source]
+        self._lengths = [[other.row_lengths[source] if b == row else n for b, n in enumerate(self.row_lengths)]]
 
     def begin(self, *_: Any, **__: Any) -> Any:
         """Refuses, with a ValueError: only its model writes into it."""

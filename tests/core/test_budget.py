@@ -8,7 +8,7 @@ import pytest
 from imports import imported
 
 CORE = Path(__file__).resolve().parents[2] / "minispec" / "core"
-MOST_FILES, MOST_CODE, MOST_LINES = 13, 800, 1_500
+MOST_FILES, MOST_CODE, MOST_LINES = 13, 900, 1_650
 MOST_BASIC, MOST_FUNCTION = 75, 15
 WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -76,7 +76,7 @@ def basic_faults(source):
 
 
 def test_the_core_is_within_its_budget():
-    """At most 13 files, 800 lines of code, and 1,500 lines with comments and docstrings."""
+    """At most 13 files, 900 lines of code, and 1,650 lines with comments and docstrings."""
     assert size_faults(sources()) == []
 
 
@@ -119,10 +119,10 @@ def test_budgets_are_met_exactly():
     """What is allowed passes, and one more of it does not."""
     files = {f"{n}.py": "" for n in range(MOST_FILES)}
     assert size_faults(files) == [] and size_faults(files | {"more.py": ""}) == ["14 files, at most 13"]
-    assert size_faults({"a.py": "x = 1\n" * 800}) == []
-    assert size_faults({"a.py": "x = 1\n" * 801}) == ["801 lines of code, at most 800"]
-    assert size_faults({"a.py": "\n" * 1_500}) == []
-    assert size_faults({"a.py": "\n" * 1_501}) == ["1501 lines, at most 1500"]
+    assert size_faults({"a.py": "x = 1\n" * 900}) == []
+    assert size_faults({"a.py": "x = 1\n" * 901}) == ["901 lines of code, at most 900"]
+    assert size_faults({"a.py": "\n" * 1_650}) == []
+    assert size_faults({"a.py": "\n" * 1_651}) == ["1651 lines, at most 1650"]
 
 
 def test_lines_of_code_are_counted():

@@ -19,6 +19,7 @@ from minispec import (
     verify_rejection,
 )
 from minispec.core.model import Tree
+from minispec.core.prefill import refill
 from minispec.core.rng import BlockRng
 
 CONTEXT = 40
@@ -244,19 +245,16 @@ def test_a_tree_needs_a_cache_and_space(model):
 # Refilled rows.
 
 
-def test_a_row_is_emptied_for_another_prompt_while_the_others_go_on(model):
+def test_a_row_takes_another_prompt_while_the_others_go_on(model):
     """The other rows' keys stay; the new prompt is read as if alone, and so is what follows."""
     texts, cache = read_before(model, LENGTHS[1])
     keys, values = cache._keys.clone(), cache._values.clone()
-    cache.reset(1)
-    assert cache.row_lengths == (6, 0, 9)
-    assert torch.equal(cache._keys, keys) and torch.equal(cache._values, values)
-    prompt = tokens(1, 5, 4)[0].tolist()
-    block = torch.zeros(3, 5, dtype=torch.long)
-    block[1] = torch.tensor(prompt)
-    model.hidden(block, cache)  # padding in the rows that go on, which is forgotten
-    cache.truncate([6, 5, 9])
-    texts[1] = prompt
+    prompts = tokens(2, 5, 4).tolist()
+    refill(model, cache, [1], [[*prompts[1], 0]])
+    assert cache.row_lengths == (6, 5, 9)
+    for kept, was in ((cache._keys, keys), (cache._values, values)):
+        assert torch.equal(kept[:, [0, 2]], was[:, [0, 2]])
+    texts[1] = prompts[1]
     tiny.holds_all_but_the_pending_token(model, cache, [[*text, 0] for text in texts])
     more = tokens(3, 3, 5)
     found = model(more, cache)
@@ -264,14 +262,12 @@ def test_a_row_is_emptied_for_another_prompt_while_the_others_go_on(model):
         same(found[row], model.head(plain(model, text + more[row].tolist()))[len(text) :])
 
 
-def test_a_row_that_had_read_ahead_is_emptied_in_all_layers(model):
-    """The first layers forget what they alone had read."""
-    _, cache = read_before(model, [4, 4])
-    read_ahead(model, cache, tokens(2, 3), 1)
-    cache.reset(0)
-    cache.truncate([0, 4])
-    found = model(tokens(2, 3, 7), cache)
-    same(found[0], model.head(plain(model, tokens(2, 3, 7)[0].tolist())))
+def test_rows_are_refilled_from_the_right_prompts(model):
+    """Two rows of three begin with prompts of different lengths, in the order that they are named in."""
+    texts, cache = read_before(model, LENGTHS[1])
+    texts[2], texts[0] = tokens(1, 4, 8)[0].tolist(), tokens(1, 7, 9)[0].tolist()
+    refill(model, cache, [2, 0], [[*texts[2], 0], [*texts[0], 0]])
+    tiny.holds_all_but_the_pending_token(model, cache, [[*text, 0] for text in texts])
 
 
 @pytest.mark.parametrize("names", [[2, 0], [5, 2]])

@@ -26,6 +26,13 @@ from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
+from minispec.drafters.tree import (
+    Choice,
+    TreeDrafter,
+    most_probable,
+    with_replacement,
+    without_replacement,
+)
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
 from minispec.native.backend import TORCH, Backend
@@ -58,6 +65,7 @@ class Case:
         draft_warp: the draft's own warp, or None.
         drafter: makes what drafts, from the draft and its own warp.
         rows: how many branches run as rows of one batch; 1 where a row's drafts depend on the others.
+        waiting: whether only two of three of them run at once, and the others wait for a row that is done.
         rng: what enumerates it.
     """
 
@@ -73,6 +81,7 @@ class Case:
     draft_warp: Warp | None = None
     drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter
     rows: int = 512
+    waiting: bool = False
     rng: type[EnumeratingRng] = EnumeratingRng
 
     @property
@@ -102,6 +111,7 @@ class Case:
             warp=self.warp,
             rng=rng,
             eos=self.eos,
+            at_once=-(-2 * len(prompts) // 3) if self.waiting else None,
         )
 
     def finish(self, prompt: Sequence[int], tokens: Text) -> Finish | None:
@@ -185,6 +195,34 @@ def eagle(model: LanguageModel, warp: Warp | None) -> FeatureDrafter:
     return FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp)
 
 
+def tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of a tree: three candidates for the first position, two after the first of them."""
+    return grown(model, warp, without_replacement)
+
+
+def repeating_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of the same tree, where candidates of one position may be the same."""
+    return grown(model, warp, with_replacement)
+
+
+def fixed_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of the same tree, whose candidates are the most probable ones."""
+    return grown(model, warp, most_probable)
+
+
+def one_branch(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of a tree that is a chain."""
+    return grown(model, warp, without_replacement, (0, 1, 2))
+
+
+def grown(
+    model: LanguageModel, warp: Warp | None, choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)
+) -> TreeDrafter:
+    """Returns a drafter of a tree on a GPT."""
+    assert isinstance(model, GPT)
+    return TreeDrafter(model, parents, choice, warp)
+
+
 # By the names of the command line, what drafts otherwise than with the draft model.
 OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "ngram": ngram,
@@ -192,6 +230,7 @@ OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "exit": exit,
     "medusa": medusa,
     "eagle": eagle,
+    "tree": tree,
 }
 
 

@@ -119,7 +119,7 @@ def branches(case: Case, together: bool = False) -> Iterator[Branch]:
 
 
 def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[Steps]:
-    """Sorts rounds by row; rounds in which a row took no part are left out."""
+    """Sorts rounds by prompt; rounds in which it took no part are left out."""
     texts = [tuple(prompt) for prompt in prompts]
     steps: list[list[RowRound]] = [[] for _ in prompts]
     for r in rounds:
@@ -127,9 +127,9 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
         accepted = r.verdict.accepted.tolist()
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
-                proposed = tuple(drafted[row][: lengths[row]])
-                steps[row].append(RowRound(r, row, texts[row], proposed, accepted[row], emitted, finish))
-                texts[row] += emitted
+                proposed, name = tuple(drafted[row][: lengths[row]]), r.names[row]
+                steps[name].append(RowRound(r, row, texts[name], proposed, accepted[row], emitted, finish))
+                texts[name] += emitted
     return [tuple(own) for own in steps]
 
 

@@ -1,0 +1,171 @@
+"""A tree of candidates: where the draft is in doubt, it proposes more than one token.
+
+A chain of K tokens ends at its first rejection. A tree with as many tokens has second and third candidates at
+the positions that matter most, and the target reads all of it in the same forward. The draft grows it level
+by level: all tokens of one depth are read at once, each seeing its own ancestors only.
+
+How candidates of one position are chosen is a function of its own. Each says from which distribution the next
+one comes, given those before it; so the rule needs no more than that distribution (`rules/tree.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+
+import torch
+from torch import Tensor
+
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import GPT, Tree
+from minispec.core.records import ORDER, Draft, Round, are_parents
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+
+Choice = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From q [M, V], logits [M, V] and which tokens were chosen [M, V]: what the next is drawn from [M, V]."""
+
+RATES = (0.8, 0.1, 0.04)  # how often a position's first, second, third candidate is the one that is kept
+
+
+def with_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
+    """Draws from q every time; the same token may come twice (Miao et al. 2024, SpecInfer)."""
+    return q
+
+
+def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
+    """Draws from what q has left without the earlier candidates (Jeon et al. 2024, RSD).
+
+    Where nothing is left, as at temperature 0, the most probable of the other tokens comes.
+    """
+    left = q.masked_fill(chosen, 0)
+    mass = left.sum(-1, keepdim=True)
+    tiny = torch.finfo(q.dtype).tiny
+    return torch.where(mass > 0, left / mass.clamp(min=tiny), most_probable(q, logits, chosen))
+
+
+def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
+    """Takes the most probable token that was not chosen yet: certain, so all mass is on it."""
+    best = logits.masked_fill(chosen, -torch.inf).argmax(-1)
+    return torch.nn.functional.one_hot(best, q.shape[1]).to(q.dtype)
+
+
+def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[int]]:
+    """Returns the tree whose tokens are most often kept, if candidates are kept independently.
+
+    Of all trees with so many tokens it has the largest sum of path probabilities, hence the most accepted
+    tokens (Chen et al. 2024, Sequoia, section 3.1).
+
+    Args:
+        rates: at each depth, how often the first, second, … candidate of a position is kept, descending.
+        nodes: how many tokens.
+
+    Returns:
+        Of each token its parent, 0 for the pending one or i + 1 for token i, and which candidate it is; level
+        by level.
+    """
+    # Likeliest first, then the one found first: (−probability, order, path, its parent's probability).
+    heap: list[tuple[float, int, tuple[int, ...], float]] = [(-rates[0][0], 0, (0,), 1.0)]
+    paths: list[tuple[int, ...]] = []
+    while heap and len(paths) < nodes:
+        prob, _, path, before = heappop(heap)
+        paths.append(path)
+        depth, rank = len(path), path[-1]
+        if rank + 1 < len(rates[depth - 1]):
+            again = -before * rates[depth - 1][rank + 1]
+            heappush(heap, (again, 2 * len(paths), (*path[:-1], rank + 1), before))
+        if depth < len(rates):
+            heappush(heap, (prob * rates[depth][0], 2 * len(paths) + 1, (*path, 0), -prob))
+    paths.sort(key=lambda path: (len(path), path))
+    places: dict[tuple[int, ...], int] = {(): 0} | {path: i + 1 for i, path in enumerate(paths)}
+    return [places[path[:-1]] for path in paths], [path[-1] for path in paths]
+
+
+def common_tree(nodes: int) -> list[int]:
+    """Returns the parents of the tree that is best for the usual rates."""
+    return grow([RATES] * nodes, nodes)[0]
+
+
+class TreeDrafter(ModelDrafter):
+    """A draft model that proposes a tree of candidates, whose shape is fixed."""
+
+    model: GPT
+
+    def __init__(
+        self,
+        model: GPT,
+        parents: Sequence[int],
+        choice: Choice = without_replacement,
+        warp: Warp | None = None,
+    ) -> None:
+        """Makes a drafter.
+
+        Args:
+            model: the draft model; it must have the target's vocabulary.
+            parents: the shape, as in a `Draft`: of each token its parent, ascending.
+            choice: how candidates of one position are chosen.
+            warp: how to warp the draft's logits; None: like the target's. Any is lossless.
+
+        Raises:
+            ValueError: if these are not the parents of a tree, or the context has no space for so many.
+        """
+        super().__init__(model, warp)
+        if len(parents) >= self.max_length:
+            raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {self.max_length}")
+        self.choice = choice
+        shape = torch.tensor([parents], dtype=torch.long)
+        if not are_parents(shape):
+            raise ValueError(ORDER)
+        self._tree = Tree.after(torch.tensor([0]), shape)
+        self.parents, self._depths = list(parents), self._tree.positions[0].tolist()
+        self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Proposes the tree down to depth k, to follow the pending tokens [B].
+
+        Args:
+            pending: the last committed tokens.
+            k: how deep at most.
+            warp: the target's warp, used unless the drafter has its own.
+            rng: draws the candidates, at the position that is their depth.
+        """
+        space = self.max_length - 1 - min(self.cache.row_lengths)
+        size = min(sum(0 < depth <= k for depth in self._depths), space)
+        rows, lengths = len(pending), self.cache.lengths[:, None]
+        tokens = torch.cat([pending[:, None], pending.new_zeros(rows, size)], dim=1)  # [B, K+1]
+        dists: list[Tensor] = [torch.empty(0)] * size
+        for depth in range(self._depths[size]):
+            children = [i for i in range(1, size + 1) if self._depths[i] == depth + 1]
+            at = sorted({self.parents[i - 1] for i in children})
+            logits = self._look(tokens, at, lengths)  # [B, M, V], M of this depth that have children
+            q = (self.warp or warp)(logits)
+            chosen = torch.zeros_like(q, dtype=torch.bool)
+            for i in children:
+                m = at.index(self.parents[i - 1])
+                dists[i - 1] = self.choice(q[:, m], logits[:, m], chosen[:, m])
+                tokens[:, i] = rng.categorical(dists[i - 1], positions=depth)
+                chosen[:, m].scatter_(1, tokens[:, i, None], True)
+        parents = torch.tensor([self.parents[:size]], device=pending.device).expand(rows, -1)
+        return Draft(tokens[:, 1:], torch.stack(dists, 1), parents=parents)
+
+    def _look(self, tokens: Tensor, at: Sequence[int], lengths: Tensor) -> Tensor:
+        """Reads some tokens of the tree [B, K+1], M of one depth, after rows of lengths [B, 1]."""
+        self._read += at
+        mask = self._tree.mask[:, at][:, :, self._read].expand(len(tokens), -1, -1)
+        here = Tree(lengths + self._tree.positions[:, at], mask)
+        return self.model.head(self.model.hidden(tokens[:, at], self.cache, tree=here))
+
+    def commit(self, round: Round) -> None:
+        """Keeps of the cache the accepted path, and reads its last token, if that was a leaf."""
+        kept, slots = round.verdict.kept(), []
+        for row, path in enumerate(kept):
+            before = round.lengths[row] - len(round.emitted[row])
+            stay = [0, *(i + 1 for i in path)]
+            slots.append([*range(before), *(before + n for n, i in enumerate(self._read) if i in stay)])
+        self.cache.gather(slots)
+        self._read = []
+        if any(have < want for have, want in zip(self.cache.row_lengths, round.lengths, strict=True)):
+            block = torch.cat([round.pending[:, None], round.draft.tokens], dim=1)  # [B, K+1]
+            last = torch.tensor([[max([-1, *path]) + 1] for path in kept], device=block.device)
+            self.model.hidden(block.gather(1, last).to(self.device), self.cache)
+        self.cache.truncate(round.lengths)

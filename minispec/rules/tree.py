@@ -1,0 +1,97 @@
+"""Trees of candidates: several tokens are proposed for one position, and one path is kept.
+
+From the pending token on, the candidates that follow the last kept token are tested one after another. One
+that is accepted is kept, and its own candidates come next. After each that is rejected, the distribution for
+the next is what that one's q has left over: the residual. In the end a token is drawn from what is left.
+
+One rule serves all ways to choose candidates, for each is tested against the distribution that it was drawn
+from, given those before it. Drawn from one q again and again: recursive rejection (Miao et al. 2024,
+SpecInfer, section 4.3). Drawn without replacement, q then lacks the earlier candidates (Jeon et al. 2024).
+Fixed in advance: q has all its mass on the candidate, which is accepted with the probability that is left on
+it, and else struck out (Li et al. 2024, EAGLE). A chain is the tree with one candidate at each position.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import residual
+from minispec.core.warp import lowest_argmax
+
+
+def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Accepts a path by recursive rejection; what comes out is distributed as the target.
+
+    Args:
+        draft: tokens [B, K] of a tree, each with the distribution [B, K, V] that it was drawn from, given its
+            ancestors and its earlier siblings.
+        target_probs: [B, K+1, V]; [:, 0] is the target's distribution after the pending token, [:, i + 1]
+            after token i.
+        rng: decides about each candidate that is tested, and draws the token after the path.
+    """
+    p, q = target_probs.double(), draft.probs.double()
+    left = p[:, 0]  # [B, V], what the next candidate is tested against
+
+    def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
+        nonlocal left
+        token = draft.tokens[:, i, None]
+        ratio = left.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
+        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), positions=depth, live=testing)
+        rejected = testing & ~kept
+        left = torch.where(rejected[:, None], residual(left, q[:, i]), left)
+        left = torch.where(kept[:, None], p[:, i + 1], left)
+        return kept
+
+    path = walk(draft, accepts)
+    accepted = path.sum(-1)
+    return Verdict(accepted, rng.categorical(left, positions=accepted), path)
+
+
+def verify_tree_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Follows the candidates that the target would choose, for temperature 0; ties go to the lowest id.
+
+    Arguments are those of `verify_tree`; neither the draft's probabilities nor `rng` are used.
+    """
+    best = lowest_argmax(target_probs)  # [B, K+1]
+    wanted = best[:, 0]
+
+    def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
+        nonlocal wanted
+        kept = testing & (draft.tokens[:, i] == wanted)
+        wanted = torch.where(kept, best[:, i + 1], wanted)
+        return kept
+
+    path = walk(draft, accepts)
+    return Verdict(path.sum(-1), wanted, path)
+
+
+verify_tree_greedy.greedy = True  # type: ignore[attr-defined]
+for rule in (verify_tree, verify_tree_greedy):
+    rule.stops_at_first_rejection = False  # type: ignore[attr-defined]
+
+
+def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tensor:
+    """Goes through a tree from the pending token on; parents come before their children.
+
+    Args:
+        draft: K tokens a row and their parents; without parents a chain.
+        accepts: says for token i, the rows [B] that test it and how many each has kept, which keep it: [B].
+
+    Returns:
+        The path that each row keeps: [B, K] bool.
+    """
+    rows, k = draft.tokens.shape
+    device = draft.tokens.device
+    parents = torch.arange(k, device=device).expand(rows, k) if draft.parents is None else draft.parents
+    lengths = draft.lengths.to(device)
+    at = torch.zeros(rows, dtype=torch.long, device=device)  # the last kept: 0 is the pending token
+    path = torch.zeros(rows, k, dtype=torch.bool, device=device)
+    for i in range(k):
+        testing = (parents[:, i] == at) & (i < lengths)
+        if bool(testing.any()):
+            path[:, i] = accepts(i, testing, path.sum(-1))
+            at = torch.where(path[:, i], i + 1, at)
+    return path

@@ -1,0 +1,142 @@
+"""A queue of prompts: rows that are done make room, and no text depends on what shared its batch."""
+
+import pytest
+import tiny
+import torch
+
+from minispec import (
+    AdaptiveDrafter,
+    Costs,
+    KeyedRng,
+    ModelDrafter,
+    NgramDrafter,
+    SeededRng,
+    SuffixDrafter,
+    Warp,
+    speculate,
+    verify_coupled,
+    verify_greedy,
+)
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
+from minispec.drafters.exit import EarlyExitGPT, ExitDrafter, untrained_exit
+from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.stopping import FixedStop, StoppingDrafter
+from minispec.drafters.tree import TreeDrafter
+from minispec.evidence.proof.models import with_normals
+from minispec.rules.tree import verify_tree_greedy
+
+TARGET, DRAFT = tiny.gpt_pair()
+QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]
+C = TARGET.config
+
+
+def early():
+    """Returns a target with an exit, and what leaves it."""
+    target = EarlyExitGPT(TARGET, untrained_exit(TARGET, 1))
+    return target, ExitDrafter(target)
+
+
+def automatic():
+    """Returns a drafter that draws a draft now and then."""
+    costs = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
+    return TARGET, AdaptiveDrafter(ModelDrafter(DRAFT), costs, most=3, retry=1, pace=1)
+
+
+WAYS = {
+    "nothing": lambda: (TARGET, None),
+    "model": lambda: (TARGET, ModelDrafter(DRAFT)),
+    "stopping": lambda: (TARGET, StoppingDrafter(DRAFT, FixedStop(0.5))),
+    "automatic": automatic,
+    "ngram": lambda: (TARGET, NgramDrafter(C.vocab_size)),
+    "suffix": lambda: (TARGET, SuffixDrafter(C.vocab_size)),
+    "exit": early,
+    "medusa": lambda: (TARGET, MedusaDrafter(with_normals(Medusa(C.width, C.vocab_size, 3), 3), TARGET)),
+    "eagle": lambda: (TARGET, FeatureDrafter(with_normals(FeatureLayer(C), 4), TARGET)),
+    "tree": lambda: (TARGET, TreeDrafter(DRAFT, (0, 0, 1, 1, 2))),
+}
+
+
+def texts_of(way, at_once, prompts=QUEUE, verifier=None, k=3, **settings):
+    """Returns the text of each prompt, and the rounds; caches are looked at after each round."""
+    target, drafter = WAYS[way]()
+    verifier = verifier or (verify_tree_greedy if way == "tree" else verify_greedy)
+    settings = {"max_new_tokens": 12, "warp": Warp(temperature=0), "rng": SeededRng(0), "eos": 4} | settings
+    texts, rounds = [[] for _ in prompts], []
+    k = 0 if drafter is None else k
+    for r in speculate(target, drafter, prompts, k=k, verifier=verifier, at_once=at_once, **settings):
+        rounds.append(r)
+        for row, emitted in enumerate(r.emitted):
+            texts[r.names[row]] += emitted
+        if drafter is not None and drafter.cache_lengths is not None:
+            assert drafter.cache_lengths == r.lengths
+    return texts, rounds
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_each_text_is_that_of_the_prompt_alone(way, at_once):
+    """Greedy, in float64: with every drafter, on few rows, where all rows but the first prompts' are refilled."""
+    texts, rounds = texts_of(way, at_once)
+    alone = [texts_of(way, None, [prompt])[0][0] for prompt in QUEUE]
+    assert texts == alone
+    assert {len(text) for text in texts} != {12}, "some rows must end early"
+    assert all(len(r.live) == at_once for r in rounds)
+    assert sorted({name for r in rounds for name in r.names}) == list(range(len(QUEUE)))
+
+
+@pytest.mark.parametrize("way", ["model", "ngram", "medusa", "eagle", "exit"])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_noise_belongs_to_the_prompt(way, at_once):
+    """With keyed noise a text is the same, however many rows there are, and whoever was there before."""
+    settings = {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(5)}
+    together, _ = texts_of(way, None, **settings)
+    assert texts_of(way, at_once, **settings)[0] == together
+    assert len({tuple(text) for text in together}) == len(QUEUE)
+
+
+def test_rows_are_live_while_prompts_wait():
+    """In each round but the last ones all rows decode; the prompts come in their order."""
+    _, rounds = texts_of("model", 2)
+    waiting = [max(r.names) < len(QUEUE) - 1 for r in rounds]
+    assert all(all(r.live) for r, more in zip(rounds, waiting, strict=True) if more)
+    begun = [name for r in rounds for name in r.names]
+    assert list(dict.fromkeys(begun)) == sorted(set(begun))
+
+
+def test_more_rows_than_prompts_are_as_many_as_prompts():
+    """And without a number all prompts are decoded at once, as ever."""
+    for at_once in (len(QUEUE), 50, None):
+        _, rounds = texts_of("model", at_once)
+        assert all(r.names == tuple(range(len(QUEUE))) for r in rounds)
+
+
+def test_a_prompt_without_space_takes_no_row():
+    """One that fills the context waits in the queue, and one stands first: the others are decoded."""
+    full = [1] * TARGET.max_length
+    texts, rounds = texts_of("model", 2, [full, *QUEUE[:3], full, full, QUEUE[3], full])
+    alone, _ = texts_of("model", None, QUEUE[:4])
+    assert texts == [[], *alone[:3], [], [], alone[3], []]
+    assert texts_of("model", 2, [full, full, full]) == ([[], [], []], [])
+    assert texts_of("model", 1, QUEUE, max_new_tokens=0) == ([[]] * len(QUEUE), [])
+
+
+def test_no_rows_at_all_are_refused():
+    """One line, as for every number that makes no sense."""
+    with pytest.raises(ValueError, match="at least 1 prompt must be decoded at once, not 0"):
+        texts_of("model", 0)
+
+
+def test_the_target_reads_each_prompt_once():
+    """Refilling reads the new prompts alone: no row that goes on is read again."""
+    read = []
+    hook = TARGET.embed_tokens.register_forward_hook(
+        lambda _, tokens, __: read.append(tuple(tokens[0].shape))
+    )
+    try:
+        _, rounds = texts_of("ngram", 2)
+    finally:
+        hook.remove()
+    verified = [(2, r.draft.k + 1) for r in rounds]
+    prompts = [shape for shape in read if shape not in verified or not verified.remove(shape)]
+    assert sum(rows * n for rows, n in prompts) <= 2 * sum(len(prompt) - 1 for prompt in QUEUE)
+    assert torch.tensor([len(prompt) > 1 for prompt in QUEUE]).sum() >= len(prompts)

@@ -1,0 +1,158 @@
+"""A tree of candidates on the draft model: what it proposes, what its cache keeps, and its shape."""
+
+from itertools import product
+
+import pytest
+import tiny
+import torch
+from tiny import PROMPTS, outcome, same
+
+from minispec import SeededRng, Warp, generate, speculate
+from minispec.drafters.tree import (
+    TreeDrafter,
+    common_tree,
+    grow,
+    most_probable,
+    with_replacement,
+    without_replacement,
+)
+from minispec.rules.tree import verify_tree, verify_tree_greedy
+
+TARGET, DRAFT = tiny.gpt_pair()
+SHAPE = (0, 0, 0, 1, 1, 2, 4, 4, 7)
+CHOICES = [with_replacement, without_replacement, most_probable]
+
+
+def path_of(node, parents):
+    """Returns the tokens from the first on that lead to a token of the tree, itself included."""
+    return [] if node == 0 else [*path_of(parents[node - 1], parents), node - 1]
+
+
+def runs(choice=without_replacement, prompts=PROMPTS, warp=None, seed=0, k=9, shape=SHAPE, **settings):
+    """Yields rounds with a tree, and the texts before each; both caches are looked at."""
+    drafter = TreeDrafter(DRAFT, shape, choice)
+    settings = {"max_new_tokens": 18, "rng": SeededRng(seed), "verifier": verify_tree} | settings
+    texts = [list(prompt) for prompt in prompts]
+    for r in speculate(TARGET, drafter, prompts, k=k, warp=warp or Warp(), **settings):
+        yield r, [list(text) for text in texts]
+        for row, emitted in enumerate(r.emitted):
+            texts[r.names[row]] += emitted
+        assert drafter.cache_lengths == r.lengths
+        if all(r.live):
+            tiny.holds_all_but_the_pending_token(DRAFT, drafter.cache, texts)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("shape", [SHAPE, (0, 1, 2), (0, 0), tuple(common_tree(16))], ids=str)
+def test_greedy_text_is_the_targets_own(choice, shape):
+    """On ragged rows, with rows that end early, and with paths that are longer than the first candidate's."""
+    settings = {"max_new_tokens": 20, "warp": Warp(temperature=0), "eos": 4}
+    rounds = [r for r, _ in runs(choice, shape=shape, verifier=verify_tree_greedy, **settings)]
+    steps = list(generate(TARGET, PROMPTS, rng=SeededRng(0), **settings))
+    texts, _ = outcome(rounds, len(PROMPTS))
+    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
+    assert any(r.accepted(row) for r in rounds for row in range(len(PROMPTS)) if r.live[row])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_candidate_is_drawn_after_its_own_ancestors(seed):
+    """q of the first child is the draft's distribution after the path; p of each node is the target's."""
+    seen = 0
+    for r, texts in runs(with_replacement, seed=seed):
+        for row, text in enumerate(texts):
+            tokens, parents = r.draft.tokens[row].tolist(), r.draft.parents[row].tolist()
+            for i in range(r.drafted(row) if r.live[row] else 0):
+                before = text + [tokens[n] for n in path_of(parents[i], parents)]
+                same(r.draft.probs[row, i], Warp()(DRAFT(torch.tensor([before])))[0, -1])
+                after = [*before, tokens[i]]
+                same(r.target_probs[row, i + 1], Warp()(TARGET(torch.tensor([after])))[0, -1])
+                seen += 1
+    assert seen > 100
+
+
+def test_candidates_without_replacement_differ_and_q_lacks_the_earlier_ones():
+    """Renormalised; at temperature 0 the next most probable tokens come, with certainty."""
+    q = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).double()
+    logits = torch.tensor([[3.0, 2.0, 1.0, 0.0]]).double()
+    chosen = torch.tensor([[True, False, False, False]])
+    same(without_replacement(q, logits, chosen), torch.tensor([[0, 0.6, 0.4, 0]]).double())
+    same(with_replacement(q, logits, chosen), q)
+    same(most_probable(q, logits, chosen), torch.tensor([[0, 1, 0, 0]]).double())
+    certain = torch.tensor([[1.0, 0, 0, 0]]).double()
+    same(without_replacement(certain, logits, chosen), torch.tensor([[0, 1, 0, 0]]).double())
+    for r, _ in runs():
+        for row, on in enumerate(r.live):
+            for parent in range(3) if on else ():
+                siblings = [i for i in range(r.drafted(row)) if r.draft.parents[row, i] == parent]
+                tokens = r.draft.tokens[row, siblings].tolist()
+                assert len(set(tokens)) == len(tokens)
+                for n, i in enumerate(siblings):
+                    assert not r.draft.probs[row, i, tokens[:n]].any()
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3, 5])
+def test_a_tree_is_cut_where_a_row_ends(cap):
+    """No token is deeper than the budget; a wide tree is drafted all the same, and the cap is met exactly."""
+    rounds = list(runs(max_new_tokens=cap))
+    texts, ends = outcome([r for r, _ in rounds], len(PROMPTS))
+    assert [len(text) for text in texts] == [cap] * len(PROMPTS) and set(ends) == {"cap"}
+    first = rounds[0][0]
+    deepest = max(len(path_of(i + 1, SHAPE)) for i in range(first.drafted(0))) if first.drafted(0) else 0
+    assert deepest == min(cap - 1, 5)
+    assert first.drafted(0) == sum(len(path_of(i + 1, SHAPE)) < cap for i in range(len(SHAPE)))
+
+
+@pytest.mark.parametrize("length", range(30, 40))
+def test_a_tree_at_the_contexts_end(length):
+    """Of 40 tokens the prompt has 30 to 39, beside a short one: no more is drafted than there is space for."""
+    prompts = [[n % 7 for n in range(length)], [1, 2]]
+    for prompt in (prompts, prompts[:1]):
+        warp = Warp(temperature=0)
+        rounds = [
+            r for r, _ in runs(prompts=prompt, max_new_tokens=60, warp=warp, verifier=verify_tree_greedy)
+        ]
+        steps = list(generate(TARGET, prompt, max_new_tokens=60, warp=warp, rng=SeededRng(0)))
+        texts, ends = outcome(rounds, len(prompt))
+        assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(prompt))]
+        assert set(ends) == {"context"}
+
+
+def test_a_tree_that_cannot_fit_is_refused():
+    """One line says so before anything is decoded."""
+    with pytest.raises(ValueError, match="a tree of 40 tokens does not fit a context of 40"):
+        TreeDrafter(DRAFT, common_tree(40))
+
+
+def gained(parents, ranks, rates):
+    """Returns the expected number of accepted tokens: the sum of path probabilities."""
+    return sum(
+        torch.tensor([rates[len(path_of(i, parents))][ranks[i]] for i in path_of(node + 1, parents)])
+        .prod()
+        .item()
+        for node in range(len(parents))
+    )
+
+
+@pytest.mark.parametrize("rates", [[(0.7, 0.2, 0.1)] * 4, [(0.5, 0.45), (0.9, 0.05), (0.3, 0.3)]], ids=str)
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5])
+def test_no_tree_of_the_same_size_is_better(rates, nodes):
+    """Against all trees with so many tokens; the rates may differ from depth to depth."""
+    parents, ranks = grow(rates, nodes)
+    best = 0.0
+    for other in product(*[range(i + 1) for i in range(nodes)]):
+        if list(other) != sorted(other):
+            continue
+        places = [list(other[:i]).count(parent) for i, parent in enumerate(other)]
+        depths = [len(path_of(i + 1, other)) for i in range(nodes)]
+        if max(depths) <= len(rates) and all(
+            r < len(rates[d - 1]) for r, d in zip(places, depths, strict=True)
+        ):
+            best = max(best, gained(other, places, rates))
+    assert gained(parents, ranks, rates) == pytest.approx(best)
+
+
+def test_the_shape_follows_the_rates():
+    """Where the first candidate is sure, a chain; where all are alike, a broad tree; beginnings ascend."""
+    assert grow([(0.9, 0.05)] * 6, 5) == ([0, 1, 2, 3, 4], [0] * 5)
+    assert grow([(0.3, 0.3, 0.3)] * 3, 4) == ([0, 0, 0, 1], [0, 1, 2, 0])
+    assert grow([(0.6, 0.3)] * 2, 100)[0] == [0, 0, 1, 1, 2, 2]  # no more than there is

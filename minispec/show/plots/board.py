@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -19,6 +21,8 @@ GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
 SWATCH = 0.34  # side of a legend's tile, in inches
 HEAD = 0.36  # height of a line of the title
 SPACE = "␣"
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+PARTS = ("title", "alt", "caption")  # of a table of words.toml
 
 
 class Board:
@@ -132,6 +136,22 @@ def probability(value: float) -> str:
     if 0.995 <= value < 1:
         return ">0.99"
     return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
+
+
+def worded(name: str, figure: Figure, twin: str, values: Mapping[str, Any], case: str = "") -> Picture:
+    """Returns a picture with the title, the alternative text and the caption that words.toml has for it.
+
+    Args:
+        name: as `Picture` has it.
+        figure: as for `titled`.
+        twin: without the title.
+        values: what the words leave open, by name.
+        case: a special case of words.toml; empty for none.
+    """
+    said = WORDS[name] | WORDS[name].get(case, {})
+    parts = (" ".join(said[part].split()).format(**values) for part in PARTS)
+    title, alt, caption = parts
+    return titled(name, figure, title, alt, caption, twin)
 
 
 def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: str) -> Picture:

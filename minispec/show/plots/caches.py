@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from minispec.io.trace import ObservedRound, Trace
-from minispec.show.plots.board import GREY, Board, legend_height, shown, text_width, titled, widest
+from minispec.show.plots.board import GREY, Board, legend_height, shown, text_width, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES, State
 
@@ -151,16 +151,20 @@ def cache_grid(
         head = f"{number + 1}  {title}" if len(scenes) > 1 else title
         grid.draw(page, page.height - grid.panel * number, head, scene)
     page.legend(states, MARGIN, below - 0.1)
+    both = "target" in owners and "draft" in owners and r.draft_cache is not None
+    before, verified, after = (lengths[0] for lengths in vars(r.target_cache).values())
+    values = {"before": before, "verified": verified, "after": after, "read": verified - before}
+    said = {"moments": _counted(len(scenes), "moment"), "gone": _counted(verified - after, "token")}
+    said |= {"titles": ", ".join(title.lower() for title in scenes)}
+    said |= {"caches": "both caches" if both else "the cache"}
+    said |= {"holder": "Both caches hold" if both else "The cache holds"}
+    values |= {"round": r.index, "drafted": r.drafted(0)}
     twin = "\n".join(_twin(title, scene, words, grid.first) for title, scene in scenes.items())
-    target, count = r.target_cache, len(scenes)
-    alt = (
-        f"The text and the caches in round {r.index} at {count} {'moment' if count == 1 else 'moments'}: "
-        f"{', '.join(title.lower() for title in scenes)}. The target's cache holds "
-        f"{target.before[0]} tokens before the round, {target.verified[0]} after its pass over the "
-        f"pending token and {r.drafted(0)} drafted ones, and {target.after[0]} after rollback."
-    )
-    title = _title(r, moments[-1], "target" in owners and "draft" in owners and r.draft_cache is not None)
-    return titled("caches", page.figure, title, alt, _caption(r, moments[-1]), twin)
+    return worded("caches", page.figure, twin, values | said, _case(r, moments[-1], both))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 class _Grid:
@@ -235,42 +239,12 @@ def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -
     return "\n".join(lines)
 
 
-def _title(r: ObservedRound, last: Moment, both: bool) -> str:
-    """Says what the last moment that is drawn shows, of both caches or of one."""
-    target = r.target_cache
-    if last == "before":
-        return f"{'Both caches hold' if both else 'The cache holds'} every token but the pending one"
+def _case(r: ObservedRound, last: Moment, both: bool) -> str:
+    """Returns which of the words' cases the last moment that is drawn is, of both caches or of one."""
     if last == "drafted":
-        return "The draft's cache runs ahead" if both else "The target has not read the draft yet"
-    if last == "verified":
-        return f"One pass fills {target.verified[0] - target.before[0]} slots of the target's cache"
+        return "drafted" if both else "drafted-alone"
     if last == "caught up":
-        return (
-            "After full acceptance the draft reads the token that it lacks"
-            if needs_catch_up(r)
-            else ("Nothing is lacking: the draft's cache is as long as the target's")
-        )
-    if target.verified[0] == target.after[0]:
-        return "Nothing was rejected, so nothing is rolled back"
-    return f"Rollback cuts {'both caches' if both else 'the cache'} to {target.after[0]} tokens"
-
-
-def _caption(r: ObservedRound, last: Moment) -> str:
-    """Says what the last moment that is drawn has brought."""
-    target = r.target_cache
-    before, verified, after = target.before[0], target.verified[0], target.after[0]
-    if last == "before":
-        return f"Both caches hold {before} tokens: every committed one but the pending token."
-    if last == "drafted":
-        return f"The draft has guessed {r.drafted(0)} tokens; the target's cache still holds {before}."
-    if last == "verified":
-        return (
-            f"One pass of the target has read {verified - before} new tokens, the pending one and the draft."
-        )
-    if last == "caught up":
-        return f"The draft reads the 1 token that it lacked; now both caches hold {after}."
-    gone = "1 token" if verified - after == 1 else f"{verified - after} tokens"
-    return (
-        f"Rollback takes {gone} out of the target's cache; the {after} that it then holds are all committed "
-        f"tokens but the pending one."
-    )
+        return "caught-up" if needs_catch_up(r) else "nothing-lacking"
+    if last == "rolled back" and r.target_cache.verified[0] == r.target_cache.after[0]:
+        return "nothing-rejected"
+    return last

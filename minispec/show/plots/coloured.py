@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from minispec.core.records import Round
 from minispec.io.trace import Trace
-from minispec.show.plots.board import GREY, SPACE, Board, in_order, legend_height, text_width, titled
+from minispec.show.plots.board import GREY, SPACE, Board, in_order, legend_height, text_width, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES
 
@@ -71,18 +71,11 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
     page.legend([s for s in states if s is not STATES["prompt"]], MARGIN, below - 0.2)
     count = Counter(state for _, state in tokens)
     new = count["accepted"] + count["correction"] + count["bonus"]
-    alt = (
-        f"A text in which each of {new} new tokens has the colour and the sign of its state: "
-        f"{count['accepted']} drafted and accepted, {count['correction']} corrections, each after the token "
-        f"that it replaces, and {count['bonus']} bonus."
-    )
     calls = sum(r.live[0] for r in trace.rounds)
-    caption = f"{new} tokens took {calls} target calls: {count['accepted']} of them the draft had guessed."
-    title = f"The draft guessed {count['accepted']} of {new} tokens"
     twin = "".join(
         " " * text.startswith(" ") + STATES[state].glyph + _said(text.lstrip(" ")) for text, state in tokens
     )
-    return titled("coloured", page.figure, title, alt, caption, twin)
+    return worded("coloured", page.figure, twin, {"count": count, "new": new, "calls": calls})
 
 
 def _said(text: str) -> str:

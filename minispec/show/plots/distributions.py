@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isclose
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
 from minispec.evidence.theory.statistics import check_sample, deviation
 from minispec.show.plots import charts
-from minispec.show.plots.board import titled
+from minispec.show.plots.board import worded
 from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 
@@ -65,11 +64,6 @@ def rule_distribution(
     axes.set_xlim(-0.6, len(p) - 0.4)
     axes.set_ylim(0, 1.1 * max(*found.distribution, *target, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
-    alt = (
-        f"A bar for each of the tokens {', '.join(labels)}. Kept: {parts(found.kept, WHOLE)}; said instead: "
-        f"{parts(found.said, WHOLE)}; together {parts(found.distribution, WHOLE)}, where the target's "
-        f"distribution is {parts(target, WHOLE)}."
-    )
     lines |= {"comes out": found.distribution, TARGET.word: target}
     lines |= {DRAFTER.word: q} if q is not None else {}
     lines |= {GUESS.word: guess} if guess is not None else {}
@@ -79,24 +73,17 @@ def rule_distribution(
         ["", *labels],
         *([head, *map(_part, line)] for head, line in zip(heads, lines.values(), strict=True)),
     ]
-    title = _message(name, found, target, labels)
-    return titled("rule-distribution", figure, title, alt, _caption(found, target), aligned(rows))
-
-
-def _message(name: str, found: FirstToken, p: Sequence[float], labels: Sequence[str]) -> str:
-    """Says what comes out: p, one token always, or too little of some and too much of others."""
     off = {a: x - y for a, x, y in zip(labels, found.distribution, p, strict=True)}
-    if all(abs(x) < 1e-9 for x in off.values()):
-        return f"{name} gives p, and keeps {_fraction(found.acceptance)} of the draft"
-    if max(found.distribution) > 1 - 1e-9:
-        return f"{name} always gives {labels[max(range(len(p)), key=lambda i: found.distribution[i])]}"
-    few = ", ".join(a for a, x in off.items() if x < -1e-9)
-    many = ", ".join(a for a, x in off.items() if x > 1e-9)
-    return f"{name} gives too little {few}, too much {many}"
-
-
-def _fraction(x: float) -> Fraction:
-    return Fraction(x).limit_denominator(100)
+    few, many = (", ".join(a for a, x in off.items() if side * x > 1e-9) for side in (-1, 1))
+    top = max(found.distribution)
+    case = "right" if not few + many else "constant" if top > 1 - 1e-9 else ""
+    sides = {"kept": found.kept, "said": found.said, "together": found.distribution, "target": target}
+    values: dict[str, Any] = {side: parts(of, WHOLE) for side, of in sides.items()}
+    values |= {"name": name, "labels": ", ".join(labels), "few": few, "many": many}
+    values["constant"] = labels[list(found.distribution).index(top)]
+    values["acceptance"] = Fraction(found.acceptance).limit_denominator(100)
+    values["away"] = total_variation(found.distribution, p)
+    return worded("rule-distribution", figure, aligned(rows), values, case)
 
 
 def _bars(axes: Axes, state: str, word: str, heights: Sequence[float], floors: Sequence[float]) -> None:
@@ -111,14 +98,6 @@ def _bars(axes: Axes, state: str, word: str, heights: Sequence[float], floors: S
 
 def _part(x: float) -> str:
     return f"{float(x) * WHOLE:.3g}/{WHOLE}"
-
-
-def _caption(found: FirstToken, p: Sequence[float]) -> str:
-    start = f"The rule keeps {_fraction(found.acceptance)} of what is drafted, and what"
-    if all(isclose(a, b, abs_tol=1e-9) for a, b in zip(found.distribution, p, strict=True)):
-        return f"{start} comes out is the target's distribution."
-    away = total_variation(found.distribution, p)
-    return f"{start} comes out is {away:.2f} away from the target's distribution in total variation."
 
 
 def envelope(
@@ -168,30 +147,15 @@ def distribution_histogram(
         said = [f"{share:.4f}{', outside' * new}" for share, new in zip(shares, out, strict=True)]
         should = f"{label}: should be {p:.4f} ({low:.4f} to {high:.4f})"
         lines.append(f"{should}; shipped code {said[0]}; mutant {said[1]}")
-    alt = (
-        f"For each of {len(exact)} outcomes the envelope of its exact probability, the share in "
-        f"{sum(counts):,} samples of the shipped code, and the share in samples of a mutant. Outside the "
-        f"envelope: {outside[0]} of the shipped code's shares and {outside[1]} of the mutant's."
-    )
-    caption = _distances(exact, counts, mutant_counts)
-    title = f"{outside[0]} shares of the shipped code leave the envelope, {outside[1]} of the mutant"
-    if not outside[0] and outside[1]:
-        title = "Right code stays inside the envelope, the mutant does not"
-    return titled("distribution-histogram", figure, title, alt, caption, "\n".join(lines))
+    exactly = dict(enumerate(exact))
+    tests = [check_sample("", dict(enumerate(of)), exactly, FALSE_ALARM) for of in (counts, mutant_counts)]
+    values = {"outcomes": len(exact), "samples": sum(counts), "tests": tests, "odds": 1 / FALSE_ALARM}
+    values |= {"shipped": outside[0], "mutant": outside[1]}
+    case = "right" if not outside[0] and outside[1] else ""
+    return worded("distribution-histogram", figure, "\n".join(lines), values, case)
 
 
 def _points(axes: Axes, shares: Sequence[float], shift: float, look: State) -> None:
     dots: dict[str, Any] = {"color": look.colour, "markersize": 13, "markeredgecolor": "black", "zorder": 4}
     xs = [x + shift for x in range(len(shares))]
     axes.plot(xs, shares, look.marker, label=look.word, **dots)
-
-
-def _distances(exact: Sequence[float], *counts: Sequence[int]) -> str:
-    """Says both total variations, and what right code stays under."""
-    p = dict(enumerate(exact))
-    shipped, mutant = (check_sample("", dict(enumerate(of)), p, FALSE_ALARM) for of in counts)
-    return (
-        f"In total variation the shipped code is {shipped.distance:.2g} and the mutant {mutant.distance:.2g} "
-        f"away from the exact distribution, and right code stays under {shipped.threshold:.2g} except with "
-        f"probability 1 in {1 / FALSE_ALARM:,.0f}."
-    )

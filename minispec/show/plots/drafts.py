@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from minispec.core.records import Round
-from minispec.show.plots.board import GREY, Board, probability, quoted, shown, titled, widest
+from minispec.show.plots.board import GREY, Board, probability, quoted, shown, widest, worded
 from minispec.show.plots.style import DRAFTER, Picture
 from minispec.show.signs import State
 
@@ -67,17 +67,10 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
     names = [quoted(words[token]) for token in drafted]
     said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
-    alt = f"{count} bar charts, one per drafted token, of the draft's distribution q. It drafted {said}."
     least = min(range(count), key=lambda i: drawn_q[i])
-    caption = (
-        f"The draft was least sure of its guess {least + 1}, {names[least]}: it gave it q = "
-        f"{probability(drawn_q[least])}."
-    )
-    title = f"The draft is least sure of {names[least]}, its guess {least + 1}"
-    if drawn_q[least] == 1:
-        title = "At temperature 0 the draft is certain of every guess"
-        caption = f"At temperature 0 the draft is certain: each of its guesses has q = 1 ({count} here)."
-    return titled("draft", page.figure, title, alt, caption, "\n".join(twin))
+    values = {"name": names[least], "number": least + 1, "q": probability(drawn_q[least])}
+    values |= {"count": count, "drafted": said}
+    return worded("draft", page.figure, "\n".join(twin), values, "certain" if drawn_q[least] == 1 else "")
 
 
 def _entry(page: Board, corner: tuple[float, float], wide: float, label: str, value: float) -> None:

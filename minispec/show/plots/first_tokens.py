@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minispec.show.plots import charts
-from minispec.show.plots.board import titled
+from minispec.show.plots.board import worded
 from minispec.show.plots.style import TARGET, TEXT, Picture, aligned, sheet
 
 ACROSS = 2  # charts beside each other
@@ -71,20 +71,18 @@ def first_tokens(
     figure.legend(*panels[0].get_legend_handles_labels(), **key)
     right = [rule for rule, word in said.items() if word == "right"]
     words = ", ".join(f"{rule} {word}" for rule, word in said.items())
-    alt = (
-        f"{len(counts)} bar charts of the tokens {', '.join(names)}: the share of each among {draws:,} "
-        f"sampled first tokens, with p as a line. {words}."
-    )
-    near = f"at most {_errors(max((far[rule] for rule in right), default=0.0))} from p"
-    caption = f"Of {draws:,} first tokens each: {words}" + f"; what is right lies {near}" * bool(right) + "."
+    near = ""
+    if right:
+        near = f"; what is right lies at most {_errors(max(far[rule] for rule in right))} from p"
     rows = [["", *names, "", "largest deviation"]]
     rows += [
         [rule, *(f"{count / sum(of):.4f}" for count in of), said[rule], _errors(far[rule])]
         for rule, of in counts.items()
     ]
     rows.append([TARGET.word, *(f"{x:.4f}" for x in p), "", ""])
-    title = title or f"{len(right)} of {len(counts)} rules give p, as {draws:,} draws show"
-    return titled("first-tokens", figure, title, alt, caption, aligned(rows))
+    values: dict[str, Any] = {"right": len(right), "rules": len(counts), "draws": draws, "title": title}
+    values |= {"names": ", ".join(names), "words": words, "near": near}
+    return worded("first-tokens", figure, aligned(rows), values, "own-title" if title else "")
 
 
 def _panel(axes: Axes, shares: Sequence[float], p: Sequence[float], names: Sequence[str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from minispec.evidence.bench.measurements import KillRow
-from minispec.show.plots.board import GREY, Board, text_width, titled, widest
+from minispec.show.plots.board import GREY, Board, text_width, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import State
 
@@ -83,7 +84,13 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
         page.write(x + COLUMN * 1.4, y, state.word)
         x += step
     page.write(x, y, PEERS, style="italic", color=GREY)
-    return titled("kill-matrix", page.figure, *_words(rows, checks, theirs, found))
+    ours = [i for i, check in enumerate(checks) if check not in theirs]
+    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in ours)]
+    best = max(checks, key=lambda check: found[check])
+    values: dict[str, Any] = {"bugs": len(rows), "found": len(rows) - len(survivors), "checks": len(checks)}
+    values |= {"survivors": ", ".join(survivors) or "none", "best": best, "most": found[best]}
+    case = "all" if found[best] == len(rows) else ""
+    return worded("kill-matrix", page.figure, _twin(rows, checks), values, case)
 
 
 def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
@@ -92,25 +99,9 @@ def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
     page.write(x, y, state.glyph, ha="center", color=state.ink)
 
 
-def _words(
-    rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence[str], found: dict[str, int]
-) -> tuple[str, str, str, str]:
-    """Returns the title, the alternative text, the caption and the text twin."""
-    ours = [i for i, check in enumerate(checks) if check not in theirs]
-    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in ours)]
-    alt = (
-        f"A table of {len(rows)} bugs, planted one at a time, against {len(checks)} checks, with a filled "
-        f"square where the check finds the bug. Bugs that no check of minispec finds: "
-        f"{', '.join(survivors) or 'none'}."
-    )
-    best = max(checks, key=lambda check: found[check])
-    end = f"no check finds all: the best one, {best}, finds {found[best]}."
-    if found[best] == len(rows):
-        end = f"{best} alone finds them all."
-    title = f"The checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs"
-    caption = f"Together the checks find {len(rows) - len(survivors)} of {len(rows)} planted bugs, and {end}"
+def _twin(rows: Sequence[KillRow], checks: Sequence[str]) -> str:
     wide = max(len(row.name) for row in rows)
     numbers = " ".join(f"{number}={check}" for number, check in enumerate(checks, 1))
     twin = [f"{numbers}; {', '.join(f'{state.glyph} {state.word}' for state in MARKS.values())}"]
     twin += [f"{row.name.ljust(wide)} {''.join(MARKS[mark].glyph for mark in row.marks)}" for row in rows]
-    return title, alt, caption, "\n".join(twin)
+    return "\n".join(twin)

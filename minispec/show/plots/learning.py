@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minispec.show.plots import charts
-from minispec.show.plots.board import titled
+from minispec.show.plots.board import worded
 from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sheet
 from minispec.train.training import Progress
 
@@ -82,15 +82,13 @@ def learning(
     key: dict[str, Any] = {"loc": "outside lower left", "ncols": 2, "fontsize": TEXT, "frameon": False}
     figure.legend(*axes.get_legend_handles_labels(), **key)
     loss, best = min((line[-1][1], LOOKS[name].word) for kind, name, line in curves if kind == bold)
-    text = f"Of the {bold} models the {best} is the best with {loss:.2f} nats per token, "
-    text += f"{loss - floor:.2f} above the entropy of {floor:.3f}; losses above {TOP:g} are cut off."
     drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, name, _ in curves)
-    alt = f"Lines of held-out loss against optimizer steps: {drawn}. {text}"
     twin = [f"entropy of the grammar: {floor:.3f} nats per token"]
     for kind, name, line in curves:
         said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
         twin.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
     if guess is not None:
         twin.append(f"{GUESS.word}: {guess:g}")
-    title = f"The {best} ends {loss - floor:.2f} nats above the entropy, the best of the {bold} models"
-    return titled("learning", figure, title, alt, text, "\n".join(twin))
+    values = {"loss": loss, "gap": loss - floor, "floor": floor, "top": TOP}
+    words = {"best": best, "kind": bold, "drawn": drawn}
+    return worded("learning", figure, "\n".join(twin), values | words)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minispec.show.plots.board import Board, legend_height, shown, text_width, titled, widest
+from minispec.show.plots.board import Board, legend_height, shown, text_width, widest, worded
 from minispec.show.plots.style import TEXT, Picture
 from minispec.show.signs import STATES, State
 
@@ -50,13 +50,6 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     heads = ["…" if key is None else str(key) if key < cached else names[key - cached] for key in columns]
     outputs = [f"judges {name}" for name in names[1:]] + ["gives the bonus"]
     figure = _draw(rows, columns, heads, names, outputs, cached)
-    alt = (
-        f"A grid of {k + 1} queries by {cached + k + 1} keys. Every query sees the {cached} cached keys and "
-        f"the new keys up to its own. The row of the pending token judges the first drafted token, each row "
-        f"judges the token after its own, and the last row gives the distribution of the bonus."
-    )
-    count = "1 distribution" if k == 0 else f"{k + 1} distributions, one per row"
-    caption = f"One pass gives {count}; each is that of the token after its row's own."
     wide = max(map(len, [*heads, *names]))
     twin = [" ".join(f"{head:>{wide}}" for head in ["", *heads])]
     for row, name, output in zip(rows, names, outputs, strict=True):
@@ -65,8 +58,10 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
             for key in columns
         ]
         twin.append(" ".join(f"{sign:>{wide}}" for sign in [name, *seen]) + f"  {output}")
-    title = f"One pass judges {k} drafted token{'s' * (k != 1)} and gives one more"
-    return titled("mask", figure, title, alt, caption, "\n".join(twin))
+    values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached}
+    said = {"drafted": f"{k} drafted token{'s' * (k != 1)}"}
+    said |= {"gives": "1 distribution" if k == 0 else f"{k + 1} distributions, one per row"}
+    return worded("mask", figure, "\n".join(twin), values | said)
 
 
 def _draw(

@@ -8,8 +8,8 @@ from typing import Any
 from minispec.evidence.bench.measurements import MemoryPart
 from minispec.evidence.theory.formulas import ForwardCost, Hardware
 from minispec.show.plots import charts
-from minispec.show.plots.board import titled
-from minispec.show.plots.style import DRAFTER, TARGET, Picture, sentence, sheet
+from minispec.show.plots.board import worded
+from minispec.show.plots.style import DRAFTER, TARGET, Picture, sheet
 from minispec.show.signs import State
 
 MODELS = {"target": TARGET, "draft": DRAFTER}
@@ -38,17 +38,10 @@ def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
     axes.set_yticks(range(len(MODELS)), list(MODELS))
     axes.set_ylim(1.5, -0.5)
     axes.set_xlim(0, max(totals.values()) / 1e6 * 1.45)
-    text = (
-        f"the draft's weights and cache add {totals['draft'] / totals['target']:.1%} to what the target takes"
-    )
-    return titled(
-        "memory",
-        figure,
-        f"The draft adds {totals['draft'] / totals['target']:.1%} to the target's memory",
-        f"Two bars of megabytes, weights and cache of the target and of the draft; {text}.",
-        sentence(f"{text}: {charts.size(totals['draft'])} beside {charts.size(totals['target'])}"),
-        "\n".join(f"{part.model}, {part.what}: {charts.size(part.bytes)}" for part in parts),
-    )
+    values: dict[str, Any] = {model: charts.size(total) for model, total in totals.items()}
+    values["share"] = totals["draft"] / totals["target"]
+    twin = "\n".join(f"{part.model}, {part.what}: {charts.size(part.bytes)}" for part in parts)
+    return worded("memory", figure, twin, values)
 
 
 def bytes_against_arithmetic(
@@ -83,12 +76,8 @@ def bytes_against_arithmetic(
     charts.keys(axes, 2)
     first = costs[0]
     text = (
-        f"on {hardware.name}, for {labels[0]}, reading the weights of {model} takes "
+        f"{hardware.name}, for {labels[0]}, reading the weights of {model} takes "
         f"{charts.seconds(first.moving)}, {first.moving / first.computing:.0f} times as long as computing"
-    )
-    alt = (
-        f"Pairs of bars that begin together, the time to read the weights and the time to compute; the "
-        f"longer one ends the forward: {text}."
     )
     twin = [
         f"{label}: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, computing "
@@ -97,10 +86,7 @@ def bytes_against_arithmetic(
         for label, cost in zip(labels, costs, strict=True)
     ]
     limit = first.tokens * first.moving / first.computing
-    title = f"Reading the weights decides up to {limit:.0f} positions, then arithmetic"
     cheap = [cost.tokens for cost in costs[1:] if cost.tokens < 0.99 * limit]
-    if cheap:
-        title = (
-            f"{cheap[-1]} positions cost what {first.tokens} costs; beyond {limit:.0f}, arithmetic decides"
-        )
-    return titled("bytes-against-arithmetic", figure, title, alt, sentence(text), "\n".join(twin))
+    values = {"text": text, "limit": limit, "one": first.tokens, "cheap": cheap[-1] if cheap else None}
+    case = "cheap" if cheap else ""
+    return worded("bytes-against-arithmetic", figure, "\n".join(twin), values, case)

@@ -20,7 +20,7 @@ from torch import Tensor
 from minispec.core.verify import residual
 from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
-from minispec.show.plots.board import probability, quoted, shown, titled, widest
+from minispec.show.plots.board import probability, quoted, shown, widest, worded
 from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 
@@ -119,29 +119,22 @@ def overlap(
         )
     ]
     keys += [Line2D([], [], color=x.colour, linestyle=style, linewidth=4, label=x.word) for x, style in LINES]
-    caption = f"p and q share {rate:.2f} of their mass, and that is how often a drafted token is kept."
-    if drawn is not None:
-        caption = _mark(upper, columns, drawn, words, number)
+    test = "" if drawn is None else _mark(upper, columns, drawn, words, number)
     if drawn is not None and number is not None:
         keys.append(Line2D([], [], linestyle="none", label=f"number drawn, {number:.2f}, times q", **DIAMOND))
     sums = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
     upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
     figure.legend(handles=keys, loc="outside lower left", ncols=2, fontsize=TEXT, frameon=False)
-    alt = (
-        f"Bars of two distributions over {len(columns)} columns. The part under both, kept, sums to "
-        f"{rate:.2f}; p exceeds q by {1 - rate:.2f}, of which the residual is made, and q exceeds p by as "
-        f"much, which is rejected."
-    )
     numbers = [
         [c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.q - c.kept, c.residual))] for c in columns
     ]
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
     twin = aligned([["token", "p", "q", *heads], *numbers])
     twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
-    title = "Draft and target agree, so everything is kept"
-    if rate < 1 - 1e-9:
-        title = f"The draft proposes {quoted(words[int((q - p).argmax())])} too often"
-    return titled("overlap", figure, title, alt, caption, twin)
+    values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test}
+    values["word"] = quoted(words[int((q - p).argmax())])
+    case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
+    return worded("overlap", figure, twin, values, case)
 
 
 def _overlap(axes: Axes, columns: Sequence[Share]) -> None:
@@ -173,7 +166,7 @@ def _residual(axes: Axes, columns: Sequence[Share]) -> None:
 def _mark(
     axes: Axes, columns: Sequence[Share], drawn: int, words: Sequence[str], number: float | None
 ) -> str:
-    """Marks the drafted token and, where it is known, the number drawn for its test; returns the caption."""
+    """Marks the drafted token and, where it is known, the number drawn for its test; returns a sentence."""
     x, column = next((i, c) for i, c in enumerate(columns) if c.token == drawn)
     ceiling = max(max(c.p, c.q) for c in columns)
     axes.set_ylim(0, 1.3 * ceiling)

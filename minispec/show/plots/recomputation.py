@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
-from minispec.show.plots.board import titled
+from minispec.show.plots.board import worded
 from minispec.show.plots.style import GUESS, TARGET, TEXT, Picture, sheet
 from minispec.show.signs import STATES
 
@@ -54,19 +54,9 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
     if guess is not None:
         patches.append(Patch(facecolor=GUESS.colour, label=f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
     figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=TEXT, frameon=False)
-    alt = (
-        f"Two grids, a row per step and a column per position, {len(without)} steps. Without a cache each "
-        f"row is filled from the left, {positions(without)} cells in all. With a cache the first row reads "
-        f"the prompt, and each row after it one cell: {positions(cached)} in all."
-    )
-    caption = (
-        f"To write {len(without)} tokens, a model without a cache computes {positions(without)} positions, "
-        f"with one {positions(cached)}."
-    )
-    title = (
-        f"A cache saves {positions(without) - positions(cached)} of {positions(without)} computed positions"
-    )
-    return titled("recomputation", figure, title, alt, caption, "\n".join(twin))
+    values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
+    values["saved"] = values["without"] - values["cached"]
+    return worded("recomputation", figure, "\n".join(twin), values)
 
 
 def _panel(axes: Axes, steps: Steps, title: str) -> None:

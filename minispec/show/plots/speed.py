@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
 from minispec.evidence.theory.formulas import speed_up
 from minispec.show.plots import charts
-from minispec.show.plots.board import titled
+from minispec.show.plots.board import worded
 from minispec.show.plots.charts import CURVES, GAIN, LOSS
-from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sentence, sheet
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sheet
 from minispec.show.signs import State
 
 SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
@@ -50,14 +50,9 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     (model, first), *_ = lines.items()
     near = min(first, key=lambda point: abs(point.width - at))
     n, ratio = near.width, near.seconds / first[0].seconds
-    text = f"{n} new tokens in one forward of the {model} take {ratio:.2f} times as long as one"
-    title = f"{n} positions in one forward cost {ratio:.1f} times what 1 costs"
-    title += f", not {n} times" * (ratio < 0.8 * n)
-    alt = (
-        f"For {', '.join(lines)}: bars of milliseconds, {n} forwards over 1 position beside 1 forward over "
-        f"{n}, and 1 forward over {', '.join(str(p.width) for p in first)}. {text}."
-    )
-    return titled("latency", figure, title, alt, f"{text}, not {n} times.", "\n".join(twin))
+    case, widths = "cheap" if ratio < 0.8 * n else "", ", ".join(str(p.width) for p in first)
+    values = {"n": n, "ratio": ratio, "models": ", ".join(lines), "model": model, "widths": widths}
+    return worded("latency", figure, "\n".join(twin), values, case)
 
 
 def _two_ways(
@@ -133,9 +128,6 @@ def speed_up_curves(
     charts.keys(axes, 2)
     highest = max(alphas)
     k = _best(curves[highest])
-    gain = f"{curves[highest][k - 1]:.2f} times"
-    text = f"at a cost ratio of {c:.2g}, α = {highest:g} pays most with K = {k}: {gain}"
-    alt = f"Curves of speed-up against K for α from {min(alphas):g} to {highest:g}; {text}."
     twin = [
         f"α = {alpha:g}: {', '.join(f'{gain:.2f}' for gain in curve)}; best K {_best(curve)}"
         for alpha, curve in curves.items()
@@ -143,10 +135,10 @@ def speed_up_curves(
     twin += [
         f"measured, K = {p.k}: {p.gain:.2f} ({p.low:.2f} to {p.high:.2f}), α = {p.alpha:.2f}" for p in points
     ]
-    title = f"At α = {highest:g} the best K is {k}" + " or more" * (k == most)
-    if _best(curves[min(alphas)]) < k:
-        title = f"The better the draft, the longer: {title[0].lower()}{title[1:]}"
-    return titled("speed-up-curves", figure, title, alt, sentence(f"{text} as fast"), "\n".join(twin))
+    case = "longer" if _best(curves[min(alphas)]) < k else ""
+    values = {"alpha": highest, "lowest": min(alphas), "c": c, "k": k, "gain": curves[highest][k - 1]}
+    more = {"more": " or more" * (k == most)}
+    return worded("speed-up-curves", figure, "\n".join(twin), values | more, case)
 
 
 def _best(curve: Sequence[float]) -> int:
@@ -197,21 +189,12 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     axes.set_xlim(0, end)
     axes.set_ylim(0, end)
     charts.keys(axes, 1)
-    alt = (
-        f"Measured against predicted speed-up for {len(points)} values of K, with the diagonal on which the "
-        f"prediction is right. Theorem 3.8 is off by {errors[0]:.0%} on average, measured times by "
-        f"{errors[1]:.0%}."
-    )
-    caption = (
-        f"With measured times the prediction is off by {errors[1]:.0%} on average, and by {errors[0]:.0%} if "
-        f"verifying is taken to cost one step."
-    )
     twin = [
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    title = f"Off by {errors[1]:.0%} with measured times, by {errors[0]:.0%} with theorem 3.8"
-    return titled("predicted-measured", figure, title, alt, caption, "\n".join(twin))
+    values = {"count": len(points), "simple": errors[0], "refined": errors[1]}
+    return worded("predicted-measured", figure, "\n".join(twin), values)
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -236,17 +219,13 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
     bottom.set_xticks(range(len(points)), labels)
     bottom.set_xlim(-0.6, len(points) - 0.4)
     charts.keys(bottom, 2)
-    text = f"the best of {len(points)} drafts is {best.name}, with α = {best.alpha:.2f} and c = {best.c:.2f}"
-    alt = f"Three charts over {len(points)} drafts from small to large: acceptance, cost ratio and speed-up; "
     twin = [
         f"{p.name} ({p.parameters:,} weights): α = {p.alpha:.2f}, c = {p.c:.2f}, {p.gain:.2f} times as "
         f"fast ({p.low:.2f} to {p.high:.2f}) with K = {p.k}"
         for p in points
     ]
-    caption = sentence(f"{text}: {best.gain:.2f} times as fast as the target alone")
-    middle_one = best not in (points[0], points[-1])
-    title = f"The best draft is {best.name}" + ", neither the smallest nor the largest" * middle_one
-    return titled("draft-sweep", figure, title, f"{alt}{text}.", caption, "\n".join(twin))
+    case = "between" if best not in (points[0], points[-1]) else ""
+    return worded("draft-sweep", figure, "\n".join(twin), {"best": best, "count": len(points)}, case)
 
 
 def _panel(axes: Axes, word: str, values: Sequence[float]) -> None:
@@ -281,8 +260,6 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     _gain_bars(bottom, points)
     bottom.set_xticks(columns, [str(n) for n in sizes])
     charts.keys(bottom, 2)
-    text = _batch_words(points)
-    alt = f"Tokens per second, and the speed-up below, for batches of {sizes[0]} to {sizes[-1]}: the {text}."
     twin = [
         f"{p.rows} rows: target alone {p.target_only:.0f}/s, with a draft {p.speculative:.0f}/s, "
         f"{p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f})" + (", a loss" if p.gain < 1 else "")
@@ -290,10 +267,9 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     ]
     least = min(points, key=lambda point: point.gain)
     gains = f"{points[0].gain:.2f} times for {points[0].rows}, {least.gain:.2f} for {least.rows}"
-    title = f"Texts side by side gain less: {gains}"
-    if least is points[0]:
-        title = f"Texts side by side gain no less than one: {gains}"
-    return titled("batch-sweep", figure, title, alt, f"The {text}.", "\n".join(twin))
+    about = {"smallest": sizes[0], "largest": sizes[-1], "gains": gains, "text": _batch_words(points)}
+    case = "no-less" if least is points[0] else ""
+    return worded("batch-sweep", figure, "\n".join(twin), about, case)
 
 
 def _batch_words(points: Sequence[BatchPoint]) -> str:

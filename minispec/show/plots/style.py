@@ -83,8 +83,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(f"{cell:<{space}}" for cell, space in zip(row, wide, strict=True)).rstrip() for row in rows
     )
-
-
-def sentence(text: str) -> str:
-    """Returns a text with a capital letter at its beginning and a full stop at its end."""
-    return f"{text[0].upper()}{text[1:]}."

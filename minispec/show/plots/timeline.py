@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.ticker import MaxNLocator
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import Board, in_order, legend_height, shown, titled, widest
+from minispec.show.plots.board import Board, in_order, legend_height, shown, widest, worded
 from minispec.show.plots.caches import needs_catch_up
 from minispec.show.plots.coloured import emitted_states
 from minispec.show.plots.style import DRAFTER, TARGET, Picture
@@ -113,22 +113,13 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     slow = serial_spans([token for span in fast for token, _ in span.yields], times)
     passes = [span for span in fast if span.work == "verify"]
     page = _Timeline(slow, fast, words).draw()
-    count, calls, gain = len(slow), len(passes), slow[-1].end / fast[-1].end
-    alt = (
-        f"Two timelines of the same {count} tokens. Target alone: {count} passes one after another, "
-        f"{slow[-1].end:.1f} target passes. Speculative: draft steps and {_passes(calls)} of the target in "
-        f"turn, {fast[-1].end:.1f} target passes."
-    )
-    caption = (
-        f"The same {count} tokens take {count} target passes alone and {calls} with a draft: "
-        f"{gain:.1f} times as fast at these costs."
-    )
     twin = ["target alone, when each token is known:"]
     twin += [f"{span.end:6.2f}  {shown(words[span.yields[0][0]])}" for span in slow]
     twin.append("speculative, when its tokens are known:")
     twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
-    title = f"{count} tokens take {count} units of time alone, {fast[-1].end:.1f} with a draft"
-    return titled("timeline", page.figure, title, alt, caption, "\n".join(twin))
+    ends: dict[str, Any] = {"slow": slow[-1].end, "fast": fast[-1].end, "gain": slow[-1].end / fast[-1].end}
+    counts = {"count": len(slow), "calls": len(passes), "passes": _passes(len(passes))}
+    return worded("timeline", page.figure, "\n".join(twin), ends | counts)
 
 
 def _passes(count: int) -> str:

@@ -13,7 +13,7 @@ from minispec.core.warp import lowest_argmax
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, titled, widest
+from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 
@@ -101,22 +101,13 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         lines = {name: [*line, ""] for name, line in lines.items()}
     lines = {"verdict": [f"{LOOKS[state].glyph} {text}" for state, text in verdict]} | lines
     page = _draw([state for state, _ in verdict], lines, len(tests))
-    alt = f"The verdict on the {len(tests)} tokens drafted in round {r.index}: {', '.join(said)}."
-    twin = aligned([[name, *line] for name, line in lines.items()])
-    return titled("verification", page.figure, _title(r, words), alt, _caption(r), twin)
-
-
-def _title(r: Round, words: Sequence[str]) -> str:
-    kept, drafted, kind = r.accepted(0), r.drafted(0), r.kind(0)
-    if kind == "draft":
-        return "The text ends inside the accepted draft"
-    added = quoted(words[r.emitted[0][-1]])
-    if drafted == 0:
-        return f"Nothing was drafted, and the pass gives {added}"
-    if kind == "bonus":
-        return f"All {drafted} drafted tokens are accepted; {added} is a bonus"
-    rejected = quoted(words[int(r.draft.tokens[0, kept])])
-    return f"{kept} of {drafted} drafted tokens are accepted; {added} replaces {rejected}"
+    twin, emitted = aligned([[name, *line] for name, line in lines.items()]), len(r.emitted[0])
+    values: dict[str, Any] = {"kept": r.accepted(0), "drafted": len(tests), "round": r.index}
+    values |= {"said": ", ".join(said), "added": quoted(added)}
+    values["tokens"] = "1 token" if emitted == 1 else f"{emitted} tokens"
+    values |= {"rejected": quoted(words[tests[r.accepted(0)].token])} if kind == "correction" else {}
+    case = "nothing-drafted" if kind == "bonus" and not tests else kind
+    return worded("verification", page.figure, twin, values, case)
 
 
 def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -> dict[str, list[str]]:
@@ -164,19 +155,6 @@ def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: in
                 page.write(x + each / 2, y, number, ha="center", color=colour)
     page.legend(looks, MARGIN, below - 0.1)
     return page
-
-
-def _caption(r: Round) -> str:
-    kept, total, kind = r.accepted(0), len(r.emitted[0]), r.kind(0)
-    tokens = "1 token" if total == 1 else f"{total} tokens"
-    if kind == "draft":
-        return f"The text ends inside the accepted draft, so this pass yields {tokens}."
-    if kind == "bonus":
-        return f"All {kept} drafted tokens are accepted and a bonus follows: {tokens} from one pass."
-    return (
-        f"The target accepts {kept} of {r.drafted(0)} drafted tokens and corrects the next one: "
-        f"{tokens} from one pass."
-    )
 
 
 @dataclass(frozen=True)
@@ -251,19 +229,12 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
     lower.set_xlim(-0.6, len(chosen) - 0.4)
     signs = [f"{STATES[name].glyph} {name}" for name in ("accepted", "rejected")]
     lower.set_xlabel("   ".join([*signs, "dotted: a new round"]), fontsize=TEXT)
-    alt = (
-        f"Two bar charts along {len(chosen)} drafted tokens, of which {sum(x.accepted for x in chosen)} were "
-        f"accepted: above, each token's probability to be accepted, "
-        f"{fmean(x.acceptance for x in chosen):.2f} on average; below, the total variation between draft and "
-        f"target, {fmean(x.tv for x in chosen):.2f} on average."
-    )
     apart = max(chosen, key=lambda position: position.tv)
     alike = f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"
-    caption = (
-        f"At {alike} p and q are nearly alike (TV under 0.1); they differ most where the draft said "
-        f"{quoted(apart.word)}, by {apart.tv:.2f}."
-    )
-    title = f"Draft and target nearly agree (TV below 0.1) at {alike}"
+    accepted = sum(x.accepted for x in chosen)
+    values: dict[str, Any] = {"count": len(chosen), "accepted": accepted, "alike": alike}
+    values |= {"acceptance": fmean(x.acceptance for x in chosen), "tv": fmean(x.tv for x in chosen)}
     twin = [f"{'':<16}min(1, p/q)  TV"]
     twin += [f"{label:<16}{x.acceptance:11.2f}  {x.tv:.2f}" for label, x in zip(labels, chosen, strict=True)]
-    return titled("along", figure, title, alt, caption, "\n".join(twin))
+    values |= {"word": quoted(apart.word), "apart": apart}
+    return worded("along", figure, "\n".join(twin), values)

@@ -34,7 +34,7 @@ def train(
         str | None,
         typer.Option(
             "--preset",
-            help="stories, quick or english; by default quick, or a recipe for any text with --text.",
+            help=f"{', '.join(PRESETS)}; by default quick, or a recipe for any text with --text.",
         ),
     ] = None,
     text: Annotated[
@@ -72,11 +72,9 @@ def train(
         given = {"--preset": preset, "--text": text, "--tokenizer": tokenizer, "--fresh": fresh or None}
         if wrong := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
-        if device != "cpu":
-            raise ValueError(f"--drafter trains on the CPU: leave out --device {device}")
         check_scale(scale)
         console = options.console(as_json)
-        report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console)
+        report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
         options.print_json(report) if as_json else console.print(told(report), soft_wrap=True)
         return 0
     if preset is None and text is None:

@@ -16,7 +16,7 @@ from minispec.cli import options
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.checkpoint import Pair
 from minispec.io.files import check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.io.observe import record
@@ -33,17 +33,23 @@ CORPUS = 4000  # sequences of the corpus that are kept, at most
 
 
 def train_drafter(
-    kind: str, pair_name: str, seed: int, scale: float, out: Path | None, console: Console
+    kind: str,
+    pair_name: str,
+    seed: int,
+    scale: float,
+    out: Path | None,
+    console: Console,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints.
 
     Raises:
-        ValueError: if the kind is unknown, the pair says nothing of its training, its text has gone, or the
-            file cannot be written.
+        ValueError: if the kind or the device is unknown, the pair says nothing of its training, its text has
+            gone, or the file cannot be written.
     """
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
     recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
-    pair = load_pair(pair_name)
+    pair = options.open_pair(pair_name, device)
     if "recipe" not in pair.info:
         raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
     path = (out or heads_folder(pair)) / f"{kind}.safetensors"

@@ -32,7 +32,8 @@ from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, 
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
-MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15"}  # training a preset, on two cores
+# Training a preset, on two cores.
+MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15", "python": "5 to 15"}
 
 
 @dataclass(frozen=True)

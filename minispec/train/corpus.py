@@ -1,13 +1,16 @@
 """Corpora: the texts that models learn from, split into training and validation by document.
 
-`stories` comes from our own grammar and `english` from Python's own documentation; neither needs a download.
-Any UTF-8 text file will do as well. The same seed gives the same split.
+`stories` comes from our own grammar, `english` from Python's own documentation, `python` from the source of
+its library; none needs a download. Any UTF-8 text file will do as well. The same seed gives the same split.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sysconfig
+import tokenize
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +19,8 @@ from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
 VALIDATION_SHARE = 0.05
-NAMES = ("stories", "english")
+NAMES = ("stories", "english", "python")
+SOURCE = 800  # characters of a passage of source, at least
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Corpus:
     """A text in documents, split.
 
     Attributes:
-        name: `stories`, `english`, or the file's path.
+        name: `stories`, `english`, `python`, or the file's path.
         train: documents to learn from.
         validation: documents to be measured on, none of them in `train`.
         stories: for `stories`, the validation documents with what the grammar knows of them.
@@ -50,18 +54,21 @@ def load_corpus(name: str | Path, seed: int = 0, stories: int = 20_000, friends:
     """Makes or reads a corpus, and splits it.
 
     Args:
-        name: `stories`, `english`, or the path of a UTF-8 text file.
+        name: `stories`, `english`, `python`, or the path of a UTF-8 text file.
         seed: of the stories, and of the split.
         stories: how many stories to train on; there is no end of them.
         friends: how many friends a story has: 3, or fewer for easier texts.
 
     Raises:
-        ValueError: if there is no such file, it is not UTF-8, or too short to split.
+        ValueError: if there is no such file, it is not UTF-8, or too short to split; or if this Python has no
+            sources.
     """
     if name == "stories":
         return story_corpus(seed, stories, friends)
     if name == "english":
         return split("english", english_documents(), seed)
+    if name == "python":
+        return split("python", python_documents(Path(sysconfig.get_paths()["stdlib"])), seed)
     return split(str(name), read_documents(Path(name)), seed)
 
 
@@ -90,6 +97,25 @@ def read_documents(path: Path) -> list[str]:
         raise ValueError(f"{path} is empty; it needs some text to train on")
     lines = text.replace("\r\n", "\n").split("\n")
     return list(passages(lines))
+
+
+def python_documents(root: Path) -> list[str]:
+    """Cuts the modules of a folder into passages: those of Python's library, in the order of their names.
+
+    Packages are left out, and so is what begins with an underscore: some of it was generated for one machine.
+    The modules differ a little between versions of Python. They are under the Python Software Foundation's
+    license (https://docs.python.org/3/license.html); they are read where they lie, and none is copied.
+
+    Raises:
+        ValueError: if there are none: some installations keep compiled files only.
+    """
+    documents: list[str] = []
+    for path in sorted(root.glob("[!_]*.py")):
+        with suppress(OSError, SyntaxError), tokenize.open(path) as file:  # it says how it is encoded
+            documents += passages(file.read().split("\n"), SOURCE)
+    if not documents:
+        raise ValueError(f"this Python has no sources of its library in {root}; take a file, with --text")
+    return documents
 
 
 def passages(lines: Iterable[str], least: int = 400) -> Iterable[str]:

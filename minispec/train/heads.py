@@ -58,7 +58,7 @@ def divergence(target: Tensor, draft: Tensor) -> Tensor:
 
 def decayed(parts: Sequence[Tensor]) -> Tensor:
     """Returns the mean of losses, nearest position first, each counting `DECAY` times the one before: []."""
-    weights = torch.tensor([DECAY**i for i in range(len(parts))])
+    weights = torch.tensor([DECAY**i for i in range(len(parts))], device=parts[0].device)
     return (torch.stack(list(parts)) * weights).sum() / weights.sum()
 
 
@@ -198,13 +198,14 @@ def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, r
         The trained module, float32, in evaluation mode.
     """
     torch.manual_seed(seed)
-    module = recipe.make(target, recipe.number(target)).float().requires_grad_(True).train()
+    module = recipe.make(target, recipe.number(target)).to(target.device).float()
+    module.requires_grad_(True).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
     started = perf_counter()
     for step in range(recipe.steps):
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate * schedule(step, recipe.steps)
-        rows = batch(sequences, recipe.rows, step, seed)
+        rows = batch(sequences, recipe.rows, step, seed).to(target.device)
         with autocast(target.device):
             loss = recipe.loss(module, target, rows)
         loss.backward()

@@ -58,7 +58,7 @@ class Recipe:
 
     Attributes:
         name: what the pair will be called.
-        corpus: `stories`, `english`, or the path of a text file.
+        corpus: `stories`, `english`, `python`, or the path of a text file.
         seed: of the corpus, the initialisation, and the order of sequences.
         tokenizer: `bpe` or `characters`.
         target: sizes of the target; its vocab_size is an upper limit, the tokenizer decides.
@@ -213,7 +213,8 @@ OWN_TEXT = Recipe(
     learning_rate=0.006,
     other_rate=0.006,
 )
-PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH)}
+PYTHON = replace(OWN_TEXT, name="python", corpus="python")
+PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH, PYTHON)}
 
 # A short story that says where the cat slept, and ends where one must remember it.
 WALKTHROUGHS = {

@@ -103,7 +103,7 @@ def test_texts_that_cannot_be_trained_on(capsys, minispec_home, tmp_path, conten
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--preset", "huge"], "quick or stories or english"),
+        (["train", "--preset", "huge"], "quick or stories or english or python"),
         (["train", "--scale", "0"], "--scale"),
         (["train", "--scale", "nan"], "--scale"),
         (["bench", "--k", "0"], "--k"),

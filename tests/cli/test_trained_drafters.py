@@ -82,7 +82,7 @@ def test_one_is_trained_and_used(capsys, home):
         (("train", "--pair", "stories"), "--pair names the target that a --drafter is trained for"),
         (("train", "--drafter", "exit", "--text", "a.txt"), "leave out --text"),
         (("train", "--drafter", "exit", "--fresh"), "leave out --fresh"),
-        (("train", "--drafter", "exit", "--device", "cuda"), "leave out --device cuda"),
+        (("train", "--drafter", "exit", "--device", "tpu"), "--device 'tpu' is unknown"),
         (("train", "--drafter", "exit", "--out", __file__), "File exists"),
         (("train", "--drafter", "exit", "--pair", "nowhere"), "there is no pair called 'nowhere'"),
         (("train", "--drafter", "exit", "--scale", 0), "--scale must be above 0"),

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from minispec.train.corpus import Corpus, load_corpus, passages, split
+from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split
 
 PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
 
@@ -37,12 +37,13 @@ def test_stories_have_as_many_friends_as_asked():
         assert all(word in text for text in [*corpus.train, *corpus.validation])
 
 
-@pytest.mark.parametrize("name", ["stories", "english", "file"])
+@pytest.mark.parametrize("name", ["stories", "english", "python", "file"])
 def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
     """The same seed gives the same split and hash, another seed another."""
     monkeypatch.setattr(
         "minispec.train.corpus.english_documents", lambda: PARAGRAPHS
     )  # all of it takes seconds
+    monkeypatch.setattr("minispec.train.corpus.python_documents", lambda root: PARAGRAPHS)
     source = text_file(tmp_path, "\n\n".join(PARAGRAPHS)) if name == "file" else name
     one, same, other = (load_corpus(source, seed, stories=50) for seed in (1, 1, 2))
     assert one == same and one.sha256 == same.sha256
@@ -65,6 +66,25 @@ def test_a_file_is_split_by_passages(tmp_path):
     documents = [*corpus.train, *corpus.validation]
     assert sorted(documents) == sorted(text.strip("\n") for text in PARAGRAPHS)
     assert len(corpus.validation) == 2 and not corpus.stories
+
+
+def test_source_is_that_of_a_folders_modules(tmp_path):
+    """In the order of their names, as each says that it is encoded; no packages, nothing private."""
+    (tmp_path / "package").mkdir()
+    for name in ("b.py", "_generated.py", "package/c.py"):
+        text_file(tmp_path, f"# {name}\n" + "x = 1\n" * 200 + "\ny = 2\n", name)
+    text_file(tmp_path, "# -*- coding: latin-1 -*-\nname = 'é'\n".encode("latin-1"), "a.py")
+    text_file(tmp_path, "# -*- coding: none -*-\n", "z.py")  # no encoding: left out
+    found = python_documents(tmp_path)
+    assert [text.split("\n")[0] for text in found] == ["# -*- coding: latin-1 -*-", "# b.py", "y = 2"]
+    assert "é" in found[0] and len(found[1]) >= 800
+
+
+def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
+    """In one line: a library in a zip file, or compiled files only."""
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
+    with pytest.raises(ValueError, match="no sources of its library.*--text"):
+        load_corpus("python")
 
 
 def test_line_ends_of_windows_make_no_difference(tmp_path):

@@ -1,5 +1,6 @@
 """The training of heads: each loss is about the tokens that the drafter will draft; the target stays."""
 
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 
@@ -142,3 +143,29 @@ def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
     assert all(torch.equal(a, b) for a, b in zip(ends[0].parameters(), ends[1].parameters(), strict=True))
     assert weights_hash(model) == before
     assert [p.step for p in told] == [10, 20, 30] * 2
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_all_is_made_where_the_target_is(model, rows, kind):
+    """On another device a tensor that was made on the CPU would be an error; `meta` computes no numbers."""
+    recipe, target = RECIPES[kind], deepcopy(model).to("meta")
+    head = recipe.make(model, recipe.number(model)).to("meta").requires_grad_(True)
+    loss = recipe.loss(head, target, rows[:2].to("meta"))
+    loss.backward()
+    assert loss.device.type == "meta" and all(w.grad is not None for w in head.parameters())
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
+    """The module and each batch: the loss is handed nothing from elsewhere."""
+    monkeypatch.setattr("minispec.train.heads.autocast", lambda device: nullcontext())
+    seen, target, made = [], deepcopy(model).to("meta"), RECIPES[kind].make
+
+    def loss(head, target, rows):
+        seen.append({rows.device.type, *(weight.device.type for weight in head.parameters())})
+        raise KeyboardInterrupt  # meta tensors have no numbers to report
+
+    with pytest.raises(KeyboardInterrupt):
+        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), loss=loss)
+        train_heads(recipe, target, rows, 0, print)
+    assert seen == [{"meta"}]

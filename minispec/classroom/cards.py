@@ -4,8 +4,6 @@ A card has a glyph and a word for its kind, so that colour never speaks alone. I
 and ink, so that it reads the same in light and dark themes. Its text twin says the same in characters.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What notebooks call: `check` an answer, ask for a `hint`, look at the `goal`, see what you `wrote`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

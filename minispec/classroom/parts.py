@@ -3,8 +3,6 @@
 The grader's worker imports this file too: there is no right answer in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -63,7 +61,7 @@ class RowRng:
         """Takes the one that makes the decisions: it may draw, or try every outcome."""
         self.bernoulli, self.categorical = rng.bernoulli, rng.categorical
 
-    def uniform(self) -> Uniform:
+    def uniform(self) -> "Uniform":
         """Returns a new number between 0 and 1, to be compared."""
         return Uniform(self)
 

@@ -1,7 +1,5 @@
 """All questions (questions.txt has them in the order of the notebooks), and `predict`, which asks them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The rules with bugs are copies: a copy of the shipped rule and of the two functi
 space of its own, and there one of them has the bug's code. Nothing live is touched.
 """
 
-from __future__ import annotations
-
 from types import FunctionType
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ It may raise, return nothing or something else, change what it was handed, or ne
 imports this file too: there is no right answer in it.
 """
 
-from __future__ import annotations
-
 import dis
 import signal
 import threading

@@ -3,8 +3,6 @@
 The grader's worker imports this file too, and makes the same calls there: there is no right answer in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ A message is one line of JSON, tensors are lists of numbers, and nothing is unpi
 nothing that comes back: what is not exactly of this form raises ValueError.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 A function per part of the machine, a `Fact` per thing that was found.
 """
 
-from __future__ import annotations
-
 import locale
 import os
 import platform

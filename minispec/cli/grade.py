@@ -1,7 +1,5 @@
 """`minispec grade`: what a class has handed in, as a table; its predictions as text or as a page."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -4,8 +4,6 @@ The copy has no outputs. So nobody reads an answer before the question, and all 
 were computed here. What a student has changed is never overwritten.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

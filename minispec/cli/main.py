@@ -4,8 +4,6 @@ What a person can cause ends in one clear line on standard error and exit status
 end quietly.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """What several commands share: options, and how they are checked."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

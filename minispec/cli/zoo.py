@@ -1,7 +1,5 @@
 """`minispec zoo`: plant every known bug in the shipped code, and show which check finds it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated

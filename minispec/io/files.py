@@ -1,7 +1,5 @@
 """Files, and the folder of a pair, that are there whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

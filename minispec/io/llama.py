@@ -4,8 +4,6 @@ Our model is a plain Llama: no biases, SiLU, rotary positions that nothing stret
 refused. Nothing is ever unpickled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

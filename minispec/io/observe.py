@@ -4,8 +4,6 @@
 the clock when they are called. `record` keeps what it saw as a `Trace`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from time import perf_counter

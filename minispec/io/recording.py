@@ -5,8 +5,6 @@ that were drawn: `LoggingRng` notes them. Figures show the number that was compa
 here draws: `SeededRng` does, in the same order, so that a text is the same with and without the notes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack

@@ -6,8 +6,6 @@ distribution again. Of logits the largest are kept, and the log of what all othe
 A file is written whole or not at all. Whatever is wrong with one is said in one line.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A token may end in the middle of a character: byte-level vocabularies cut UTF-8 
 token is held back until the rest has come. A stop text ends a run where it appears, whatever tokens spell it.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar

@@ -4,8 +4,6 @@ Two alphabets. `bpe` is byte-level byte-pair encoding, trained on the corpus. `c
 same thing with no merges but single bytes: one id per byte, so that any UTF-8 input round-trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The loop knows nothing of this; `observe.py` watches it. Statistics, figures, fi
 a `Trace`, never a model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +79,7 @@ class Trace:
         full = len(self.prompts[row]) >= self.config.get("context", float("inf"))
         return "context" if full else "cap" if self.config.get("max_new_tokens") == 0 else None
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> "Statistics":
         """Counts over all rows and rounds."""
         each = [(r, row) for r in self.rounds for row in range(len(self.prompts)) if r.live[row]]
         tested = [r.tested(row) for r, row in each]

@@ -1,7 +1,5 @@
 """The walkthrough recordings: one run with each verifier, the same on every page and every machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from minispec.core.draft import ModelDrafter

@@ -4,8 +4,6 @@ The colours are Okabe and Ito's, which people with colour-blindness can tell apa
 colour alone: each has a sign, and where areas are filled, a hatch. `docs/signs.md` shows the key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ Colours and glyphs are those of `signs`. They stand in the elements themselves: 
 stripped, both are still there.
 """
 
-from __future__ import annotations
-
 import html
 from dataclasses import replace
 from itertools import groupby

@@ -3,8 +3,6 @@
 In the rules & is the stepper. It is named twice, so that they are stronger than those of the page around it.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from pathlib import Path

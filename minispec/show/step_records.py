@@ -1,7 +1,5 @@
 """The records of a run taken apart: tokens at one moment, the positions of a round, charts, steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

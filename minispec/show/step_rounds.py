@@ -6,8 +6,6 @@ page shows: the text with the state of each token, both caches, distributions, n
 what happens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

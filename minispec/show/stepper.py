@@ -5,8 +5,6 @@ but one and adds buttons, a slider and keys. Where scripts are stripped all step
 another; where styles are stripped too, glyphs and tables still say everything.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

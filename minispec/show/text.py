@@ -4,8 +4,6 @@ Each kind of token has the colour and the glyph of `signs`. A rejected token sta
 correction. Terminals that cannot print the glyphs get ASCII characters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -115,7 +113,7 @@ class Outcome:
     text: tuple[int, ...] = ()
     k: int | None = None
 
-    def speed_up(self, alone: Outcome) -> float:
+    def speed_up(self, alone: "Outcome") -> float:
         """Returns how many times less time a token takes than in another run."""
         per_token, base = (one.seconds / max(one.tokens, 1) for one in (self, alone))
         return base / per_token

@@ -1,7 +1,5 @@
 """Attention written out, for training: the fused kernel's backward pass is several times as slow on a CPU."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -7,8 +7,6 @@ Every sequence begins where a document begins. One from the middle of a story co
 beginning forces, and its loss would say nothing about recall.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence

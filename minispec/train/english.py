@@ -5,8 +5,6 @@ It comes from two parts of CPython's standard library: the language reference th
 real English to train on without a download. It differs a little between versions of Python.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sysconfig

@@ -3,8 +3,6 @@
 Whole documents, from their first token: a loss over parts from the middle could not show recall.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 

@@ -13,8 +13,6 @@ The grammar is one procedure, `tell`. It asks a `Pen` for every choice and hands
 text, so the same procedure writes stories and scores them (see `stories`), and parses them in a test.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +29,7 @@ class Distribution:
     words: tuple[str, ...]
     weights: tuple[float, ...]
 
-    def without(self, taken: set[str]) -> Distribution:
+    def without(self, taken: set[str]) -> "Distribution":
         """Returns the distribution given that none of `taken` comes up."""
         kept = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in taken]
         total = sum(p for _, p in kept)

@@ -13,8 +13,6 @@ steps, and cost nothing at run time:
 These are starting points: training moves all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

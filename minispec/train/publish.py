@@ -4,8 +4,6 @@ What is measured is what was written: the weights are rounded to their type on d
 loads the pair measures the same losses.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Mapping
 from copy import deepcopy

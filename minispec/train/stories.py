@@ -4,8 +4,6 @@ The log-probability of a story is that of its text, because the grammar derives 
 test tries all). So the mean of those is the true entropy: the loss that no model can beat.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator

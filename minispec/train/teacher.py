@@ -5,8 +5,6 @@ what nobody else would, and at temperature 0 it repeats itself. So some of the s
 from are written by the target (Kim and Rush 2016; for drafts, Zhou et al. 2024).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ of the step; the batch of a step depends on the seed and the step alone. So a re
 weights as one that was never disturbed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -68,7 +66,7 @@ class Progress:
         return {"stage": fields.pop("model"), **fields}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Progress:
+    def from_json(data: Mapping[str, Any]) -> "Progress":
         """Reads what `to_json` returns."""
         fields = dict(data)
         return Progress(fields.pop("stage"), **fields)

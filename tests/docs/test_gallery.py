@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from minispec.show import plots
 from minispec.show.plots.kill_matrix import MARKS
 from minispec.show.plots.speed import draft_sweep, latency, speed_up_curves
-from minispec.show.plots.style import DRAFTER, GUESS, TARGET, sheet
+from minispec.show.plots.style import DRAFTER, GUESS, TARGET, Picture, sheet
 from minispec.show.signs import STATES
 
 GREY_NEAR = 12  # steps of lightness, of 100
@@ -115,7 +115,8 @@ def test_every_figure_is_in_the_gallery(pictures):
         names |= {
             name
             for name, function in inspect.getmembers(module, inspect.isfunction)
-            if inspect.signature(function).return_annotation == "Picture" and name not in ("titled", "worded")
+            if inspect.signature(function).return_annotation in (Picture, "Picture")
+            and name not in ("titled", "worded")
         }
     said = {picture.name.split(" (")[0] for picture in pictures}
     files = {"draft_bars": "draft", "attention_mask": "mask", "verification_strip": "verification"}

@@ -1,7 +1,5 @@
 """Exercises that ask for numbers: sizes and lengths of caches, and the K that pays most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exercises on two distributions: how far they are apart, and what a correction is drawn from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

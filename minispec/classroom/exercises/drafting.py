@@ -1,7 +1,5 @@
 """Exercises on drafters: one with a model, which remembers its q, and one without."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Exercises at temperature 0: the serial loop, the mask of one pass, the greedy rule, the whole loop."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

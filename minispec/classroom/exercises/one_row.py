@@ -1,7 +1,5 @@
 """The exercise on one row of lists: accept drafted tokens by the rejection rule, and add one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

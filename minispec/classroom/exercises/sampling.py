@@ -1,7 +1,5 @@
 """Exercises on sampled text: write the verifier, and write a test that finds wrong ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

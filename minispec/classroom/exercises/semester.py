@@ -4,8 +4,6 @@ So the solutions beside the notebooks, and last year's answers, do not fit. What
 down nowhere: it is computed here from what the tag has drawn, and only to be compared with.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

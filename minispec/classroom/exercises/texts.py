@@ -1,7 +1,5 @@
 """What exercises say, read from exercises.txt. What they run stands in Python; keys join the two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path

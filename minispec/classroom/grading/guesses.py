@@ -1,7 +1,5 @@
 """What a class has predicted: guesses read from the notebooks, and counted per question."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections import Counter

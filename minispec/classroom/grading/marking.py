@@ -5,8 +5,6 @@ is right is decided here, where none of that code has run: nothing that a submis
 with can make an answer right that is not. What it can do to the machine stands in `NOT_STOPPED`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

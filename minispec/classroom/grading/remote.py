@@ -1,7 +1,5 @@
 """An answer in a process of its own, as the grader sees it: nothing that it says is believed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ asks for one name. Its answer is the definition of that name, and whatever else 
 imports, helpers, constants. Cells that print, plot, check or patch are left out.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

@@ -4,8 +4,6 @@ Forwards and draft steps are measured alone, interleaved, as medians. What is le
 bookkeeping, is what short runs of both loops take more than their forwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise

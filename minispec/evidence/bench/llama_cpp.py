@@ -7,8 +7,6 @@ queries and keys are reordered, as `permute` of its own `convert_hf_to_gguf.py` 
 Needs the extra `llama-cpp`: pip install 'minispec[llama-cpp]', which compiles it in some minutes.
 """
 
-from __future__ import annotations
-
 import logging
 import weakref
 from collections.abc import Sequence
@@ -82,11 +80,11 @@ class LlamaCpp:
             raise ValueError("llama.cpp cannot read the file that gguf has written")
         weakref.finalize(self, library.llama_model_free, self.model)
 
-    def new_cache(self, rows: int) -> Context:
+    def new_cache(self, rows: int) -> "Context":
         """Returns an empty cache for one row."""
         return Context(self)
 
-    def __call__(self, tokens: Tensor, cache: Context) -> Tensor:
+    def __call__(self, tokens: Tensor, cache: "Context") -> Tensor:
         """Reads tokens [1, n]; returns logits [1, n, V], which are valid until the next call."""
         return cache.read(tokens[0].tolist())
 

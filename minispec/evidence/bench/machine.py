@@ -1,7 +1,5 @@
 """The machine: what a reader must know of it to compare figures, and how many of its cores compute."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

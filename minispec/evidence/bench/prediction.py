@@ -4,8 +4,6 @@ It is made of the costs of the parts, measured alone, and of how often tokens of
 been accepted; these texts continue prompts that nothing is measured on. Batches are not predicted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ The weights are random: how long a forward takes does not depend on what they ar
 each backend's logits are compared with those of the readable code in float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path

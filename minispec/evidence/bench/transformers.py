@@ -8,8 +8,6 @@ choosing half; then all four decode the reporting half, interleaved.
 Needs the extra `peers`: pip install 'minispec[peers]'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter

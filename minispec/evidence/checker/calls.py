@@ -5,8 +5,6 @@ generator of its own. What is plainly wrong raises `Broken` and says why; a rule
 enumerated raises `NotScripted`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar, Unpack
 

@@ -8,8 +8,6 @@ own. The first instance that fails is the smallest of those tried.
 What a pass means: on these instances, nothing else. A rule that is wrong only beyond K = 4, or V = 5, passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -6,8 +6,6 @@ is the best explanation. The instances here have what rules fail on: zeros, ties
 rounding, disjoint supports, near certainty, distributions that depend on the prefix, rows of several lengths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

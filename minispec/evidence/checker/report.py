@@ -1,7 +1,5 @@
 """What is said about a rule that was checked: the record, and the text that people read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

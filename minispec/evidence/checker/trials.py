@@ -1,7 +1,5 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace

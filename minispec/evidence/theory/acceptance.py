@@ -16,8 +16,6 @@ gives some of it up, so that the text of a seed no longer depends on the draft. 
 both on the same text, exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Four things can be at fault: acceptance, the draft's cost, the cost to verify K 
 For each the speed-up is computed as if it alone were better. The one that has to improve least comes first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from minispec.drafters.adaptive import rates
@@ -43,7 +41,7 @@ class Situation:
         """Returns the K of the largest speed-up."""
         return max(range(least, self.costs.most + 1), key=self.speed_up)
 
-    def with_less(self, fault: str, left: float) -> Situation:
+    def with_less(self, fault: str, left: float) -> "Situation":
         """Returns what it would be if so much were left of a fault: 1 is all, 0 is nothing."""
         costs = self.costs
         if fault == "acceptance":

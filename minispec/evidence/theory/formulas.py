@@ -5,8 +5,6 @@ costs in target steps. The papers call K γ. p is the target's distribution and 
 raises a ValueError: α outside of 0 to 1, a negative K or cost, p and q of different sizes or sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum, prod

@@ -9,8 +9,6 @@ Leviathan et al. 2023 take one α for all positions, and let verification cost o
 3.8: `formulas.expected_tokens`, `formulas.speed_up`). Both stand beside each other in a `PredictedSpeedUp`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum

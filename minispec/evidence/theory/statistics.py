@@ -11,8 +11,6 @@ The idea of stating both error rates, and the samples needed, is that of TensorF
 `statistical_testing`.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

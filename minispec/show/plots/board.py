@@ -1,7 +1,5 @@
 """Drawing in inches: tiles, lines of text and legends, for figures without axes; and the title of all."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ A cache has a slot per position of the text, in every layer. The text and the ca
 position: the pending token is in the text but in no cache, and during a round the caches run ahead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """What charts of numbers share: axes with large text, keys above them, numbers as people write them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The text of a run, each token after the sign of how it came about, and what was rejected on the way."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

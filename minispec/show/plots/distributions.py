@@ -1,7 +1,5 @@
 """What comes out of a rule, against the target's distribution: exactly, and counted in samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """What the draft thought at each guess: its distribution q, one small chart per drafted token."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor

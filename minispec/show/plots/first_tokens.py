@@ -1,7 +1,5 @@
 """Sampled first tokens of several rules, against the target's distribution: a small chart per rule."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import inf, sqrt
 from typing import Any

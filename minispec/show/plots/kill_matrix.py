@@ -1,7 +1,5 @@
 """The kill matrix: every known bug against every check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

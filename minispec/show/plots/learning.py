@@ -1,7 +1,5 @@
 """The figure of a training: watched live, over the one that was recorded, or one of them alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ new keys before it, and its own. The output of a query is the distribution of th
 token's output judges the first drafted token, and the last drafted token's output gives the bonus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure

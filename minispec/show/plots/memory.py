@@ -1,7 +1,5 @@
 """Figures of bytes: what two models take in memory, and why reading weights takes longer than computing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ kept: all tokens together, α = Σ min(p, q). The mass that q lacks, p − q whe
 residual's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How often a position is computed: a row per step of decoding, a column per position of the text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

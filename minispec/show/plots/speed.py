@@ -1,7 +1,5 @@
 """Figures of speed: what a forward costs, what formulas predict, and sizes of drafts and batches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from statistics import fmean

@@ -3,8 +3,6 @@
 What the states of a token look like stands in `minispec.show.signs`.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io

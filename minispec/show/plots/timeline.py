@@ -1,7 +1,5 @@
 """Serial against speculative decoding over time: who works when, and which tokens come out of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 class KVCache:
@@ -105,7 +106,8 @@ class KVCache:
         if mask is not None:
             hidden = torch.zeros_like(mask, dtype=bias.dtype).masked_fill(~mask, float("-inf"))
             slots = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
-            bias = bias.scatter(2, slots.clamp(0, self.capacity - 1)[:, None].expand_as(mask), hidden)
+            wide = pad(bias, (0, new))  # columns for what lies past the end
+            bias = wide.scatter(2, slots.clamp(min=0)[:, None].expand_as(mask), hidden)
         return shown, bias[:, None, :, :end]
 
     def check_space(self, new: int, layer: int = -1) -> None:

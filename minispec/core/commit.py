@@ -54,19 +54,20 @@ class Rows:
         self.finish: list[Finish | None] = [None] * rows
         self.names, self._cap = [0] * rows, [0] * rows
         for row in range(rows):
-            self._place(row)
+            self._place(row, *self._waiting.popleft())
 
     def refill(self) -> list[int]:
         """Gives rows that are done to prompts that wait; returns which rows go on with another prompt."""
         done = [row for row, live in enumerate(self.live) if not live]
         for row in done:
-            while self.finish[row] is not None and self._waiting:  # a prompt may have no space for a token
-                self._place(row)
+            while self.finish[row] is not None and self._waiting:
+                name, prompt = self._waiting.popleft()
+                if len(prompt) < self._max_length and self._max_new_tokens > 0:  # else it has no space
+                    self._place(row, name, prompt)
         return [row for row in done if self.finish[row] is None]
 
-    def _place(self, row: int) -> None:
-        self.names[row], prompt = self._waiting.popleft()
-        self.committed[row], self.finish[row] = list(prompt), None
+    def _place(self, row: int, name: int, prompt: Sequence[int]) -> None:
+        self.names[row], self.committed[row], self.finish[row] = name, list(prompt), None
         self._cap[row] = len(prompt) + self._max_new_tokens
         self._close_if_full(row)
 

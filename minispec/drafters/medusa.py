@@ -93,14 +93,13 @@ class MedusaDrafter:
         """
         read = torch.tensor([len(prompt) - 1 for prompt in prompts])
         if hidden is None:
-            states = torch.zeros(len(prompts), self.heads.width)
+            states = next(self.heads.parameters()).new_zeros(len(prompts), self.heads.width)
         else:
             states = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
             check_width(states, self.heads.width)
         if rows is None:
             self._state, self._known = states, read > 0
         else:
-            self._state, self._known = self._state.to(states), self._known.clone()
             self._state[list(rows)], self._known[list(rows)] = states, read > 0
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:

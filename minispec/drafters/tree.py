@@ -129,9 +129,9 @@ class TreeDrafter(ModelDrafter):
             warp: the target's warp, used unless the drafter has its own.
             rng: draws the candidates, at the position that is their depth.
         """
-        space = self.max_length - 1 - min(self.cache.row_lengths)
-        size = min(sum(0 < depth <= k for depth in self._depths), space)
-        rows, lengths = len(pending), self.cache.lengths[:, None]
+        rows, lengths = len(pending), self.cache.lengths.to(pending.device)[:, None]
+        space = self.max_length - 1 - lengths[:, 0]  # [B]; what a row decides depends on its own alone
+        size = min(sum(0 < depth <= k for depth in self._depths), int(space.max()))
         tokens = torch.cat([pending[:, None], pending.new_zeros(rows, size)], dim=1)  # [B, K+1]
         dists: list[Tensor] = [torch.empty(0)] * size
         for depth in range(self._depths[size]):
@@ -143,7 +143,7 @@ class TreeDrafter(ModelDrafter):
             for i in children:
                 m = at.index(self.parents[i - 1])
                 dists[i - 1] = self.choice(q[:, m], logits[:, m], chosen[:, m])
-                tokens[:, i] = rng.categorical(dists[i - 1], positions=depth)
+                tokens[:, i] = rng.categorical(dists[i - 1], positions=depth, live=i <= space)
                 chosen[:, m].scatter_(1, tokens[:, i, None], True)
         parents = torch.tensor([self.parents[:size]], device=pending.device).expand(rows, -1)
         return Draft(tokens[:, 1:], torch.stack(dists, 1), parents=parents)

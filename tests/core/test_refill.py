@@ -2,7 +2,6 @@
 
 import pytest
 import tiny
-import torch
 
 from minispec import (
     AdaptiveDrafter,
@@ -75,7 +74,7 @@ def texts_of(way, at_once, prompts=QUEUE, verifier=None, k=3, **settings):
 @pytest.mark.parametrize("at_once", [1, 2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_each_text_is_that_of_the_prompt_alone(way, at_once):
-    """Greedy, in float64: with every drafter, on few rows, where all rows but the first prompts' are refilled."""
+    """Greedy, in float64, with every drafter, on few rows: all but the first prompts come into used ones."""
     texts, rounds = texts_of(way, at_once)
     alone = [texts_of(way, None, [prompt])[0][0] for prompt in QUEUE]
     assert texts == alone
@@ -136,7 +135,7 @@ def test_the_target_reads_each_prompt_once():
         _, rounds = texts_of("ngram", 2)
     finally:
         hook.remove()
-    verified = [(2, r.draft.k + 1) for r in rounds]
-    prompts = [shape for shape in read if shape not in verified or not verified.remove(shape)]
-    assert sum(rows * n for rows, n in prompts) <= 2 * sum(len(prompt) - 1 for prompt in QUEUE)
-    assert torch.tensor([len(prompt) > 1 for prompt in QUEUE]).sum() >= len(prompts)
+    for r in rounds:
+        read.remove((2, r.draft.k + 1))
+    assert sum(rows * n for rows, n in read) <= 2 * sum(len(prompt) - 1 for prompt in QUEUE)
+    assert 0 < len(read) <= len(QUEUE)

@@ -1,6 +1,7 @@
 """A tree of candidates on the draft model: what it proposes, what its cache keeps, and its shape."""
 
 from itertools import product
+from math import prod
 
 import pytest
 import tiny
@@ -59,7 +60,7 @@ def test_each_candidate_is_drawn_after_its_own_ancestors(seed):
     """q of the first child is the draft's distribution after the path; p of each node is the target's."""
     seen = 0
     for r, texts in runs(with_replacement, seed=seed):
-        for row, text in enumerate(texts):
+        for row, text in enumerate(texts if r.draft.k else []):
             tokens, parents = r.draft.tokens[row].tolist(), r.draft.parents[row].tolist()
             for i in range(r.drafted(row) if r.live[row] else 0):
                 before = text + [tokens[n] for n in path_of(parents[i], parents)]
@@ -72,17 +73,17 @@ def test_each_candidate_is_drawn_after_its_own_ancestors(seed):
 
 def test_candidates_without_replacement_differ_and_q_lacks_the_earlier_ones():
     """Renormalised; at temperature 0 the next most probable tokens come, with certainty."""
-    q = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).double()
-    logits = torch.tensor([[3.0, 2.0, 1.0, 0.0]]).double()
+    q = torch.tensor([[0.5, 0.3, 0.2, 0.0]], dtype=torch.float64)
+    logits = torch.tensor([[3.0, 2.0, 1.0, 0.0]], dtype=torch.float64)
     chosen = torch.tensor([[True, False, False, False]])
-    same(without_replacement(q, logits, chosen), torch.tensor([[0, 0.6, 0.4, 0]]).double())
+    same(without_replacement(q, logits, chosen), torch.tensor([[0, 0.6, 0.4, 0]], dtype=torch.float64))
     same(with_replacement(q, logits, chosen), q)
-    same(most_probable(q, logits, chosen), torch.tensor([[0, 1, 0, 0]]).double())
-    certain = torch.tensor([[1.0, 0, 0, 0]]).double()
-    same(without_replacement(certain, logits, chosen), torch.tensor([[0, 1, 0, 0]]).double())
+    same(most_probable(q, logits, chosen), torch.tensor([[0, 1, 0, 0]], dtype=torch.float64))
+    certain = torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64)
+    same(without_replacement(certain, logits, chosen), torch.tensor([[0, 1, 0, 0]], dtype=torch.float64))
     for r, _ in runs():
         for row, on in enumerate(r.live):
-            for parent in range(3) if on else ():
+            for parent in range(3) if on and r.draft.k else ():
                 siblings = [i for i in range(r.drafted(row)) if r.draft.parents[row, i] == parent]
                 tokens = r.draft.tokens[row, siblings].tolist()
                 assert len(set(tokens)) == len(tokens)
@@ -104,7 +105,7 @@ def test_a_tree_is_cut_where_a_row_ends(cap):
 
 @pytest.mark.parametrize("length", range(30, 40))
 def test_a_tree_at_the_contexts_end(length):
-    """Of 40 tokens the prompt has 30 to 39, beside a short one: no more is drafted than there is space for."""
+    """A prompt of 30 to 39 tokens of 40, beside a short one: no more is drafted than there is space for."""
     prompts = [[n % 7 for n in range(length)], [1, 2]]
     for prompt in (prompts, prompts[:1]):
         warp = Warp(temperature=0)
@@ -125,12 +126,11 @@ def test_a_tree_that_cannot_fit_is_refused():
 
 def gained(parents, ranks, rates):
     """Returns the expected number of accepted tokens: the sum of path probabilities."""
-    return sum(
-        torch.tensor([rates[len(path_of(i, parents))][ranks[i]] for i in path_of(node + 1, parents)])
-        .prod()
-        .item()
-        for node in range(len(parents))
-    )
+    total = 0.0
+    for node in range(1, len(parents) + 1):
+        path = path_of(node, parents)
+        total += prod(rates[depth][ranks[i]] for depth, i in enumerate(path))
+    return total
 
 
 @pytest.mark.parametrize("rates", [[(0.7, 0.2, 0.1)] * 4, [(0.5, 0.45), (0.9, 0.05), (0.3, 0.3)]], ids=str)

@@ -63,7 +63,10 @@ def two_candidates(q_second, first=0, second=1):
     Returns:
         The distribution of the token that comes out, and the probability that a candidate is accepted.
     """
-    p, q = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
+    p, q = (
+        torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64),
+        torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64),
+    )
     out, accepted = torch.zeros(3).double(), 0.0
     for one in range(3):
         then = q_second(q, one)
@@ -105,7 +108,7 @@ def test_candidates_drawn_without_replacement_leave_the_target():
 
 def test_fixed_candidates_leave_the_target():
     """One-hot distributions: accepted with what p has on both of them, p(0) + p(1)."""
-    p = torch.tensor([0.5, 0.3, 0.2]).double()
+    p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     draft = Draft(torch.tensor([[0, 1]]), torch.eye(3).double()[None, :2], parents=torch.zeros(1, 2).long())
     out, accepted = torch.zeros(3).double(), 0.0
     for verdict, weight in tiny.branches(lambda rng: verify_tree(draft, p.expand(1, 3, 3), rng)):

@@ -92,6 +92,8 @@ class Case:
     @property
     def drafts_with(self) -> str:
         """What drafts, by its name on the command line: `model` wherever it is the draft model."""
+        if self.drafter in TREES:
+            return "tree"
         return next((name for name, make in OTHERS.items() if make is self.drafter), "model")
 
     @property
@@ -137,7 +139,7 @@ class Case:
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
-            target=model(self.target),
+            target=self.target if self.drafts_with == "tree" else model(self.target),
             draft=model(self.draft) if self.drafts_with == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
@@ -222,6 +224,8 @@ def grown(
     assert isinstance(model, GPT)
     return TreeDrafter(model, parents, choice, warp)
 
+
+TREES = (tree, repeating_tree, fixed_tree, one_branch)
 
 # By the names of the command line, what drafts otherwise than with the draft model.
 OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {

@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
+from minispec.core.model import LanguageModel
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.evidence.proof.cases import OTHERS, Case, automatic, learning_to_stop, stopping
+from minispec.evidence.proof.cases import (
+    OTHERS,
+    TREES,
+    Case,
+    automatic,
+    learning_to_stop,
+    repeating_tree,
+    stopping,
+    tree,
+)
 from minispec.evidence.proof.distributions import (
     APART,
     Distribution,
@@ -26,6 +37,7 @@ from minispec.evidence.proof.models import table_pair, tiny_gpt_pair, with_norma
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
 from minispec.rules.coupled import verify_coupled
+from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
 WIDTHS = (1, 2, 3, 4)  # the values of K that are enumerated
@@ -143,6 +155,7 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(f"{name}: {what} {n}" for name in looked for what in ("drafted", "accepted") for n in range(4)),
         *(f"{name}: {APART}" for name in looked),
         *(f"{name}: accepted {n}" for name in ("exit", "eagle") if name in drafters for n in range(4)),
+        *(f"{make.__name__}: accepted {n}" for make in TREES if "tree" in drafters for n in range(3)),
         *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
     ]
 
@@ -183,6 +196,8 @@ def few_cases() -> Iterator[Case]:
     yield from length_cases(seed=0, longer=0)
     yield from lookup_cases(seed=0, longer=0)
     yield from self_drafting_cases(seed=0, longer=0)
+    yield from tree_cases(seed=0, longer=0)
+    yield from waiting_cases(seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
@@ -192,6 +207,8 @@ def all_cases() -> Iterator[Case]:
         yield from length_cases(seed, longer=1)
         yield from lookup_cases(seed, longer=1)
         yield from self_drafting_cases(seed, longer=1)
+        yield from tree_cases(seed, longer=1)
+        yield from waiting_cases(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
 
@@ -286,3 +303,41 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
     model, _ = tiny_gpt_pair(seed, 2, max_length=6)
     early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
     yield Case(f"GPT {seed}, short context, exit", early, early, PROMPTS, 4, 9, drafter=OTHERS["exit"])
+
+
+def tree_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of trees on a tiny GPT: every way to choose candidates, with the rules for trees."""
+    for vocab_size, make in product((2, 3), TREES):
+        big, small = tiny_gpt_pair(seed, vocab_size)
+        what = f"GPT {seed}, {vocab_size} tokens, {make.__name__}"
+        cap = 4 + longer if vocab_size == 2 and make is not repeating_tree else 3
+        least = Case(what, big, small, PROMPTS, 4, cap, drafter=make, verifier=verify_tree)
+        if (vocab_size, make) != (3, repeating_tree):  # some 30,000 branches
+            yield least
+        yield replace(least, name=f"{what}, a warp", warp=Warp(0.7, top_k=2), eos=(1,))
+        yield replace(least, name=f"{what}, T 0", warp=Warp(temperature=0))
+        greedy = replace(least, warp=Warp(temperature=0), verifier=verify_tree_greedy)
+        yield replace(greedy, name=f"{what}, greedy")
+        yield replace(greedy, name=f"{what}, greedy after sampled drafts", draft_warp=Warp())
+    big, small = tiny_gpt_pair(seed, 2, max_length=7 + longer)
+    yield Case(
+        f"GPT {seed}, short context, tree", big, small, PROMPTS, 4, 9, drafter=tree, verifier=verify_tree
+    )
+
+
+def waiting_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases in which one of three rows waits for one that is done."""
+    table, guess = table_pair(2, seed)
+    base = Case(f"two tokens {seed}, waiting", table, guess, PROMPTS, 2, 3 + longer, eos=(1,), waiting=True)
+    yield base
+    yield replace(base, name=f"two tokens {seed}, waiting, coupled", verifier=verify_coupled)
+    big, small = tiny_gpt_pair(seed, 2)
+    early = EarlyExitGPT(big, with_normals(Exit(big.config.width, 1), seed))
+    base = replace(base, name=f"GPT {seed}, waiting", target=big, draft=small, rows=64)
+    yield base
+    for name in ("ngram", "exit", "medusa", "eagle", "tree"):
+        target: LanguageModel = early if name == "exit" else big
+        draft: LanguageModel = small if name == "tree" else target
+        rule = verify_tree if name == "tree" else base.verifier
+        case = replace(base, name=f"GPT {seed}, waiting, {name}", drafter=OTHERS[name], verifier=rule)
+        yield replace(case, target=target, draft=draft)

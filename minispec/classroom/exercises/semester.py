@@ -9,11 +9,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations, product
-from textwrap import fill
+from pathlib import Path
+from textwrap import fill, indent
 from typing import Any
 
 import torch
@@ -28,6 +30,7 @@ from minispec.core.verify import residual
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 NOTEBOOKS = "That is what the exercise in the notebook asks for. Here something else is: read the text again."
+TEXTS = tomllib.loads(Path(__file__).with_name("semester.toml").read_text(encoding="utf-8"))
 Pick = Callable[[str, Sequence[Any]], Any]  # draws one of several by the tag, the exercise and a name
 
 
@@ -37,12 +40,13 @@ def drawn(tag: str, key: str, name: str, options: Sequence[Any]) -> Any:
     return options[int.from_bytes(digest[:8], "big") % len(options)]
 
 
-def form(base: Exercise, head: str, text: str, right: Any, trials: Sequence[Trial], **more: Any) -> Exercise:
-    """Returns an exercise's second form, with a stub of this head and text."""
+def form(
+    base: Exercise, drawn: Mapping[str, Any], right: Any, trials: Sequence[Trial], **more: Any
+) -> Exercise:
+    """Returns an exercise's second form; its stub has the words of semester.toml, and what was drawn."""
+    head, text = (TEXTS[base.key][part].format(**drawn) for part in ("head", "text"))
     body = "\n\n".join(fill(" ".join(part.split()), 92) for part in text.split("\n\n"))
-    stub = f'def {head}:\n    """{body}\n    """\n    ...\n'.replace("\n\n", "\n<>\n")
-    lines = [line if line.startswith(("def", " ")) else "    " + line for line in stub.splitlines()]
-    stub = "\n".join(lines).replace("    <>", "") + "\n"
+    stub = f'def {head}:\n    """{indent(body, "    ").lstrip()}\n    """\n    ...\n'
     fresh = {"goal": "The text of the stub says what is wanted.", "picture": "", "judged_by": None}
     said = {"praise": "That is what was asked for.", "wrong": {"notebook": (NOTEBOOKS, base.right)}}
     return replace(base, stub=stub, right=right, trials=tuple(trials), **(fresh | said | more))
@@ -68,12 +72,9 @@ def residual_of(pick: Pick) -> Exercise:
         gap = (shares[more] - shares[less]).clamp(min=0)
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
-    text = f"""Returns what {more} has more than {less}, token by token, scaled to the sum {total}: [V].
-
-        target and draft are counts, tensors [V]; divided by its own sum, each is a distribution. Where {more}
-        has less, the result is 0. If the two distributions are equal, it is 0 everywhere."""
     trials = [counted("surplus", *pair) for pair in (((1, 1), (2, 2)), *COUNTS)]
-    return form(distributions.RESIDUAL, f"surplus({', '.join(names)})", text, right, trials)
+    said = {"order": ", ".join(names), "more": more, "less": less, "total": total}
+    return form(distributions.RESIDUAL, said, right, trials)
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -88,18 +89,15 @@ def verify_of(pick: Pick) -> Exercise:
             n += 1
         return len(drafted) - n if dropped else n, -1 if end in drafted[:n] else best[n]
 
-    text = f"""Returns (count, token) for one row, verified greedily: how many drafted ids are
-        {"dropped" if dropped else "kept"}, and the id that comes after those that are kept.
-
-        drafted has K ids, best has {ahead} + K + 1: best[{ahead}] is the target's choice at the position of
-        drafted[0]. Id {end} ends the text: if it is kept, nothing after it is, and token is -1."""
     cases = [
         (d, b) for k in (0, 1, 2) for d in product(range(3), repeat=k) for b in product((0, 2), repeat=k + 1)
     ]
     cases += [(d, b) for d in ((1, 0, 2), (0, 1, 2), (2, 1, 0)) for b in product(range(3), repeat=4)]
     given = [{"drafted": list(d), "best": [0, 1, 2][:ahead] + list(b)} for d, b in cases]
     trials = [call("verify_row", *(one[name] for name in order)) for one in given]
-    return form(greedy.VERIFY, f"verify_row({', '.join(order)})", text, right, trials)
+    said: dict[str, Any] = {"order": ", ".join(order), "ahead": ahead, "end": end}
+    said["counted"] = "dropped" if dropped else "kept"
+    return form(greedy.VERIFY, said, right, trials)
 
 
 def mask_of(pick: Pick) -> Exercise:
@@ -117,13 +115,10 @@ def mask_of(pick: Pick) -> Exercise:
         return ~sees if hidden else sees
 
     order = ("the new tokens, then the cached ones", "the cached tokens, then the new ones")
-    text = f"""Returns [k + 1, cached + k + 1], bool: True where a new token may {"not " * hidden}look.
-
-        A token sees itself and the {window - 1} before it, no others. Rows are the pending token and the k
-        drafted ones. Columns are {order[not new_first]}."""
+    said = {"not_": "not " * hidden, "before": window - 1, "columns": order[not new_first]}
     sizes = ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (2, 3), (5, 4))
     trials = [call("window_mask", *size) for size in sizes]
-    return form(greedy.MASK, "window_mask(cached, k)", text, right, trials)
+    return form(greedy.MASK, said, right, trials)
 
 
 def bytes_of(pick: Pick) -> Exercise:
@@ -135,14 +130,10 @@ def bytes_of(pick: Pick) -> Exercise:
         kept = sum(min(tokens, window) if i % every == 0 else tokens for i in range(1, config.layers + 1))
         return kept * config.kv_heads * config.head_dim * (keys + values) // 8
 
-    text = f"""Returns how many bytes the keys and values of one row of `tokens` tokens take.
-
-        A number of a key takes {keys} bits, one of a value {values} bits. Layers are counted from 1; those
-        whose number is a multiple of {every} keep the last {window} tokens only. config has layers, width,
-        heads, kv_heads and head_dim."""
+    said = {"keys": keys, "values": values, "every": every, "window": window}
     sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
     trials = [call("packed_bytes", counting.config(*size[:4]), size[4]) for size in sizes]
-    return form(counting.BYTES, "packed_bytes(config, tokens)", text, right, trials)
+    return form(counting.BYTES, said, right, trials)
 
 
 def positions_of(pick: Pick) -> Exercise:
@@ -154,14 +145,9 @@ def positions_of(pick: Pick) -> Exercise:
             max(prompt - 1 - shared, 0) + new if cached else sum(min(prompt + i, window) for i in range(new))
         )
 
-    text = f"""Returns how many positions go through the model to make `new` tokens after `prompt` tokens.
-
-        prompt and new are numbers, at least 1. cached: there is a key-value cache, which begins with the
-        prompt's first tokens, {shared} or all but the last, whichever is less. Not cached: each step reads
-        the last {window} tokens of the text, or all of it while it is shorter."""
     sizes = ((1, 1), (1, 3), (2, 1), (4, 3), (5, 6), (10, 20))
     trials = [call("positions_read", *size, cached) for size in sizes for cached in (True, False)]
-    return form(counting.POSITIONS, "positions_read(prompt, new, cached)", text, right, trials)
+    return form(counting.POSITIONS, {"shared": shared, "window": window}, right, trials)
 
 
 def lengths_of(pick: Pick) -> Exercise:
@@ -176,18 +162,11 @@ def lengths_of(pick: Pick) -> Exercise:
         return tuple(found[names.index(name)] for name in order)
 
     reads = "reads" if reads_last else "does not read"
-    text = f"""Returns ({", ".join(order)}) for one round.
-
-        Both caches hold `cached` tokens when the round begins. Before and after it, the last {pending} of the
-        text are pending. k tokens are drafted, k >= 1. The draft model {reads} its last guess.
-
-        target_verified: the target's length after the verification pass, before rollback. draft_drafted: the
-        draft's length after drafting. after: the length of both caches when the round has ended. catch_up:
-        how many tokens the draft must read to have that length."""
+    said = {"order": ", ".join(order), "pending": pending, "reads": reads}
     sizes = [(cached, k, accepted) for cached in (0, 1, 7) for k in (1, 2, 4) for accepted in range(k + 1)]
     trials = [call("round_lengths", *size) for size in sizes]
     more = {"read": partial(ids, name="four whole numbers", count=4)}
-    return form(counting.LENGTHS, "round_lengths(cached, k, accepted)", text, right, trials, **more)
+    return form(counting.LENGTHS, said, right, trials, **more)
 
 
 def choose_of(pick: Pick) -> Exercise:
@@ -205,18 +184,13 @@ def choose_of(pick: Pick) -> Exercise:
         return max(range(most + 1), key=lambda k: (gain(k), -k))
 
     but = "" if bonus else ", but not if K >= 1 and all were accepted"
-    text = f"""Returns the K from 0 to most with the largest gain, tokens over time.
-
-        alpha: the probability that a tested token is accepted. A draft pass takes c target steps and proposes
-        up to {block} tokens; K tokens take as few passes as possible. Verifying K tokens takes
-        1 + {slope} * K target steps. A round gains the accepted tokens and one more{but}. K = 0 gains
-        one token."""
+    said = {"order": ", ".join(order), "block": block, "slope": slope, "but": but}
     settings = [
         (*s, 12) for s in product((0.31, 0.52, 0.63, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), (0.05, 0.1, 0.2, 0.4))
     ]
     ordered = [dict(zip(("alpha", "c", "most"), setting, strict=True)) for setting in settings]
     trials = [call("best_block_k", *(one[name] for name in (*order, "most"))) for one in ordered]
-    return form(counting.CHOOSE_K, f"best_block_k({', '.join(order)}, most)", text, right, trials, read=whole)
+    return form(counting.CHOOSE_K, said, right, trials, read=whole)
 
 
 def accept_of(pick: Pick) -> Exercise:
@@ -232,23 +206,10 @@ def accept_of(pick: Pick) -> Exercise:
         )
         n = next((i for i, x in enumerate(tokens) if not rng.uniform() < p[i][x] / q[i][x]), len(tokens))
         token = rng.draw(p[n] if n == len(tokens) else residual(p[n], q[n]))
-        gained = {
-            "accepted": [n, token],
-            "dropped": [len(tokens) - n, token],
-            "reversed": [*tokens[:n], token][::-1],
-        }
-        return gained[result]
+        if result == "reversed":
+            return [*tokens[:n], token][::-1]
+        return [n if result == "accepted" else len(tokens) - n, token]
 
-    says = {
-        "accepted": "(accepted, id): how many drafted ids are accepted, and the correction or the bonus",
-        "dropped": "(dropped, id): how many drafted ids are not accepted, and the correction or the bonus",
-        "reversed": "the ids that a round gains, the last one first",
-    }
-    text = f"""Returns {says[result]}.
-
-        tokens: K drafted ids. draft_counts: K tensors [V], target_counts: K + 1; divided by its own sum, each
-        is a distribution, q or p. Accepted is by the rejection rule. rng.uniform() is a new number between
-        0 and 1, to be compared: u < 0.3. rng.draw(distribution [V]) draws an id."""
     trials = []
     for tokens, q, p in (
         ([2], [(1, 1, 4)], [(6, 4, 2), (1, 1, 2)]),
@@ -256,11 +217,12 @@ def accept_of(pick: Pick) -> Exercise:
         ([2, 0], [(2, 2, 8), (3, 2, 1)], [(3, 2, 1), (1, 1, 4), (2, 3, 1)]),
     ):
         weights = {"draft_counts": q, "target_counts": p}
-        said = ", ".join(f"{name} = {weights.get(name, tokens)}" for name in order)
+        text = ", ".join(f"{name} = {weights.get(name, tokens)}" for name in order)
         tensors = {name: [torch.tensor(x).double() for x in rows] for name, rows in weights.items()}
         given = tuple(tensors.get(name, tokens) for name in order)
-        trials.append(Trial(f"{said}, every branch", "gained", given))
-    return form(one_row.ACCEPT, f"accept_counts({', '.join(order)}, rng)", text, right, trials)
+        trials.append(Trial(f"{text}, every branch", "gained", given))
+    said = {"order": ", ".join(order), "result": TEXTS[one_row.ACCEPT.key][result]}
+    return form(one_row.ACCEPT, said, right, trials)
 
 
 FORMS = (
@@ -293,25 +255,16 @@ class Semester:
     def notebook(self) -> str:
         """Returns a notebook of stubs, as JSON."""
         start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
-        cells = [
-            (
-                "markdown",
-                f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely.",
-            )
-        ]
-        cells.append(("code", f'{start}check = semester("{self.tag}").check'))
+        title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
+        cells = [("markdown", title), ("code", f'{start}check = semester("{self.tag}").check')]
         for one in self.exercises:
             (stub,) = ast.parse(one.stub).body
             cells.append(("markdown", f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}."))
             cells.append(("code", f'{one.stub}\n\ncheck("{one.key}", {stub.name})'))  # type: ignore[attr-defined]
         made: list[dict[str, Any]] = []
         for number, (kind, text) in enumerate(cells):
-            cell = {
-                "cell_type": kind,
-                "id": f"cell-{number}",
-                "metadata": {},
-                "source": text.splitlines(True),
-            }
+            cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
+            cell["source"] = text.splitlines(True)
             made.append(cell | ({"execution_count": None, "outputs": []} if kind == "code" else {}))
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         notebook = {"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}

@@ -79,7 +79,6 @@ QUESTIONS = {  # the predictions that ask for a misconception
 }
 NOT_YET = {  # what a claim speaks of and minispec has not built
     "claim-C8": "CUDA graphs, and handing a pair to vLLM",
-    "claim-D2": "early exit, and heads that guess ahead",
 }
 
 
@@ -193,6 +192,30 @@ BUGS = (
         ".triu(2)",
         "a slip of the pen",
     ),
+    Mutant(
+        "look-up-with-a-uniform-q",
+        "a look-up reports that it could have proposed any token",
+        "minispec.drafters.lookup:LookupDrafter.propose",
+        "one_hot(tokens, self.vocab_size, self._dtype)",
+        "torch.full_like(one_hot(tokens, self.vocab_size, self._dtype), 1 / self.vocab_size)",
+        "a slip of the pen",
+    ),
+    Mutant(
+        "first-layers-read-twice",
+        "verification begins at the first layer again, whatever was read ahead",
+        "minispec.drafters.exit:EarlyExitGPT.hidden",
+        "streams, self._ahead = self._ahead[: tokens.shape[1]], []",
+        "streams, self._ahead = [], []",
+        "a slip of the pen",
+    ),
+    Mutant(
+        "guessed-features-stay",
+        "after verification the feature drafter goes on from what it guessed",
+        "minispec.drafters.eagle:FeatureDrafter.commit",
+        "min(n, self._before(round, row))",
+        "min(n, self.cache.row_lengths[row])",
+        "a slip of the pen",
+    ),
 )
 
 CASES = (
@@ -233,4 +256,7 @@ CASES = (
     Case(11, "claim-C8", "one-token-ahead", nth=1),
     Case(11, "claim-E4", "vocabulary-unchecked"),
     Case(11, "misleads-single-pass", "draft-in-one-shot", nth=1),
+    Case(12, "claim-D2", "look-up-with-a-uniform-q", nth=2),
+    Case(12, "claim-D2", "first-layers-read-twice", nth=4),
+    Case(12, "claim-D2", "guessed-features-stay", nth=7),
 )

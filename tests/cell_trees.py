@@ -22,6 +22,15 @@ def needed(cells, index, skipped=("exercise",)):
     return chosen
 
 
+def left_blank(cells):
+    """Returns the functions that readers are to write, by name, as they stand there for them."""
+    names = {}
+    for tree, of_cell in cells:
+        if "exercise" in of_cell:
+            run([ast.Module([node for node in tree.body if isinstance(node, ast.FunctionDef)], [])], names)
+    return names
+
+
 class Names(ast.NodeVisitor):
     """The names that a cell binds, and those that it takes from cells before it: read before they are bound.
 

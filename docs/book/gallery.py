@@ -15,6 +15,7 @@ from typing import Any
 from book.bench_plots import every_prediction, speeds_of, tokens_per_second
 from book.reports import saved_reports
 from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.drafters.suffix import SuffixIndex
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
     FOLDER,
@@ -44,6 +45,7 @@ from minispec.show.plots.first_tokens import first_tokens
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
 from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.matches import Found, draft_growth
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
@@ -86,12 +88,25 @@ def of_traces() -> Iterator[Picture]:
     yield cache_grid(trace, words, r.index, layers=layers)
     yield coloured_text(trace, words)
     yield along_the_text(positions_of(trace, words))
+    yield draft_growth(found_in(load_walkthrough("greedy"), range(52, 67), 8), 8)
 
 
 def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
     """Returns the number that each test of a round drew, None where it drew none."""
     draws = [recording.accept_draw(index, i) for i in range(recording.trace.rounds[index].drafted(0))]
     return [draw.number if draw else None for draw in draws]
+
+
+def found_in(recording: Recording, places: range, k: int) -> list[Found]:
+    """Returns what a suffix look-up finds after some tokens of a run's first row, of up to k tokens each."""
+    text = [*recording.trace.prompts[0], *recording.trace.tokens()]
+    index, found = SuffixIndex(per_match=1.5), []
+    for i, token in enumerate(text):
+        index.append(token)
+        draft, coming = index.propose(k), text[i + 1 :]
+        right = next((n for n, x in enumerate(draft) if coming[n : n + 1] != [x]), len(draft))
+        found.append(Found(recording.words[token], index.match, len(draft), right))
+    return [found[i] for i in places]
 
 
 def of_numbers(folder: Path = FOLDER) -> Iterator[Picture]:

@@ -47,7 +47,7 @@ class Exercise:
     Attributes:
         key: its name in notebooks.
         title: a verb and what to do.
-        notebook: 1 to 11.
+        notebook: its number.
         difficulty: 1 to 3.
         minutes: how long it takes, about.
         stub: the source that a notebook starts the student from.

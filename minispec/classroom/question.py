@@ -55,7 +55,7 @@ class Question:
 
     Attributes:
         key: its name in notebooks.
-        notebook: 1 to 11.
+        notebook: its number.
         text: the question.
         choices: by letter; empty if a number is asked for.
         unit: what the number counts, such as `target calls`.

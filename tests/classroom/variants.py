@@ -191,6 +191,31 @@ class LookUpDrafter:
             self.add(row, tokens)
 
 
+def longest_match(text, most):
+    """Counts, for each earlier place, how far back the text agrees with its end."""
+    best = (0, 0)
+    for end in range(1, len(text)):
+        n = 0
+        while n < min(most, end) and text[end - 1 - n] == text[-1 - n]:
+            n += 1
+        best = max(best, (n, end * (n > 0)))  # of equal sizes the later place
+    return list(best)
+
+
+def draft_length(match, per_match, k, room):
+    """Counts up while the match allows one more, as a tensor."""
+    n = 0
+    while n < per_match * match and n < k and n + 1 < room:
+        n += 1
+    return torch.tensor(n)
+
+
+def medusa_states(k, accepted):
+    """By what each state has read."""
+    rejected = [any(i > accepted for i in range(state + 1)) for state in range(k + 1)]
+    return [rejected.count(False) - 1, torch.tensor(rejected).nonzero().flatten()]
+
+
 VARIANTS = {
     "continue-greedily": continue_greedily,
     "cache-bytes": cache_bytes,
@@ -208,4 +233,7 @@ VARIANTS = {
     "write-a-test": my_test,
     "choose-k": best_k,
     "look-up-drafter": LookUpDrafter,
+    "longest-match": longest_match,
+    "draft-length": draft_length,
+    "medusa-states": medusa_states,
 }

@@ -8,8 +8,8 @@ import ast
 from functools import lru_cache
 
 import pytest
+from cell_trees import left_blank, run
 from cell_trees import needed as needed_by
-from cell_trees import run
 from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
 from claims_table import TABLE, cells_of, table
 from notebook_rules import code_cells, is_solution, read_text, tags, texts
@@ -30,8 +30,9 @@ def name_of(case):
 def test_a_planted_bug_makes_the_tagged_cell_fail(case):
     """Without the bug the cell runs. With it, it is this cell that raises, and none before it."""
     before, cell = needed(case)
-    run([*before, cell], {})
-    names = {}
+    blank = left_blank(read(case.notebook))
+    run([*before, cell], dict(blank))
+    names = dict(blank)
     with planted(BY_NAME[case.mutant]):
         run(before, names)
         with pytest.raises((AssertionError, IndexError, RuntimeError, ValueError)):

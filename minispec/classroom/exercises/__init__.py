@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling
+from minispec.classroom.exercises import without_model as without
 from minispec.classroom.exercises.texts import TEXTS, same_names
 
 EXERCISES: tuple[Exercise, ...] = (
@@ -23,5 +24,8 @@ EXERCISES: tuple[Exercise, ...] = (
     sampling.TEST,
     counting.CHOOSE_K,
     drafting.LOOK_UP,
+    without.MATCH,
+    without.LENGTH,
+    without.STATES,
 )
 same_names("exercises", [one.key for one in EXERCISES], TEXTS)

@@ -1,0 +1,528 @@
+# %% [markdown]
+# # 12. Draft without a draft model
+#
+# **You'll do**: write a look-up that finds what followed the same words before, leave the target
+# after its second layer and go on from there later, and compare six drafters in one table.
+#
+# **You'll learn**: where guesses can come from if there is no draft model, what each way adds to
+# the target, and why all of them keep its distribution.
+#
+# **You'll need**: notebooks 6 to 8. (Notebook 11 names these methods. It need not come first.)
+#
+# **Time**: 40 minutes, and some ten seconds of computing.
+
+# %%
+from math import ceil
+from textwrap import fill
+
+import torch
+
+import minispec
+from minispec.classroom import check, goal, hint, predict, wrote
+from minispec.core.basic import accept_rejection, catch_up  # of notebooks 6 and 2
+from minispec.io.heads import load_heads
+
+pair = minispec.load_pair("stories")
+target, tokenizer, prompts = pair.target, pair.tokenizer, pair.info["prompts"][:8]
+prompt = tokenizer.encode(pair.walkthrough)
+words = [tokenizer.piece(token) for token in range(target.vocab_size)]
+print(fill(pair.walkthrough, 84))
+
+
+# %%
+def settings(temperature):
+    ends = dict(max_new_tokens=80, eos=tokenizer.end_of_text)
+    return ends | dict(warp=minispec.Warp(temperature), rng=minispec.SeededRng(1))
+
+
+def run_with(drafter, prompts, temperature, target=target):
+    """A run of the package's loop with a drafter, K = 4."""
+    rule = minispec.verify_rejection if temperature else minispec.verify_greedy
+    return minispec.record(target, drafter, prompts, k=4, verifier=rule, **settings(temperature))
+
+
+alone = [token for (token,) in minispec.generate(target, [prompt], **settings(0))]
+print(fill("…" + tokenizer.decode(alone), 84))
+
+# %% [markdown]
+# This is what the target writes alone at temperature 0. A drafter has to guess these words. Must it
+# be a model?
+#
+# ## Look it up
+#
+# A text repeats itself: names, sentences, lines of code. So look for the last few tokens earlier in
+# the text, and propose what followed them there.
+
+# %% tags=["predict"]
+look_up_yield = predict("look-up-yield", guess=None)
+look_up_yield
+
+# %% [markdown]
+# And how many will it be at temperature 1, where the story repeats itself less? Note a number too,
+# and then write the look-up. The loop below takes yours if it is right. If you are stuck:
+# `hint("longest-match", 1)`, and then 2.
+
+# %%
+goal("longest-match")
+
+
+# %% tags=["exercise"]
+def longest_match(text, most):
+    """Returns (n, end): the longest end of the text that also stands earlier in it.
+
+    n: how many tokens it has, `most` at most; 0 if the last token never stood earlier.
+    end: where it stood last before: so many tokens of the text come before what followed it
+    there, which is text[end:]. If n is 0, end is 0 too.
+    """
+    ...
+
+
+check("longest-match", longest_match)
+
+# %% [markdown]
+# Here is ours. It tries the longest match first, and of its places the latest.
+
+
+# %% tags=["written", "nbval-check-output"]
+def matched(text, most):
+    """Returns the size of the longest end that stands earlier, and where it ended there last."""
+    for n in range(min(most, len(text) - 1), 0, -1):
+        for end in range(len(text) - 1, n - 1, -1):
+            if text[end - n : end] == text[-n:]:
+                return n, end
+    return 0, 0
+
+
+text = [*prompt, *alone[:17]]
+n, end = matched(text, most=3)
+print("the text ends in:      ", tokenizer.decode(text[-n:]))
+print("there it was followed by", tokenizer.decode(text[end : end + 4]))
+
+# %% [markdown]
+# The package asks little of a look-up: that it takes each token of a row's text, and proposes up to
+# k more. (`what_followed` copies them. A copy that comes to the end of the text goes on with what
+# it has copied.)
+
+# %% tags=["written"]
+from minispec.drafters.lookup import LookupDrafter, what_followed
+
+look_up = longest_match if check("longest-match", longest_match).passed else matched
+
+
+class Matches:
+    def __init__(self):
+        self.text = []
+
+    def append(self, token):
+        self.text.append(token)
+
+    def propose(self, k):
+        n, end = look_up(self.text, most=3)
+        return what_followed(self.text, end, k) if n else []
+
+
+drafter = LookupDrafter(target.vocab_size, Matches)
+print("it looks up with", look_up.__name__)
+assert look_up([1, 2, 3, 1, 2], most=3) == (2, 2)
+
+# %% [markdown]
+# The loop, the rules and the rollback are those that you know. There is no second cache.
+
+# %% tags=["claim-D2"]
+runs = {}
+for temperature in (0, 1):
+    runs[temperature] = run = run_with(drafter, [prompt], temperature)
+    counts = run.statistics()
+    print(fill(f"temperature {temperature}: …{tokenizer.decode(run.tokens())}", 84))
+    print(f"{counts.emitted} tokens, {counts.target_calls} target calls:", end=" ")
+    print(f"{counts.tokens_per_target_call:.2f} a call, kept {counts.accepted}/{counts.drafted}\n")
+assert runs[0].tokens() == alone
+look_up_yield.against(runs[0].statistics().tokens_per_target_call)
+
+# %% tags=["hide-input", "claim-D2"]
+from minispec.drafters.ngram import NgramDrafter
+
+shipped = NgramDrafter(target.vocab_size, longest=3)
+for temperature, ours in runs.items():
+    theirs = run_with(shipped, [prompt], temperature)
+    drafts = [[r.draft.tokens.tolist() for r in run.rounds] for run in (ours, theirs)]
+    assert drafts[0] == drafts[1] and ours.tokens() == theirs.tokens()
+
+# %% [markdown]
+# The same look-up on the same story. Where the text repeats itself, a call gains many tokens, and
+# elsewhere few. The text is the target's in both cases.
+#
+# ## Why q is one-hot
+#
+# A look-up has no probabilities. But it has a distribution: what it proposes, it proposes with
+# certainty. So q is 1 at that token x, and 0 elsewhere. The ratio p(x)/q(x) is then p(x) itself,
+# and the residual is p without x. These are the first tests of the sampled run.
+
+# %%
+for r in [r for r in runs[1].rounds if r.drafted(0)][:4]:
+    for i in range(r.tested(0)):
+        x, sign = int(r.draft.tokens[0, i]), "✓" if i < r.accepted(0) else "✗"
+        p, q = float(r.target_probs[0, i, x]), float(r.draft.probs[0, i, x])
+        print(f"{sign} {words[x]!r}: q = {q:g}, p/q = {p / q:.3f};", end=" ")
+    print(f"then {words[r.emitted[0][-1]]!r}")
+lengths = [r.drafted(0) for r in runs[1].rounds]
+print("drafted, round by round:", *lengths)
+assert {0, 4} <= {*lengths}
+
+# %% tags=["hide-input", "claim-D2"]
+from minispec.core.verify import residual
+
+for r in runs[1].rounds:
+    for p, q in zip(r.target_probs[0].double(), r.draft.probs[0, : r.drafted(0)], strict=False):
+        kept = torch.minimum(p, q)
+        torch.testing.assert_close(kept + (1 - kept.sum()) * residual(p, q), p, rtol=0, atol=1e-5)
+        assert q.max() == q.sum() == 1
+
+# %% [markdown]
+# A token of which the target is certain is always kept, and one with p(x) = 0.1 in a tenth of the
+# cases. What is kept and what is corrected add up to p.
+#
+# In some rounds nothing was drafted: the last token had never stood in the text before. Then K = 0
+# for this row, and it gains one token. Other rows of a batch may draft all the same.
+
+# %% tags=["nbval-check-output"]
+rows = [prompt, tokenizer.encode("Once there were two")]
+drafter.start(rows)
+pending = torch.tensor([row[-1] for row in rows])
+draft = drafter.propose(pending, 4, minispec.Warp(), minispec.SeededRng(0))
+for row, tokens, length in zip(rows, draft.tokens.tolist(), draft.lengths.tolist(), strict=True):
+    ends = tokenizer.decode(row[-2:])
+    print(f"after '…{ends}' K = {length}:", tokenizer.decode(tokens[:length]))
+assert draft.lengths.tolist() == [4, 0]
+
+# %% [markdown]
+# `draft.lengths` says how many tokens of each row are proposals. What stands behind them is
+# padding, and no rule looks at it.
+#
+# ## A longer match, a longer draft
+#
+# Why stop at three tokens? The longest match says the most. A *suffix automaton* finds it without
+# trying sizes and places: it knows all pieces of the text, in at most two entries a token, and
+# grows with it. And a text is more likely to go on as before after a long match than after a short
+# one. So let a long match draft more.
+
+# %%
+goal("draft-length")
+
+
+# %% tags=["exercise"]
+def draft_length(match, per_match, k, room):
+    """Returns how many tokens to draft after a match of so many tokens, 0 if there is none.
+
+    per_match: drafted tokens for each token of the match; the product is rounded up.
+    k: never draft more.
+    room: how many tokens the text may still get, at least 1. The target adds one in any case.
+    """
+    ...
+
+
+check("draft-length", draft_length)
+
+# %% [markdown]
+# Here is the story where its sentences begin to repeat, with 1.5 drafted tokens for each token of
+# the match, and K = 8.
+
+
+# %% tags=["written"]
+from minispec.show.plots.matches import Found, draft_growth
+
+story = [*prompt, *alone]
+
+
+def found_after(i):
+    """What is found after token i: the match, the draft, and how much of the draft comes next."""
+    so_far, coming = story[: i + 1], story[i + 1 :]
+    n, end = matched(so_far, most=i)
+    k = min(8, ceil(1.5 * n))
+    draft = what_followed(so_far, end, k) if n else []
+    right = next((j for j in range(k) if coming[j : j + 1] != draft[j : j + 1]), k)
+    return Found(words[story[i]], n, k, right)
+
+
+draft_growth([found_after(i) for i in range(52, 67)], k=8)
+
+# %% tags=["hide-input"]
+from minispec.drafters.suffix import SuffixAutomaton
+
+automaton = SuffixAutomaton()
+for i, token in enumerate(story):
+    automaton.append(token)
+    assert (automaton.match, automaton.end if automaton.match else 0) == matched(story[: i + 1], i)
+
+# %% [markdown]
+# One matching word says little: many words come after `the`. From the second sentence on, the match
+# grows with each word, and the draft with it.
+#
+# ## Leave the target early
+#
+# The target itself can draft. Often its first layers know the next word already. So take a token
+# through its first E layers only, then through an *exit* (a matrix and a norm, trained for this),
+# and through the target's own head.
+
+# %% tags=["predict"]
+predict("exit-reads", guess=None)
+
+
+# %% tags=["written"]
+exit, _ = load_heads(pair, "exit")
+E = exit.layers
+
+
+def first_layers(tokens, cache):
+    """Takes tokens [1, n] through the first E layers: what comes out, [1, n, D]."""
+    view = target.view(tokens.shape[1], cache, layers=slice(0, E))  # positions, and the cache
+    x = target.layers(target.embed_tokens(tokens), view, 0, E)
+    cache.advance()
+    return x
+
+
+def other_layers(x, cache):
+    """Goes on where those stopped: from [1, n, D] to the target's logits [1, n, V]."""
+    view = target.view(x.shape[1], cache, layers=slice(E, None))
+    x = target.layers(x, view, E)
+    cache.advance()
+    return target.head(target.norm(x))
+
+
+# %% [markdown]
+# Both write into one cache: the keys and values of the first layers are those that the target needs
+# too. What comes out of layer E is kept, and verification takes it up there. Here is one round with
+# K = 3, at temperature 0. A hook counts the tokens that go through each layer.
+
+# %% tags=["written", "claim-D2"]
+reads, cache = [0] * target.config.layers, target.new_cache(rows=1)
+
+
+def note(layer, given):
+    reads[given[2]] += given[0].shape[1]  # given: x [1, n, D], a view, the layer's number
+
+
+catch_up(target, cache, prompt)  # prefill
+hooks = [layer.register_forward_pre_hook(note) for layer in target.layers]
+tokens, outs = [prompt[-1]], []
+for _ in range(3):  # draft: E layers, the exit, the head
+    outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))
+    tokens.append(int(target.head(exit(outs[-1])).argmax()))
+outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))  # verify: first the last guess …
+logits = other_layers(torch.cat(outs, dim=1), cache)  # … then all four in one pass, [1, K+1, V]
+print("drafted by", E, "layers:", *(repr(words[token]) for token in tokens[1:]))
+print("the target's own:   ", *(repr(words[token]) for token in logits[0].argmax(-1).tolist()))
+print("tokens that went through each layer:", *reads)
+assert reads == [4] * target.config.layers
+
+# %% tags=["hide-input", "claim-D2"]
+from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
+
+for hook in hooks:
+    hook.remove()
+whole = target(torch.tensor([[*prompt, *tokens[1:]]]))[0, -4:]
+torch.testing.assert_close(logits[0], whole, rtol=0, atol=1e-3)
+leaving = EarlyExitGPT(target, exit)
+run = run_with(ExitDrafter(leaving), [prompt], 0, target=leaving)
+assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens() == alone
+
+# %% [markdown]
+# Four tokens, and each layer has read each of them once. A separate draft model would have read
+# three of them as well. After a rejection the one cache is cut, for all layers at once.
+#
+# ## Heads: several positions at once
+#
+# One token after another takes time, even through two layers. *Medusa* puts more heads on the
+# target's last hidden state. The target's own head has given the pending token. From the same state
+# head 1 guesses the token after that one, head 2 the next, and so on. No model runs for it.
+
+# %% tags=["claim-D2"]
+heads, _ = load_heads(pair, "medusa")
+state = target.hidden(torch.tensor([prompt[:-1]]))[:, -1]  # [1, D], after "The"; "cat" is pending
+for i, q in enumerate(heads(state)[0, :2].softmax(-1), start=1):  # [heads, V]
+    likely = [f"{words[x]!r} {q[x]:.2f}" for x in q.topk(2).indices.tolist()]
+    print(f"head {i} says", " or ".join(likely))
+two = heads(state)[0, 0].topk(2).indices.tolist()
+after = target(torch.tensor([[*prompt, x] for x in two]))[:, -1].softmax(-1)  # [2, V]
+for x, p in zip(two, after, strict=True):
+    print(f"after {words[x]!r} the target says {words[int(p.argmax())]!r} {p.max():.2f}")
+assert len({*after.argmax(-1).tolist()}) == 2
+
+# %% [markdown]
+# Head 2 would have to know what head 1 has drawn. It does not: both have read "The", and no more.
+# Suppose now that nothing else ever came, and that the heads were as good as heads can be.
+
+# %% tags=["predict"]
+predict("pairs-of-heads", guess=None)
+
+# %% [markdown]
+# So half of the drafts cannot be kept whole. Is the text still right? Go through every branch of a
+# round, with the rule of notebook 6: both draws, each test, each correction.
+
+
+# %% tags=["written"]
+from minispec.classroom.trials import every_branch
+
+names = ["sat", "lost", "on", "the", "."]
+first = torch.tensor([1, 1, 0, 0, 0]) / 2  # p after "The cat"
+second = torch.eye(5)[[2, 3]]  # p after "sat": always "on"; after "lost": always "the"
+
+
+def round_of(head_2):
+    """Returns all that a round may gain, with probabilities; head_2(x) is q after the draft x."""
+
+    def once(rng):
+        x = rng.draw(first)
+        q, p = head_2(x), torch.stack([first, second[x], torch.eye(5)[4]])
+        return tuple(accept_rejection([x, rng.draw(q)], [first, q], p, rng))
+
+    return every_branch(once)
+
+
+# %% tags=["claim-D2", "nbval-check-output"]
+heads_only, reading = round_of(lambda x: second.mean(0)), round_of(lambda x: second[x])
+texts = {}
+for name, found in (("two heads", heads_only), ("a draft that reads x", reading)):
+    print(name)
+    for gained, share in found:
+        print(f"  {share:.2f}  {' '.join(names[token] for token in gained)}")
+        texts[name, gained[:2]] = texts.get((name, gained[:2]), 0) + share
+    print(f"  kept of 2: {sum(share * (len(gained) - 1) for gained, share in found):.1f}")
+assert sorted(texts.values()) == [0.5] * 4  # sat on, lost the: half of the time each, in both
+
+# %% [markdown]
+# The text is right, and less is kept. `on` was drawn from (1/2, 1/2), that is the q which was
+# reported, and rejection asks for no more. (The paper on Medusa also proposes to keep what is
+# *typical* of the target. That is faster, and the text has another distribution: `minispec zoo
+# typical-acceptance`.)
+#
+# A round makes a state for each token that the target reads. Which of them may the heads use next?
+
+# %%
+goal("medusa-states")
+
+
+# %% tags=["exercise"]
+def medusa_states(k, accepted):
+    """Returns (start, stale) after a round that accepted some of k drafted tokens.
+
+    The target has read k + 1 tokens: number 0 is the pending one, 1 to k are the draft.
+    State i is its hidden state after token i.
+    start: the number of the state that the heads guess from in the next round.
+    stale: a list of the numbers of all states that have read a rejected token.
+    """
+    ...
+
+
+check("medusa-states", medusa_states)
+
+# %% [markdown]
+# ## A layer on the target's states
+#
+# Can a draft read what was drawn, and still know what the target knows? *EAGLE* has a layer or two
+# of its own. For each token they read two things: the token, and the target's last hidden state
+# *before* it, its *feature*. What comes out is a guess of the next feature. The target's head makes
+# q of it, and the next token is read with it.
+#
+# Watch a round at temperature 1 in which something is rejected. One hook keeps each feature that
+# the target computes, the other notes what the layers read, and whether the feature is one of
+# these.
+
+# %% tags=["written", "claim-D2"]
+from minispec.drafters.eagle import FeatureDrafter
+
+layer, _ = load_heads(pair, "eagle")
+true, calls, how = [], [], {True: "the target's feature", False: "its own guess"}
+
+
+def watch(_, given):
+    whose = [how[any(torch.equal(f, t) for t in true)] for f in given[1][0]]
+    calls.append([f"{words[x]!r} with {of}" for x, of in zip(given[0][0], whose, strict=True)])
+
+
+hooks = [target.norm.register_forward_hook(lambda _, given, out: true.extend(out[0].clone()))]
+hooks.append(layer.register_forward_pre_hook(watch))
+given = settings(1) | dict(k=4, verifier=minispec.verify_rejection)
+rounds = minispec.speculate(target, FeatureDrafter(layer, target), [prompt], **given)
+r = next(r for r in rounds if 0 < r.accepted(0) < r.drafted(0) == 4)
+print("draft:", *sum(calls[-5:-1], []), sep="\n  reads ")
+print(f"kept {r.accepted(0)}, and once more:", *calls[-1], sep="\n  reads ")
+assert len(calls[-1]) == 1 + r.accepted(0)
+
+# %% tags=["hide-input", "claim-D2"]
+for hook in hooks:
+    hook.remove()
+true_features = [how[True] in read for (read,) in calls[-5:-1]]
+assert true_features == [True, False, False, False]
+assert all(how[True] in read for read in calls[-1])
+
+# %% [markdown]
+# After verification the true features are there. The layers read the accepted tokens once more,
+# with these, and forget what they have made of guesses. So each draft begins from what the target
+# knows.
+#
+# (The *MTP modules* of large models work in the same way. *Parallel drafters* such as PARD and
+# DFlash read mask tokens, and guess all K positions in one pass.)
+#
+# ## All of them in one table
+#
+# Eight stories, K = 4. How many tokens does a target call gain at temperature 0 and 1? Which share
+# of the tested tokens is kept at each position (at temperature 1)? And what is added to the target?
+
+# %% tags=["claim-D2"]
+from minispec.native.backend import on_backend
+from minispec.native.drafters import DRAFTERS
+
+parts = {"model": pair.draft, "ngram": None, "suffix": None}
+parts |= {"exit": exit, "medusa": heads, "eagle": layer}
+models, table = on_backend(pair, "torch"), {}
+for name in parts:
+    model, drafter = DRAFTERS[name].make(pair, models)
+    table[name] = [run_with(drafter, prompts, t, target=model) for t in (0, 1)]
+texts = [[cold.tokens(row) for row in range(8)] for cold, _ in table.values()]
+assert all(each == texts[0] for each in texts)
+
+
+# %%
+def kept_at(run, i):
+    accepted = [r.accepted(row) for r in run.rounds for row in range(8) if r.tested(row) > i]
+    return sum(n > i for n in accepted) / max(len(accepted), 1)
+
+
+print("          tokens a call    kept at position      weights")
+print("          T = 0   T = 1    1    2    3    4      added")
+for name, runs in table.items():
+    gains = "   ".join(f"{run.statistics().tokens_per_target_call:5.2f}" for run in runs)
+    shares = " ".join(f"{kept_at(runs[1], i):.2f}" for i in range(4))
+    size = sum(weight.numel() for weight in parts[name].parameters()) if parts[name] else 0
+    print(f"{name:8}  {gains}    {shares}  {size:9,}")
+
+# %% [markdown]
+# All write the same texts at temperature 0. A look-up adds nothing to the target, and gains where a
+# text repeats itself: at temperature 1 stories hardly do. The suffix drafter proposes less after a
+# short match, so more of its third and fourth tokens is kept. A head knows neither the pending
+# token nor what the heads before it have drawn. The exit and the feature layer read what they draw,
+# and know more of the story than the small draft model.
+#
+# Tokens a call are not speed: drafting takes time too. The heads draft without a forward, the exit
+# takes K steps through a quarter of the target. Notebook 10 measures such things.
+
+# %%
+gain = table["exit"][1].statistics().tokens_per_target_call
+said = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
+wrote(matched, first_layers, other_layers, measured=said)
+
+# %% [markdown]
+# ## Recap
+#
+# - Anything may draft that says from which distribution. A look-up is certain: q is one-hot, the
+#   ratio is p(x), and a row without a match drafts nothing.
+# - After a longer match more of the draft is right, so it may be longer.
+# - An early exit drafts with the target's first layers. Verification goes on where they stopped,
+#   and no layer reads a token twice.
+# - Heads on one state guess several positions at once. None knows what the others have drawn: less
+#   is kept, and nothing is lost.
+# - A feature layer reads what was drawn, and goes on from the target's states. After verification
+#   true features take the place of guessed ones.
+#
+# Next: draft several tokens for one position, and several texts at once.

@@ -146,10 +146,10 @@ class Decoding:
         """Decodes with the draft."""
         backend = self.models.backend
         kind = DRAFTERS[self.drafter]
-        target, drafter = kind.make(self.pair, self.models)
+        target, drafter = kind.make(self.pair, self.models, self.k)
         if self.costs is not None:
             drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
-        rule = backend.rules[self.verifier]
+        rule = kind.rule(self.verifier, backend.rules[self.verifier])
         return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
     def measured_costs(self) -> Costs:
@@ -161,8 +161,9 @@ class Decoding:
 
     def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
-        gain = fast.speed_up(alone)
-        if gain >= LITTLE or fast.statistics is None or not DRAFTERS[self.drafter].has_model:
+        gain, kind = fast.speed_up(alone), DRAFTERS[self.drafter]
+        known = kind.has_model and kind.adapts
+        if gain >= LITTLE or fast.statistics is None or not known:
             return ()
         tested = fast.statistics.acceptance
         alpha = recorded_acceptance(self.pair.info) if tested is None else tested

@@ -49,7 +49,7 @@ def demo(
     for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
-    named(drafter, k)
+    kind = named(drafter, k)
     if html is not None:
         if drafter != MODEL:
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
@@ -60,7 +60,7 @@ def demo(
     models = load_pair(pair)
     shown = [(models, prompt if prompt is not None else prompt_of(models))]
     prompt_ids(*shown[0])  # refused before anything is built
-    backends = options.find_backends(backend)
+    backends = options.find_backends(kind.backend(backend))
     settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
     decoding = settings | {"drafter": drafter}
     chooses = k == AUTO
@@ -125,7 +125,7 @@ def decode_both_ways(
         f"target {pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
     )
     if settings["drafter"] != MODEL:
-        console.print(f"drafter: {settings['drafter']}, without the draft model")
+        console.print(f"drafter: {settings['drafter']}")
     ready = [on_backend(pair, backend.name) for backend in backends]
     outcomes: list[tuple[Outcome, Outcome]] = []
     every: list[Decoding] = []

@@ -92,7 +92,7 @@ def generate(
     """Continue a prompt, speculatively."""
     options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
     kind = named(drafter, k)
-    asked = options.choose(backend, (*BACKENDS, AUTO), "--backend")
+    asked = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and asked != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
@@ -117,14 +117,15 @@ def generate(
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
     on = ready.backend
-    rule, source = RULES[verifier] if verifier in RULES else (on.rules[verifier], on.rng)
+    chain, source = RULES[verifier] if verifier in RULES else (on.rules[verifier], on.rng)
+    rule = kind.rule(verifier, chain) if most else chain
     warp = on.warp(degree, top_k, top_p)
     cost = None
     if exact:
         fixed = FixedWidth(models.target)
         ready = replace(ready, target=fixed, draft=FixedWidth(models.draft))
         cost = cost_of_exactness(models.target, fixed)
-    target, proposer = kind.make(models, ready) if most > 0 else (ready.target, None)
+    target, proposer = kind.make(models, ready, most) if most > 0 else (ready.target, None)
     costs = None
     if proposer is not None and k == AUTO:
         costs = costs_of_run(ready, ids, rule, warp, max_new_tokens, drafter=drafter)

@@ -88,7 +88,7 @@ class Verdict:
         """The last token that each row keeps: 0 for the pending one, i + 1 for token i; [B]."""
         if self.path is None:
             return self.accepted
-        return (self.path * torch.arange(1, self.path.shape[1] + 1, device=self.path.device)).amax(-1)
+        return torch.tensor([max([-1, *row]) + 1 for row in self.kept()], device=self.path.device)
 
     def kept(self) -> list[list[int]]:
         """Which drafted tokens each row keeps, in their order."""
@@ -139,6 +139,13 @@ class Round:
         """How many of them the verifier kept."""
         return int(self.verdict.accepted[row])
 
+    def rejected(self, row: int) -> list[int]:
+        """Which drafted tokens stood where the target's own token came: in a chain one at most."""
+        last, drafted = int(self.verdict.last[row]), self.drafted(row)
+        if self.draft.parents is None:
+            return list(range(last, drafted))[:1]
+        return [i for i, parent in enumerate(self.draft.parents[row, :drafted].tolist()) if parent == last]
+
     def tested(self, row: int) -> int | None:
         """How many it looked at: those kept, and the one that was rejected.
 
@@ -155,8 +162,4 @@ class Round:
         """
         if len(self.emitted[row]) <= self.accepted(row):
             return "draft"
-        last, drafted = max([-1, *self.verdict.kept()[row]]) + 1, self.drafted(row)
-        followers = (
-            range(drafted) if self.draft.parents is None else self.draft.parents[row, :drafted].tolist()
-        )
-        return "correction" if last in followers else "bonus"
+        return "correction" if self.rejected(row) else "bonus"

@@ -81,9 +81,9 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     return [places[path[:-1]] for path in paths], [path[-1] for path in paths]
 
 
-def common_tree(nodes: int) -> list[int]:
-    """Returns the parents of the tree that is best for the usual rates."""
-    return grow([RATES] * nodes, nodes)[0]
+def common_tree(nodes: int, depth: int | None = None) -> list[int]:
+    """Returns the parents of the tree that is best for the usual rates, and no deeper than `depth`."""
+    return grow([RATES] * (nodes if depth is None else depth), nodes)[0]
 
 
 class TreeDrafter(ModelDrafter):

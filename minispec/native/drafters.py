@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,17 +10,22 @@ import torch
 
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
+from minispec.core.verify import Verifier
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.suffix import SuffixDrafter
+from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
-from minispec.native.backend import AUTO, Models
+from minispec.native.backend import AUTO, BACKENDS, TORCH, Models
+from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 MODEL = "model"
+K = 4  # tokens of a draft, unless it is said
+NODES = 16  # tokens of a tree
 
 
 @dataclass(frozen=True)
@@ -28,15 +33,45 @@ class NamedDrafter:
     """A way to draft, by the name of the command line.
 
     Attributes:
-        make: makes it for a pair and its models on a backend. Returns the target to decode with, for a
-            drafter may share the target's layers, and what drafts.
+        make: makes it for a pair, its models on a backend, and a K. Returns the target to decode with, for
+            a drafter may share the target's layers, and what drafts.
         has_model: whether the pair's draft model drafts; else what is known of that model says nothing here.
         adapts: whether an automatic K can be chosen for it: its costs are known, and it can rest.
+        rules: what verifies its drafts, by the names of verifiers; None: any rule for chains.
+        backends: by name, on which it can draft.
     """
 
-    make: Callable[[Pair, Models], tuple[LanguageModel, Drafter]]
+    make: Callable[..., tuple[LanguageModel, Drafter]]
     has_model: bool = False
     adapts: bool = True
+    rules: Mapping[str, Verifier] | None = None
+    backends: Sequence[str] = tuple(BACKENDS)
+
+    def backend(self, asked: str) -> str:
+        """Returns on which backend it drafts where one is asked for by name, or `auto`.
+
+        Raises:
+            ValueError: if it cannot draft on that one.
+        """
+        if asked == AUTO and len(self.backends) == 1:
+            return self.backends[0]
+        if asked in BACKENDS and asked not in self.backends:
+            raise ValueError(
+                f"this drafter needs the {" or ".join(self.backends)} backend, not {asked}"
+            )
+        return asked
+
+    def rule(self, verifier: str, otherwise: Verifier) -> Verifier:
+        """Returns the rule of a name for its drafts; otherwise: the one for chains.
+
+        Raises:
+            ValueError: if its drafts cannot be verified so.
+        """
+        if self.rules is not None and verifier not in self.rules:
+            raise ValueError(
+                f"the {verifier} rule verifies chains; for a tree choose --verifier {' or '.join(self.rules)}"
+            )
+        return otherwise if self.rules is None else self.rules[verifier]
 
 
 def named(name: str, k: str) -> NamedDrafter:
@@ -52,24 +87,24 @@ def named(name: str, k: str) -> NamedDrafter:
     return DRAFTERS[name]
 
 
-def with_model(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+def with_model(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
     """Returns the target, and the draft model in the backend's drafter."""
     return models.target, models.backend.drafter(models.draft)
 
 
 def looking_up(
     make: Callable[..., LookupDrafter],
-) -> Callable[[Pair, Models], tuple[LanguageModel, Drafter]]:
+) -> Callable[..., tuple[LanguageModel, Drafter]]:
     """Returns a maker of look-up drafters, whose distributions have the type of the target's."""
 
-    def maker(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+    def maker(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
         wide = torch.promote_types(pair.target.dtype, torch.float32)
         return models.target, make(models.target.vocab_size, dtype=wide)
 
     return maker
 
 
-def by_exit(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+def by_exit(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
     """Returns the target with its exit, and what drafts with its first layers.
 
     Raises:
@@ -83,16 +118,28 @@ def by_exit(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
     return target, ExitDrafter(target)
 
 
-def by_medusa(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+def by_medusa(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
     """Returns the target, and heads on its hidden states."""
     heads, _ = load_heads(pair, "medusa")
     return models.target, MedusaDrafter(cast(Medusa, heads), models.target)
 
 
-def by_features(pair: Pair, models: Models) -> tuple[LanguageModel, Drafter]:
+def by_features(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
     """Returns the target, and a layer on its hidden states that reads the torch target's embedding."""
     layer, _ = load_heads(pair, "eagle")
     return models.target, FeatureDrafter(cast(FeatureLayer, layer), pair.target)
+
+
+def by_tree(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and the draft model with a tree of candidates, k deep.
+
+    Raises:
+        ValueError: if the target that decodes is not the torch one, which alone reads trees; or the context
+            has no space for the tree.
+    """
+    if models.target is not pair.target:
+        raise ValueError("the tree drafter needs a target that reads trees: neither native nor --exact")
+    return models.target, TreeDrafter(pair.draft, common_tree(NODES, k))
 
 
 DRAFTERS: Mapping[str, NamedDrafter] = {
@@ -102,4 +149,11 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
     "exit": NamedDrafter(by_exit, adapts=False),
     "medusa": NamedDrafter(by_medusa, adapts=False),
     "eagle": NamedDrafter(by_features, adapts=False),
+    "tree": NamedDrafter(
+        by_tree,
+        has_model=True,
+        adapts=False,
+        rules={"greedy": verify_tree_greedy, "rejection": verify_tree},
+        backends=(TORCH.name,),
+    ),
 }

@@ -103,7 +103,8 @@ class NativeCache(KVCache):
         if not isinstance(other, NativeCache) or other.owner != self.owner:
             raise ValueError("a row can be taken over from a cache of the same native model only")
         self._by_row[:, row] = other._by_row[:, source]
-        self._lengths = [[other.row_lengths[source] if b == row else n for b, n in enumerate(self.row_lengths)]]
+        length = other.row_lengths[source]
+        self._lengths = [[length if b == row else n for b, n in enumerate(self.row_lengths)]]
 
     def begin(self, *_: Any, **__: Any) -> Any:
         """Refuses, with a ValueError: only its model writes into it."""

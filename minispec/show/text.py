@@ -64,7 +64,7 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
         for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
             text = end if token == tokenizer.end_of_text else pieces.push(token)
             if kind == "correction":
-                wrong = int(r.draft.tokens[row, r.accepted(row)])
+                wrong = int(r.draft.tokens[row, r.rejected(row)[0]])
                 said = end if wrong == tokenizer.end_of_text else tokenizer.piece(wrong).replace("\n", "\\n")
                 sign = glyphs["rejected"]
                 sign = f" {sign}" if sign.isalpha() else sign  # a letter would belong to the word before it

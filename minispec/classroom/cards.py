@@ -5,7 +5,7 @@ and ink, so that it reads the same in light and dark themes. Its text twin says 
 """
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,9 +73,7 @@ class Card:
     def __str__(self) -> str:
         return self.text()
 
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 

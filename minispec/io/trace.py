@@ -62,11 +62,6 @@ class Trace:
             return (0,) * len(self.prompts)
         return self.rounds[0].target_cache.before
 
-    @property
-    def prefill_seconds(self) -> float:
-        """How long that took, both models together."""
-        return self.rounds[0].seconds.get("prefill", 0.0) if self.rounds else 0.0
-
     def tokens(self, row: int = 0) -> list[int]:
         """All tokens emitted for a row, without the prompt."""
         return [token for r in self.rounds for token in r.emitted[row]]

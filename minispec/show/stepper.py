@@ -69,9 +69,7 @@ class Stepper:
             lines.append(f"{i:3d}. [{step.phase}] {step.title}. {step.sentence}")
         return "\n".join(lines)
 
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 

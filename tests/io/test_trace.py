@@ -35,7 +35,6 @@ def test_a_trace_answers_row_by_row(trace):
     assert trace.tokens(1) == [4, 5, 6, 0, 4, 5]
     assert (trace.finish(), trace.finish(1)) == ("cap", "eos")
     assert trace.prefill_lengths == (2, 5)
-    assert trace.prefill_seconds == 2.0
 
 
 def test_a_run_without_drafts_has_no_acceptance():

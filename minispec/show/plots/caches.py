@@ -26,7 +26,6 @@ MARGIN = 0.2  # inches, around the page
 LINE = 0.44  # height of a line of tiles
 LAYER = 0.16  # height of one of several layers
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
-OWNERS = ("text", "target", "draft")
 EMPTY = State("#FFFFFF", "", word="empty")
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
 LOOKS = STATES | {"rolled back": GONE}
@@ -114,7 +113,6 @@ def cache_grid(
     moments: Sequence[Moment] | None = None,
     *,
     layers: Mapping[str, int] | None = None,
-    owners: Sequence[str] = OWNERS,
 ) -> Picture:
     """Draws both caches of a trace's first row at some moments of a round, one under the other.
 
@@ -124,21 +122,15 @@ def cache_grid(
         index: which round.
         moments: which; by default all, without `caught up` where nothing was lacking.
         layers: how many layers `target` and `draft` have; by default one each.
-        owners: which lines are drawn; by default the `text`, and the caches of `target` and `draft`.
 
     Raises:
-        ValueError: as `cache_slots`, or if the text is not among the lines.
+        ValueError: as `cache_slots`.
     """
     cache_slots(trace, index, "before")  # refuses a round that is not there
     r = trace.rounds[index]
     if moments is None:
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
-    if "text" not in owners or not set(owners) <= set(OWNERS):
-        raise ValueError(f"owners must have the text, and of {', '.join(OWNERS)} only, not {list(owners)}")
-    scenes = {
-        TITLES[moment]: [slot for slot in cache_slots(trace, index, moment) if slot.owner in owners]
-        for moment in moments
-    }
+    scenes = {TITLES[moment]: cache_slots(trace, index, moment) for moment in moments}
     slots = [slot for scene in scenes.values() for slot in scene]
     grid = _Grid(slots, words, layers or {})
     present = {slot.state for slot in slots}
@@ -149,7 +141,7 @@ def cache_grid(
         head = f"{number + 1}  {title}" if len(scenes) > 1 else title
         grid.draw(page, page.height - grid.panel * number, head, scene)
     page.legend(states, MARGIN, below - 0.1)
-    both = "target" in owners and "draft" in owners and r.draft_cache is not None
+    both = r.draft_cache is not None
     before, verified, after = (lengths[0] for lengths in vars(r.target_cache).values())
     values = {"before": before, "verified": verified, "after": after, "read": verified - before}
     said = {"moments": _counted(len(scenes), "moment"), "gone": _counted(verified - after, "token")}

@@ -3,23 +3,17 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from minispec.core.records import Round
 from minispec.io.trace import Trace
 from minispec.show.plots.board import GREY, SPACE, Board, in_order, legend_height, text_width, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES
+from minispec.show.text import kinds
 
 MARGIN = 0.2  # inches, around the page
 WIDTH = 13.0  # of the page
 LINE = 0.55  # height of a line of text
 BLANK = 0.1  # width of a blank between tokens
 Marked = tuple[str, str]  # a token's text, and the name of its state in `STATES`
-
-
-def emitted_states(r: Round, row: int) -> list[str]:
-    """Returns for each emitted token of a row whether it is `accepted`, a `correction` or a `bonus`."""
-    last = "accepted" if r.kind(row) == "draft" else r.kind(row)
-    return ["accepted"] * (len(r.emitted[row]) - 1) + [last] * bool(r.emitted[row])
 
 
 def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Marked]:
@@ -34,7 +28,7 @@ def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark
     """
     tokens = [(words[token], "prompt") for token in trace.prompts[row]]
     for r in trace.rounds:
-        for token, state in zip(r.emitted[row], emitted_states(r, row), strict=True):
+        for token, state in zip(r.emitted[row], kinds(r, row), strict=True):
             if state == "correction":
                 tokens.append((words[int(r.draft.tokens[row, r.accepted(row)])], "rejected"))
             tokens.append((words[token], state))

@@ -39,16 +39,13 @@ def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> 
     return f"too {'much' if far[worst] > 0 else 'little'} {names[worst]}"
 
 
-def first_tokens(
-    counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str], title: str | None = None
-) -> Picture:
+def first_tokens(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
     """Draws the share of each token among the sampled first tokens of each rule, with p as a line across.
 
     Args:
         counts: for each rule, by name, [V] counts.
         p: [V], the target's distribution.
         names: [V], what the tokens are called.
-        title: by default it says which rules have the target's distribution.
 
     Raises:
         ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.
@@ -78,9 +75,9 @@ def first_tokens(
         for rule, of in counts.items()
     ]
     rows.append([TARGET.word, *(f"{x:.4f}" for x in p), "", ""])
-    values: dict[str, Any] = {"right": len(right), "rules": len(counts), "draws": draws, "title": title}
+    values: dict[str, Any] = {"right": len(right), "rules": len(counts), "draws": draws}
     values |= {"names": ", ".join(names), "words": words, "near": near}
-    return worded("first-tokens", figure, aligned(rows), values, "own-title" if title else "")
+    return worded("first-tokens", figure, aligned(rows), values)
 
 
 def _panel(axes: Axes, shares: Sequence[float], p: Sequence[float], names: Sequence[str]) -> None:

@@ -69,9 +69,7 @@ class Picture:
             f'<figcaption style="max-width:44em">{html.escape(self.caption)}</figcaption></figure>'
         )
 
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.twin}
 
 

@@ -10,9 +10,9 @@ from matplotlib.ticker import MaxNLocator
 from minispec.io.trace import Trace
 from minispec.show.plots.board import Board, in_order, legend_height, shown, widest, worded
 from minispec.show.plots.caches import needs_catch_up
-from minispec.show.plots.coloured import emitted_states
 from minispec.show.plots.style import DRAFTER, TARGET, Picture
 from minispec.show.signs import STATES, State
+from minispec.show.text import kinds
 
 MARGIN = 0.25  # inches, around the page
 WIDTH = 15.0  # of the page; more where tokens would overlap
@@ -85,9 +85,7 @@ def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None,
         if not r.live[row]:
             break
         work = [Span("draft", 0, times.draft)] * r.draft.k
-        work.append(
-            Span("verify", 0, times.verify, tuple(zip(r.emitted[row], emitted_states(r, row), strict=True)))
-        )
+        work.append(Span("verify", 0, times.verify, tuple(zip(r.emitted[row], kinds(r, row), strict=True))))
         if any(needs_catch_up(r, each) for each, live in enumerate(r.live) if live):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:

@@ -151,17 +151,14 @@ def test_a_long_prefix_shares_one_column():
 
 def test_the_targets_line_alone():
     """Text and target's cache at one moment: the pending token stands outside, the draft nowhere."""
-    trace = by_hand([0, 1, 3], ([5, 6], 1, 7))
-    picture = cache_grid(trace, WORDS, 0, ["before"], owners=("text", "target"))
+    trace = by_hand([0, 1, 3], ([5, 6], 1, 7), draft_cache=False)
+    picture = cache_grid(trace, WORDS, 0, ["before"])
     readable(picture)
     assert picture.title == "The cache holds every token but the pending one"
     lines = picture.twin.splitlines()[2:]
     assert [line.split()[0] for line in lines] == ["text", "target"]
     assert "→the" in lines[0] and lines[1].split()[1:5] == ["a", "bb", "_", "_"]
     assert "draft" not in {text.get_text() for text in picture.figure.axes[0].texts}
-    for owners in (("target",), ("text", "drafter")):
-        with pytest.raises(ValueError, match="owners must have the text"):
-            cache_grid(trace, WORDS, 0, ["before"], owners=owners)
 
 
 def test_a_rollback_is_shown():

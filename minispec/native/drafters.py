@@ -56,9 +56,8 @@ class NamedDrafter:
         if asked == AUTO and len(self.backends) == 1:
             return self.backends[0]
         if asked in BACKENDS and asked not in self.backends:
-            raise ValueError(
-                f"this drafter needs the {" or ".join(self.backends)} backend, not {asked}"
-            )
+            known = " or ".join(self.backends)
+            raise ValueError(f"this drafter needs the {known} backend, not {asked}")
         return asked
 
     def rule(self, verifier: str, otherwise: Verifier) -> Verifier:

@@ -39,7 +39,8 @@ DrafterOption = Annotated[
         help="What proposes tokens. model: the pair's draft model; ngram: what followed the last tokens "
         "where they stood before in the text; suffix: the same for the longest end of the text; exit: the "
         "target's first layers; medusa: heads on its last state; eagle: layers that go on from its states "
-        "(these three are made by train --drafter); tree: the draft model, with 16 candidates in a tree.",
+        "(these three are made by train --drafter); tree: the draft model, with 16 candidates in a tree; "
+        "medusa-tree: those heads, likewise.",
     ),
 ]
 NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]

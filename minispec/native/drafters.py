@@ -15,6 +15,7 @@ from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import TreeDrafter, common_tree
@@ -141,6 +142,20 @@ def by_tree(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Draf
     return models.target, TreeDrafter(pair.draft, common_tree(NODES, k))
 
 
+def by_medusa_tree(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and heads on its hidden states that propose a tree of candidates, k deep.
+
+    Raises:
+        ValueError: as `by_tree`.
+    """
+    if models.target is not pair.target:
+        raise ValueError("the tree drafter needs a target that reads trees: neither native nor --exact")
+    heads, _ = load_heads(pair, "medusa")
+    return models.target, MedusaTreeDrafter(cast(Medusa, heads), models.target, NODES)
+
+
+TREE_RULES = {"greedy": verify_tree_greedy, "rejection": verify_tree}
+
 DRAFTERS: Mapping[str, NamedDrafter] = {
     MODEL: NamedDrafter(with_model, has_model=True),
     "ngram": NamedDrafter(looking_up(NgramDrafter)),
@@ -152,7 +167,8 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
         by_tree,
         has_model=True,
         adapts=False,
-        rules={"greedy": verify_tree_greedy, "rejection": verify_tree},
+        rules=TREE_RULES,
         backends=(TORCH.name,),
     ),
+    "medusa-tree": NamedDrafter(by_medusa_tree, adapts=False, rules=TREE_RULES, backends=(TORCH.name,)),
 }

@@ -23,6 +23,7 @@ from minispec.drafters.costs import Costs
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
@@ -139,7 +140,7 @@ class Case:
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
-            target=self.target if self.drafts_with == "tree" else model(self.target),
+            target=self.target if self.drafts_with in ("tree", "medusa-tree") else model(self.target),
             draft=model(self.draft) if self.drafts_with == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
@@ -225,6 +226,12 @@ def grown(
     return TreeDrafter(model, parents, choice, warp)
 
 
+def medusa_tree(model: LanguageModel, warp: Warp | None) -> MedusaTreeDrafter:
+    """Returns a drafter of a tree of four tokens by two heads with random weights, on the target."""
+    assert isinstance(model, GPT)
+    return MedusaTreeDrafter(with_normals(Medusa(model.config.width, model.vocab_size, 2), 7), model, 4)
+
+
 TREES = (tree, repeating_tree, fixed_tree, one_branch)
 
 # By the names of the command line, what drafts otherwise than with the draft model.
@@ -235,6 +242,7 @@ OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "medusa": medusa,
     "eagle": eagle,
     "tree": tree,
+    "medusa-tree": medusa_tree,
 }
 
 

@@ -20,6 +20,7 @@ from minispec.evidence.proof.cases import (
     TREES,
     Case,
     automatic,
+    fixed_tree,
     learning_to_stop,
     repeating_tree,
     stopping,
@@ -156,6 +157,7 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(f"{name}: {APART}" for name in looked),
         *(f"{name}: accepted {n}" for name in ("exit", "eagle") if name in drafters for n in range(4)),
         *(f"{make.__name__}: accepted {n}" for make in TREES if "tree" in drafters for n in range(3)),
+        *(f"medusa_tree: accepted {n}" for n in range(3) if "medusa-tree" in drafters),
         *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
     ]
 
@@ -319,6 +321,13 @@ def tree_cases(seed: int, longer: int) -> Iterator[Case]:
         greedy = replace(least, warp=Warp(temperature=0), verifier=verify_tree_greedy)
         yield replace(greedy, name=f"{what}, greedy")
         yield replace(greedy, name=f"{what}, greedy after sampled drafts", draft_warp=Warp())
+        if make is fixed_tree:
+            heads = replace(least, name=f"GPT {seed}, {vocab_size} tokens, medusa-tree", draft=big)
+            heads = replace(heads, drafter=OTHERS["medusa-tree"], max_new_tokens=4 + longer)
+            yield heads
+            yield replace(heads, name=f"{heads.name}, EOS", eos=(1,), warp=Warp(0.7))
+            greedy = replace(heads, warp=Warp(temperature=0), verifier=verify_tree_greedy)
+            yield replace(greedy, name=f"{heads.name}, greedy")
     big, small = tiny_gpt_pair(seed, 2, max_length=7 + longer)
     yield Case(
         f"GPT {seed}, short context, tree", big, small, PROMPTS, 4, 9, drafter=tree, verifier=verify_tree

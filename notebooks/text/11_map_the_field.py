@@ -346,10 +346,10 @@ wrote(forwards, measured=said)
 # | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | automatic K | wasted guesses | the same | `--k auto`, and a stop rule |
-# | look-up of n-grams | the same, no draft model | the same | the exercise; `--drafter ngram` |
-# | early exit: its first layers guess | the same, and a cache | the same | here: `--drafter exit` |
-# | heads (Medusa, EAGLE) | the same, and c | the same, if verified so | here: `medusa`, `eagle` |
-# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified so | not yet |
+# | look-up of n-grams | the same, no draft model | the same | notebook 12: `--drafter ngram` |
+# | early exit: its first layers guess | the same, and a cache | the same | notebook 12: `exit` |
+# | heads: Medusa, EAGLE | the same, and c | the same, if verified | notebook 12: both |
+# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | not yet |
 # | trees: several guesses a position | target calls per token | the same, other rule | not yet |
 #
 # The methods combine, up to a point. A quantized target is read faster, so the same draft is less
@@ -382,5 +382,5 @@ wrote(forwards, measured=said)
 # - With a separate draft that writes token by token, a round is K small passes and a large one.
 #   Self-drafting needs one model.
 #
-# This was the last notebook. Next: take a drafter of your own, put it into the loop, and measure it
-# as in notebook 10.
+# Next, notebook 12: drafts from the text and from the target itself. Or take a drafter of your own,
+# put it into the loop, and measure it as in notebook 10.

@@ -2,7 +2,7 @@
 # # 12. Draft without a draft model
 #
 # **You'll do**: write a look-up that finds what followed the same words before, leave the target
-# after its second layer and go on from there later, and compare six drafters in one table.
+# after its second layer and go on from there later, and compare all drafters in one table.
 #
 # **You'll learn**: where guesses can come from if there is no draft model, what each way adds to
 # the target, and why all of them keep its distribution.
@@ -95,8 +95,8 @@ def matched(text, most):
 
 text = [*prompt, *alone[:17]]
 n, end = matched(text, most=3)
-print("the text ends in:      ", tokenizer.decode(text[-n:]))
-print("there it was followed by", tokenizer.decode(text[end : end + 4]))
+print("the text ends in:        ", tokenizer.decode(text[-n:]))
+print("there it was followed by:", tokenizer.decode(text[end : end + 4]))
 
 # %% [markdown]
 # The package asks little of a look-up: that it takes each token of a row's text, and proposes up to
@@ -334,7 +334,7 @@ assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens()
 #
 # One token after another takes time, even through two layers. *Medusa* puts more heads on the
 # target's last hidden state. The target's own head has given the pending token. From the same state
-# head 1 guesses the token after that one, head 2 the next, and so on. No model runs for it.
+# head 1 guesses the token after that one, head 2 the next, and so on. It takes no further forward.
 
 # %% tags=["claim-D2"]
 heads, _ = load_heads(pair, "medusa")
@@ -499,13 +499,14 @@ for name, runs in table.items():
 
 # %% [markdown]
 # All write the same texts at temperature 0. A look-up adds nothing to the target, and gains where a
-# text repeats itself: at temperature 1 stories hardly do. The suffix drafter proposes less after a
-# short match, so more of its third and fourth tokens is kept. A head knows neither the pending
-# token nor what the heads before it have drawn. The exit and the feature layer read what they draw,
-# and know more of the story than the small draft model.
+# text repeats itself: at temperature 1 stories hardly do. After a short match `suffix` drafts less,
+# so more of its later tokens is kept. A head knows neither the pending token nor what other heads
+# have drawn. Exit and feature layer read what they draw, with layers of the target or copies of
+# them. (On stories these layers alone would do: trained with all features at zero, they draft about
+# as well.)
 #
-# Tokens a call are not speed: drafting takes time too. The heads draft without a forward, the exit
-# takes K steps through a quarter of the target. Notebook 10 measures such things.
+# Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
+# quarter of the target. Notebook 10 measures such things.
 
 # %%
 gain = table["exit"][1].statistics().tokens_per_target_call

@@ -21,6 +21,7 @@ from minispec.core.model import GPT
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
+from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, mismatch, tensors_hash
 from minispec.io.files import shown
 
@@ -29,6 +30,7 @@ MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
     "exit": lambda target, layers: Exit(target.config.width, layers, target.config.norm_eps),
     "medusa": lambda target, heads: Medusa(target.config.width, target.vocab_size, heads),
     "eagle": lambda target, layers: FeatureLayer(target.config, layers),
+    "parallel": lambda target, layers: ParallelLayers(target.config, layers),
 }
 MOST = 64  # layers or heads
 
@@ -68,7 +70,7 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
 
     Args:
         pair: its own file is used, or else the one that came with the package.
-        kind: `exit`, `medusa` or `eagle`.
+        kind: `exit`, `medusa`, `eagle` or `parallel`.
 
     Returns:
         The module, of the target's type and on its device, and what its file says.

@@ -17,6 +17,7 @@ from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
+from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
@@ -130,6 +131,12 @@ def by_features(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, 
     return models.target, FeatureDrafter(cast(FeatureLayer, layer), pair.target)
 
 
+def by_masks(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
+    """Returns the target, and layers that guess all at once with the torch target's embedding and head."""
+    parts, _ = load_heads(pair, "parallel")
+    return models.target, ParallelDrafter(cast(ParallelLayers, parts), pair.target)
+
+
 def by_tree(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
     """Returns the target, and the draft model with a tree of candidates, k deep.
 
@@ -163,6 +170,7 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
     "exit": NamedDrafter(by_exit, adapts=False),
     "medusa": NamedDrafter(by_medusa, adapts=False),
     "eagle": NamedDrafter(by_features, adapts=False),
+    "parallel": NamedDrafter(by_masks, adapts=False),
     "tree": NamedDrafter(
         by_tree,
         has_model=True,

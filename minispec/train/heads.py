@@ -1,8 +1,8 @@
 """Heads: what a target needs to draft for itself, trained on the target, which stays as it is.
 
-An exit, Medusa's heads and a feature layer all learn the same thing: the target's own distribution of a later
-token (Kullback–Leibler divergence, Hinton et al. 2015), on the corpus and on what the target writes. Each has
-a loss of its own; the loop is one for all.
+An exit, Medusa's heads, a feature layer and a parallel drafter all learn the same thing: the target's own
+distribution of a later token (Kullback–Leibler divergence, Hinton et al. 2015), on the corpus and on what the
+target writes. Each has a loss of its own; the loop is one for all.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minispec.core.cache import KVCache
 from minispec.core.model import GPT
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.exit import Exit, untrained_exit
 from minispec.drafters.medusa import Medusa
+from minispec.drafters.parallel import ParallelLayers
 from minispec.train.dataset import batch
+from minispec.train.drafting import guess, unroll
 from minispec.train.training import CLIP, TELL_EVERY, Progress, Tell, autocast, schedule
 
 DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, equation 1)
@@ -32,7 +33,7 @@ class HeadRecipe:
     """How to train what drafts for a target.
 
     Attributes:
-        kind: `exit`, `medusa` or `eagle`.
+        kind: `exit`, `medusa`, `eagle` or `parallel`.
         number: for a target, after how many layers the exit is, how many heads, how many layers.
         make: makes it, untrained, for a target and that number.
         loss: of the module on a target and sequences [B, n + 1].
@@ -83,51 +84,7 @@ def medusa_loss(heads: Medusa, target: GPT, rows: Tensor) -> Tensor:
 
 
 UNROLLED = 2  # tokens of a draft that a feature layer learns to guess: on true features, on its own
-
-
-class Unrolled:
-    """Takes the place of a cache in training: keys and values of all steps so far stand one after another."""
-
-    def __init__(self) -> None:
-        self.kept: dict[int, list[tuple[Tensor, Tensor]]] = {}  # per layer, of each step
-
-    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds those of a step, [B, kv_heads, n, head_dim]; returns all, joined along n."""
-        kept = self.kept.setdefault(layer, [])
-        kept.append((keys, values))
-        return torch.cat([k for k, _ in kept], dim=2), torch.cat([v for _, v in kept], dim=2)
-
-
-def seen(n: int, step: int) -> Tensor:
-    """Says which keys a token sees that a draft reads as its token number `step`: [n, (step + 1) · n] bool.
-
-    A draft that has come to position t began at t − step. Up to there the features are the target's, and the
-    keys those of step 0. After that each token has the key of its own step (Li et al. 2025, section 3.2).
-    """
-    ago = torch.arange(n)[:, None] - torch.arange(n)
-    return torch.cat([ago >= step, *(ago == step - i for i in range(1, step + 1))], dim=1)
-
-
-def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, steps: int) -> list[Tensor]:
-    """Drafts along a text, from everywhere at once.
-
-    Args:
-        layer: makes the features.
-        target: whose embedding it reads.
-        tokens: [B, n], the text, which also is what is drafted.
-        hidden: [B, n, D], the target's features of it.
-        steps: how many tokens each draft reads.
-
-    Returns:
-        Per step, [B, n, D]: what the layer makes of the token at t if the draft began `step` tokens before.
-    """
-    n, features, found, cache = tokens.shape[1], hidden, list[Tensor](), cast(KVCache, Unrolled())
-    for step in range(steps):
-        before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
-        view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
-        features = layer.through(tokens, before, target, view)
-        found.append(features)
-    return found
+GUESSED = 6  # tokens of a draft that a parallel drafter learns to guess
 
 
 def feature_loss(layer: FeatureLayer, target: GPT, rows: Tensor) -> Tensor:
@@ -138,6 +95,15 @@ def feature_loss(layer: FeatureLayer, target: GPT, rows: Tensor) -> Tensor:
         logits = target.head(hidden)
     found = unroll(layer, target, tokens, hidden, UNROLLED)
     return decayed([divergence(logits[:, i:], target.head(one[:, i:])) for i, one in enumerate(found)])
+
+
+def parallel_loss(parts: ParallelLayers, target: GPT, rows: Tensor) -> Tensor:
+    """At each position of a draft, it should say what the target says there: rows [B, n + 1]."""
+    tokens = rows[:, :-1]
+    with torch.no_grad():
+        logits = target(tokens)
+    found, places = guess(parts, target, tokens, GUESSED)
+    return decayed([divergence(logits[:, at], one) for at, one in zip(places, found, strict=True)])
 
 
 def make_medusa(target: GPT, number: int) -> Medusa:
@@ -153,13 +119,31 @@ def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
 
     That is an untrained early exit. What to make of features it learns from there.
     """
-    layer = FeatureLayer(target.config, number)
-    for made, own in zip(layer.layers, target.layers, strict=False):
-        made.load_state_dict(own.state_dict())
-    layer.norm.load_state_dict(target.norm.state_dict())
+    layer = begun(FeatureLayer(target.config, number), target)
     with torch.no_grad():
         layer.fuse.weight.copy_(torch.eye(layer.width, 2 * layer.width))
     return layer
+
+
+Part = TypeVar("Part", FeatureLayer, ParallelLayers)
+
+
+def begun(part: Part, target: GPT) -> Part:
+    """Copies the target's first layers and its last norm into what has such parts, and returns it."""
+    for made, own in zip(part.layers, target.layers, strict=False):
+        made.load_state_dict(own.state_dict())
+    part.norm.load_state_dict(target.norm.state_dict())
+    return part
+
+
+def make_parallel(target: GPT, number: int) -> ParallelLayers:
+    """Returns what begins as the target's first layers and its last norm: an untrained early exit."""
+    return begun(ParallelLayers(target.config, number), target)
+
+
+def few(target: GPT) -> int:
+    """Returns how many layers a drafter has that begins as the target's first: two, or all that there are."""
+    return min(2, target.config.layers)
 
 
 def quarter(target: GPT) -> int:
@@ -172,14 +156,8 @@ RECIPES: Mapping[str, HeadRecipe] = {
     for one in (
         HeadRecipe("exit", quarter, untrained_exit, exit_loss, steps=800),
         HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_loss, steps=800),
-        HeadRecipe(
-            "eagle",
-            lambda target: min(2, target.config.layers),
-            make_feature_layer,
-            feature_loss,
-            steps=500,
-            rate=1e-3,
-        ),
+        HeadRecipe("eagle", few, make_feature_layer, feature_loss, steps=500, rate=1e-3),
+        HeadRecipe("parallel", few, make_parallel, parallel_loss, steps=300),
     )
 }
 

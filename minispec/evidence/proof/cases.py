@@ -25,6 +25,7 @@ from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
+from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import (
@@ -198,6 +199,12 @@ def eagle(model: LanguageModel, warp: Warp | None) -> FeatureDrafter:
     return FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp)
 
 
+def parallel(model: LanguageModel, warp: Warp | None) -> ParallelDrafter:
+    """Returns a drafter of masks, with a layer of random weights, on the target, which the model is."""
+    assert isinstance(model, GPT)
+    return ParallelDrafter(with_normals(ParallelLayers(model.config), 9), model, warp)
+
+
 def tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
     """Returns a drafter of a tree: three candidates for the first position, two after the first of them."""
     return grown(model, warp, without_replacement)
@@ -241,6 +248,7 @@ OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "exit": exit,
     "medusa": medusa,
     "eagle": eagle,
+    "parallel": parallel,
     "tree": tree,
     "medusa-tree": medusa_tree,
 }

@@ -46,6 +46,7 @@ PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are 
 REPEATING = ((0,), (1, 0), (0, 1, 0, 1, 0))  # a look-up finds nothing, or much
 DRAFTERS = ("model", *OTHERS)  # by the names of the command line
 LOOK_UPS = ("ngram", "suffix")
+CHAINS = ("exit", "eagle", "parallel")
 TWO_HEADS = ("drafted 0", "drafted 2", "accepted 0", "accepted 1", "accepted 2")
 WARPS = (
     Warp(temperature=0),
@@ -155,7 +156,7 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(mark for mark in of_the_model() if "model" in drafters),
         *(f"{name}: {what} {n}" for name in looked for what in ("drafted", "accepted") for n in range(4)),
         *(f"{name}: {APART}" for name in looked),
-        *(f"{name}: accepted {n}" for name in ("exit", "eagle") if name in drafters for n in range(4)),
+        *(f"{name}: accepted {n}" for name in CHAINS if name in drafters for n in range(4)),
         *(f"{make.__name__}: accepted {n}" for make in TREES if "tree" in drafters for n in range(3)),
         *(f"medusa_tree: accepted {n}" for n in range(3) if "medusa-tree" in drafters),
         *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
@@ -294,7 +295,8 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
     for vocab_size, tokens in ((2, 4 + longer), (3, 3)):
         model, _ = tiny_gpt_pair(seed, vocab_size)
         early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
-        for name, target in (("exit", early), ("medusa", model), ("eagle", model)):
+        for name in ("medusa", *CHAINS):
+            target: LanguageModel = early if name == "exit" else model
             what = f"GPT {seed}, {vocab_size} tokens, {name}"
             least = Case(what, target, target, PROMPTS, 3, tokens, drafter=OTHERS[name])
             yield least
@@ -304,7 +306,10 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
             yield replace(least, name=f"{what}, hotter", draft_warp=Warp(temperature=2))
     model, _ = tiny_gpt_pair(seed, 2, max_length=6)
     early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
-    yield Case(f"GPT {seed}, short context, exit", early, early, PROMPTS, 4, 9, drafter=OTHERS["exit"])
+    short = Case(f"GPT {seed}, short context, exit", early, early, PROMPTS, 4, 9, drafter=OTHERS["exit"])
+    yield short
+    parallel = replace(short, name=f"GPT {seed}, short context, parallel", drafter=OTHERS["parallel"])
+    yield replace(parallel, target=model, draft=model)
 
 
 def tree_cases(seed: int, longer: int) -> Iterator[Case]:
@@ -344,7 +349,7 @@ def waiting_cases(seed: int, longer: int) -> Iterator[Case]:
     early = EarlyExitGPT(big, with_normals(Exit(big.config.width, 1), seed))
     base = replace(base, name=f"GPT {seed}, waiting", target=big, draft=small, rows=64)
     yield base
-    for name in ("ngram", "exit", "medusa", "eagle", "tree"):
+    for name in ("ngram", *CHAINS, "medusa", "tree"):
         target: LanguageModel = early if name == "exit" else big
         draft: LanguageModel = small if name == "tree" else target
         rule = verify_tree if name == "tree" else base.verifier

@@ -1,0 +1,125 @@
+"""A parallel drafter: masks stand for the tokens to come, and one forward guesses all of them.
+
+Its layers read the pending token and a mask for each further position, a learned vector in the place of an
+embedding. What comes out at each place says what follows there: K distributions from one step (An et al.
+2025, PARD; Chen, Liang and Liu 2026, DFlash). Drawn independently such tokens do not fit each other. So each
+distribution is corrected by the token that was drawn before it: two small matrices, and no further forward
+(Cheng et al. 2026, DSpark, whose Markov head this is). The corrected distribution is the one that is drawn
+from, and reported.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from minispec.core.cache import KVCache
+from minispec.core.draft import ModelDrafter
+from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
+from minispec.core.records import Draft, Round
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+from minispec.drafters.chain import draw_chain
+from minispec.drafters.medusa import check_width
+
+RANK = 64  # of the correction
+
+
+class ParallelLayers(nn.Module):
+    """What a parallel drafter learns: a mask, layers, a norm, and the correction."""
+
+    def __init__(self, config: GPTConfig, layers: int = 1) -> None:
+        """Makes one with so many layers for a target of these sizes; it corrects nothing yet."""
+        super().__init__()
+        self.width = config.width
+        self.mask = nn.Parameter(0.02 * torch.randn(config.width))
+        self.layers = Layers(Block(config) for _ in range(layers))
+        self.norm = RMSNorm(config.width, config.norm_eps)
+        self.before = nn.Linear(config.width, RANK, bias=False)
+        self.change = nn.Linear(RANK, config.width, bias=False)
+        nn.init.zeros_(self.change.weight)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """Maps embeddings, and masks among them, to states: [B, n, D] -> [B, n, D]."""
+        return self.norm(self.layers(x, view))
+
+    def correct(self, states: Tensor, before: Tensor) -> Tensor:
+        """Corrects states by the token before, for the target's head.
+
+        The head is a matrix: what is added to a state adds to its logits a row for the token before, of rank
+        `RANK` at most (Cheng et al. 2026, DSpark, section 3.1).
+
+        Args:
+            states: [..., D], one for each position.
+            before: [..., D], the embedding of the token that was drawn before each.
+        """
+        return states + self.change(self.before(before))
+
+
+class ParallelGPT:
+    """The layers between the target's embedding and its head. Satisfies `LanguageModel`.
+
+    Attributes:
+        parts: the layers, the mask and the correction.
+        target: whose embedding and head it uses.
+    """
+
+    def __init__(self, parts: ParallelLayers, target: GPT) -> None:
+        """Joins what was trained on a target with that target.
+
+        Raises:
+            ValueError: if it was made for another width.
+        """
+        check_width(target.embed_tokens.weight, parts.width)
+        self.parts, self.target, self.device = parts, target, target.device
+        self.vocab_size, self.max_length, self.head = target.vocab_size, target.max_length, target.head
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        c, layers = self.target.config, len(self.parts.layers)
+        sizes = (layers, rows, c.kv_heads, c.max_length, c.head_dim)
+        return KVCache(*sizes, self.target.dtype, self.device)
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, masks: int = 0) -> Tensor:
+        """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""
+        x = self.target.embed_tokens(tokens)
+        x = torch.cat([x, self.parts.mask.expand(len(x), masks, -1)], dim=1)
+        states = self.parts(x, self.target.view(x.shape[1], cache))
+        if cache is not None:
+            cache.advance()
+        return states
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns the logits after each token, corrected by that token: [B, n] -> [B, n, V]."""
+        return self.after(self.hidden(tokens, cache), tokens)
+
+    def after(self, states: Tensor, tokens: Tensor) -> Tensor:
+        """Returns the logits at positions with these states [..., D] after these tokens [...]: [..., V]."""
+        return self.head(self.parts.correct(states, self.target.embed_tokens(tokens)))
+
+
+class ParallelDrafter(ModelDrafter):
+    """Guesses all positions in one forward; its cache holds tokens of the text only."""
+
+    model: ParallelGPT
+
+    def __init__(self, parts: ParallelLayers, target: GPT, warp: Warp | None = None) -> None:
+        """Makes a drafter of what was trained on a target; warp: of its logits, None: like the target's."""
+        super().__init__(ParallelGPT(parts, target), warp)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
+        held = self.cache.row_lengths
+        states = self.model.hidden(pending[:, None].to(self.device), self.cache, masks=k - 1)  # [B, k, D]
+        self.cache.truncate([n + 1 for n in held])  # the pending token stays, the masks go
+        places = iter(states.unbind(1))
+
+        def read(token: Tensor) -> Tensor:
+            return self.model.after(next(places), token)
+
+        return draw_chain(read, pending.to(self.device), k, self.warp or warp, rng)
+
+    def catch_up(self, round: Round) -> None:
+        """Reads the accepted tokens, where masks stood; all rows read as many, and `commit` forgets some."""
+        missing = [want - have for want, have in zip(round.lengths, self.cache.row_lengths, strict=True)]
+        if max(missing) > 0:
+            unread = round.draft.tokens if round.draft.k else round.pending[:, None]
+            self.model.hidden(unread[:, : max(missing)].to(self.device), self.cache)

@@ -5,8 +5,6 @@ up, so the first that differs is the smallest counterexample. A wrong answer is 
 student's results wherever these differ from the right ones.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +54,7 @@ class Exercise:
         praise: what is said when it is right.
         wrong: typical wrong answers by name, each with what is said to whoever gives one. They are run
             besides the student's, and recognised by what they do; where several fit, the first one counts.
+            None where `judged_by` knows one by something else.
         right: the right answer.
         trials: from the smallest up.
         read: turns what came back into nested tuples of numbers and texts, or raises `Malformed`.

@@ -4,12 +4,10 @@ A prediction never stops a notebook. Unanswered it invites; answered it replies 
 that is no choice is told what would be one. A figure may draw `guess.value` besides the truth.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,7 +127,7 @@ class Guess:
         """The distribution that a figure can draw for the guess, or None."""
         return tuple(x / sum(self.guess) for x in self.guess) if isinstance(self.guess, tuple) else None
 
-    def against(self, truth: float, slips: Mapping[float, str] | None = None) -> Guess:
+    def against(self, truth: float, slips: Mapping[float, str] | None = None) -> "Guess":
         """Compares the guess with a number that has just been computed; show what it returns.
 
         Args:
@@ -185,9 +183,7 @@ class Guess:
         text = f"({', '.join(f'{x:.4g}' for x in value)})" if isinstance(value, tuple) else f"{value:.4g}"
         return f"{text} {self.question.unit}"
 
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
         return self.card._repr_mimebundle_()
 
     def __str__(self) -> str:

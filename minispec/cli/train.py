@@ -1,7 +1,5 @@
 """`minispec train`: make a pair."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ compared with those that are there; a pair without them, made by hand, is not. T
 no forgery: whoever can change a file can change `pair.json` too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

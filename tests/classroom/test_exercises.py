@@ -18,6 +18,7 @@ from minispec.classroom.running import time_limit
 from minispec.show.signs import STATES
 
 sys.path.insert(0, str(Path(__file__).parent))
+from typical_tests import TYPICAL  # noqa: E402
 from variants import VARIANTS  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -108,7 +109,7 @@ def test_a_right_answer_written_another_way_passes(exercise):
 def test_a_wrong_answer_gets_its_message(exercise, name):
     """Each typical wrong answer is recognised, told what is wrong, and shown a counterexample."""
     message, answer = exercise.wrong[name]
-    judgement = exercise.judge(answer)
+    judgement = exercise.judge(answer or TYPICAL[name])
     assert judgement.verdict == "wrong"
     assert (judgement.recognised, judgement.message) == (name, message)
     assert judgement.detail

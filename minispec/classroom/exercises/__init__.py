@@ -1,7 +1,5 @@
 """The exercises, in the order of the notebooks, each with its right answer."""
 
-from __future__ import annotations
-
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling
 from minispec.classroom.exercises import without_model as without

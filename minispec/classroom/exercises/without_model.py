@@ -1,7 +1,5 @@
 """Exercises on drafts without a draft model: what a look-up finds and proposes, and where heads go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import ceil
 from typing import Any

@@ -1,12 +1,10 @@
 """What a look-up finds after each word of a text: how long the match is, what is drafted, what is right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minispec.show.plots import charts
-from minispec.show.plots.board import shown, titled
+from minispec.show.plots.board import shown, worded
 from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES
 
@@ -50,12 +48,8 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     charts.ticks(axes, "y", range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)
     drafted, kept = sum(one.drafted for one in found), sum(right)
-    alt = (
-        f"Bars and points over {len(found)} words: the match grows to {max(matches)} tokens, the draft to "
-        f"{max(one.drafted for one in found)}. {kept} of {drafted} drafted tokens are right."
-    )
-    caption = f"After {len(found)} words {drafted} tokens are drafted, at most {k} each; {kept} are right."
+    values = {"words": len(found), "match": max(matches), "draft": max(one.drafted for one in found)}
+    values |= {"kept": kept, "drafted": drafted, "k": k}
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
     rows += [[word, *map(str, one[1:]), str(off)] for word, one, off in zip(words, found, wrong, strict=True)]
-    title = f"The draft grows with the match, to {k} tokens at most"
-    return titled("draft-growth", figure, title, alt, caption, aligned(rows))
+    return worded("draft-growth", figure, aligned(rows), values)

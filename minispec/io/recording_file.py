@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.io.files import write_whole
+from minispec.io.files import read_json, write_whole
 from minispec.io.recording import Draw, Recording
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
@@ -68,14 +68,8 @@ def load_recording(path: str | Path) -> Recording:
     Raises:
         ValueError: if the file is missing, damaged, something else, or of a later version.
     """
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    data = read_json(Path(path))
+    if data.get("format") != FORMAT:
         raise ValueError(f"{path} is no recording of minispec")
     if data.get("version") != VERSION:
         raise ValueError(f"{path} has version {data.get('version')!r}; this minispec reads version {VERSION}")
@@ -174,7 +168,8 @@ def _round_from_json(r: Mapping[str, Any], size: int, rows: int) -> ObservedRoun
         raise ValueError(f"round {r['index']} ends for an unknown reason")
     q = _tensor(r["q"], _dist_from_json, size, rows, k)
     target_cache, draft_cache = (
-        r[key] and _lengths_from_json(*r[key]) for key in ("target_cache", "draft_cache")
+        r[key] and CacheLengths(*(tuple(map(int, moment)) for moment in r[key]))
+        for key in ("target_cache", "draft_cache")
     )
     return ObservedRound(
         index=r["index"],
@@ -225,10 +220,6 @@ def _filled(ids: list[int], values: list[float], fill: float, size: int) -> Tens
     whole = torch.full((size,), fill, dtype=torch.float64)
     whole[ids] = torch.tensor(values, dtype=torch.float64)
     return whole
-
-
-def _lengths_from_json(*moments: Sequence[int]) -> CacheLengths:
-    return CacheLengths(*(tuple(map(int, moment)) for moment in moments))
 
 
 def _draw_from_json(

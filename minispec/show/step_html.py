@@ -125,11 +125,7 @@ def _round(step: Step, sampled: bool) -> str:
     rows["the draft guesses"][1] = _chip(pending)
     caches = (
         ("target's cache", step.target_cache, step.target_cut),
-        (
-            "draft's cache",
-            step.draft_cache,
-            step.draft_cut,
-        ),
+        ("draft's cache", step.draft_cache, step.draft_cut),
     )
     for name, held, cut in caches:
         if held is not None:

@@ -101,11 +101,7 @@ FORMS = {
     "animal": (" {name} the {animal}.",),
     "thing": (" {name} had a {fact}.", " {name} took the {fact}.", " {name} lost the {fact}."),
     "place": (" {name} lived by the {fact}.", " {name} went to the {fact}."),
-    "seat": (
-        " {name} slept on the {fact}.",
-        " {name} lay down on the {fact}.",
-        " {name} sat on the {fact}.",
-    ),
+    "seat": (" {name} slept on the {fact}.", " {name} lay down on the {fact}.", " {name} sat on the {fact}."),
     "animal's seat": (
         " The {animal} sat on the {fact}.",
         " The {animal} lay down on the {fact}.",

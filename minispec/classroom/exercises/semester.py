@@ -225,10 +225,7 @@ def accept_of(pick: Pick) -> Exercise:
     return form(one_row.ACCEPT, said, right, trials)
 
 
-FORMS = (
-    *(bytes_of, positions_of, verify_of, mask_of),
-    *(residual_of, accept_of, lengths_of, choose_of),
-)
+FORMS = (bytes_of, positions_of, verify_of, mask_of, residual_of, accept_of, lengths_of, choose_of)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,7 @@ from minispec.classroom.questions import QUESTIONS, predict
 
 UNREADABLE = "…"  # a guess that no figure of ours can be made of
 MOST_NUMBERS = 8  # bars for a question whose answer is a number
-ARITHMETIC = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
 @dataclass(frozen=True)

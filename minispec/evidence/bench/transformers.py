@@ -18,13 +18,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import (
-    Batch,
-    Decodes,
-    Run,
-    speed_up_of,
-    tokens_per_second,
-)
+from minispec.evidence.bench.interleaved import Batch, Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.section import BenchRun, Found, Skipped, installed
 from minispec.evidence.proof.ties import first_flip
@@ -106,8 +100,7 @@ def measure(bench: BenchRun) -> Found:
     threads = thread_counts()
     plain, plain_rows = _fastest(bench, [Theirs(target, threads=n) for n in threads])
     assisted, assisted_rows = _fastest(
-        bench,
-        [Theirs(target, draft, k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads],
+        bench, [Theirs(target, draft, k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads]
     )
     k = bench.best_k("greedy")
     four: dict[str, Decodes] = {

@@ -50,12 +50,7 @@ class Board:
         self.axes.text(x, y, text, **look | how)
 
     def tile(
-        self,
-        corner: tuple[float, float],
-        size: tuple[float, float],
-        state: State,
-        text: str = "",
-        **how: Any,
+        self, corner: tuple[float, float], size: tuple[float, float], state: State, text: str = "", **how: Any
     ) -> None:
         """Draws a rectangle in a state's colour and hatch, with a text in the middle, free of the hatch.
 

@@ -36,10 +36,7 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
 
 
 def learning(
-    live: Sequence[Progress],
-    recorded: Sequence[Progress],
-    floor: float,
-    guess: float | None = None,
+    live: Sequence[Progress], recorded: Sequence[Progress], floor: float, guess: float | None = None
 ) -> Picture:
     """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
 

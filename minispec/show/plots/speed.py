@@ -174,10 +174,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     figure = sheet(10, 6.8)
     axes = charts.prepare(figure.add_subplot(), "predicted speed-up", "measured speed-up")
     errors = []
-    for predicted, look in (
-        ([p.simple for p in points], SIMPLE),
-        ([p.refined for p in points], REFINED),
-    ):
+    for predicted, look in (([p.simple for p in points], SIMPLE), ([p.refined for p in points], REFINED)):
         errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
         dots: dict[str, Any] = {"color": look.colour, "marker": look.marker, "markersize": 13}
         _gains(axes, predicted, points, f"{look.word}: off by {errors[-1]:.0%}", **dots)

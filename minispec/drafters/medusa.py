@@ -98,9 +98,9 @@ class MedusaDrafter:
             states = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
             check_width(states, self.heads.width)
         if rows is None:
-            self._state, self._known = states, read > 0
+            self._state, self._known = states, (read > 0).to(states.device)
         else:
-            self._state[list(rows)], self._known[list(rows)] = states, read > 0
+            self._state[list(rows)], self._known[list(rows)] = states, (read > 0).to(states.device)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B], one for each head."""
@@ -118,7 +118,7 @@ class MedusaDrafter:
         assert states is not None, "speculate hands it over, for wants_hidden says so"
         rows = torch.arange(len(states), device=states.device)
         self._state = states[rows, round.verdict.last]
-        self._known = torch.ones(len(states), dtype=torch.bool)
+        self._known = torch.ones(len(states), dtype=torch.bool, device=states.device)
 
 
 def check_width(states: Tensor, width: int) -> None:

@@ -113,7 +113,7 @@ class TreeDrafter(ModelDrafter):
         if len(parents) >= self.max_length:
             raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {self.max_length}")
         self.choice = choice
-        shape = torch.tensor([parents], dtype=torch.long)
+        shape = torch.tensor([parents], dtype=torch.long, device=self.device)
         if not are_parents(shape):
             raise ValueError(ORDER)
         self._tree = Tree.after(torch.tensor([0]), shape)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from book import results_tables as tables
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
-from book.reports import load_report, saved_reports
-from minispec.cli.bench_tables import backends, speed_ups, target_only
+from book.reports import load_report, saved_drafters, saved_reports
+from minispec.cli.bench_tables import backends, drafter_parts, queues, speed_ups, stops_paying, target_only
+from minispec.evidence.bench.measurements import Measurement
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
@@ -31,11 +33,12 @@ the verifier looked at, the share that it kept. This page is generated from repo
 hand."""
 
 
-def page(reports: Sequence[Report]) -> str:
+def page(reports: Sequence[Report], drafters: Measurement | None = None) -> str:
     """Returns the page as Markdown.
 
     Args:
         reports: of the bench, the shipped pair's first.
+        drafters: what ways to draft come to, if that was measured.
 
     Raises:
         ValueError: if there are none.
@@ -45,6 +48,7 @@ def page(reports: Sequence[Report]) -> str:
     own = reports[0]["conditions"]
     parts = ["# Results", fill(HEAD.format(prompt=own["prompt_tokens"], new=own["plan"]["new_tokens"]))]
     parts += [part for report in reports for part in of_pair(report)]
+    parts += of_drafters(drafters) if drafters is not None else []
     parts += [
         "## Measure it yourself",
         "<!-- not run: takes a quarter of an hour -->",
@@ -52,6 +56,7 @@ def page(reports: Sequence[Report]) -> str:
         "minispec bench               # the core, in minutes\n"
         "minispec bench --quick       # a minute\n"
         "minispec bench --full --output report.json\n"
+        "minispec bench --section drafters   # every way to draft, on the pairs that are there\n"
         "PYTHONPATH=docs python -m book.results results.md report.json\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -75,6 +80,28 @@ def of_pair(report: Report) -> Iterator[str]:
     if missing:
         yield "### Not measured"
         yield "\n".join(missing)
+
+
+def of_drafters(found: Measurement) -> Iterator[str]:
+    """Yields what the page says of ways to draft."""
+    yield "## Ways to draft"
+    yield fill(f"Measured on {found.where}, torch {found.machine['torch']}, {found.conditions['dtype']}.")
+    yield fill(
+        "Each drafter on each backend that it has, at the K that suits it there, greedy (T = 0) and sampled "
+        "(T = 1). All of them are lossless. Speed-ups are over the target alone on the backend where that is "
+        "fastest. What was predicted is made of the seconds of a round and of prefill, measured alone, and "
+        "of the tokens a target call on other prompts."
+    )
+    rows = [asdict(point) for point in found.points]
+    yield tables.drafters(rows)
+    yield fill(
+        "Where they are right: of the drafted tokens that were tested at the first position, the second and "
+        "so on, the share that was kept, in percent, at the K of the first backend above. Beside it what the "
+        "drafter takes: seconds of training, parameters that the target does not have, and the bytes that it "
+        "keeps of one text, its cache and states or its index."
+    )
+    yield tables.markdown(drafter_parts(rows))
+    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in found.conditions["unavailable"].items())
 
 
 def _speed(report: Report) -> Iterator[str]:
@@ -179,6 +206,23 @@ def _drafts(report: Report) -> Iterator[str]:
     yield _figure(report, "draft-sweep")
 
 
+def _batches(report: Report) -> Iterator[str]:
+    found = report["sections"]["batch"]
+    yield fill(
+        f"Sampled at T = 1, with K = {found['k']}, on the backend and threads of the speed-up, interleaved."
+    )
+    yield tables.compared(report, "batch")
+    yield _figure(report, "batch-sweep")
+    if "queue" in found:
+        yield fill(
+            "A queue of prompts of mixed lengths. Without refill so many are decoded side by side, and the "
+            "next ones wait until all of these are done; with refill each row that is done goes on with the "
+            "next prompt. Live: of the places in all forwards of the target, the share that belonged to a "
+            f"text in the making. Here {stops_paying(found)}."
+        )
+        yield tables.markdown(queues(found["queue"]))
+
+
 def _target_only(report: Report) -> Iterator[str]:
     yield "Tokens per second, alone and with a draft, on prompts that nothing else is reported on:"
     yield tables.markdown(target_only(report))
@@ -218,15 +262,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
         ),
     ),
     ("Drafts of several sizes", "drafts", _drafts),
-    (
-        "Batches",
-        "batch",
-        _simple(
-            "Sampled at T = 1, with K = 4, on the backend and threads of the speed-up, interleaved.",
-            lambda r: tables.compared(r, "batch"),
-            "batch-sweep",
-        ),
-    ),
+    ("Batches", "batch", _batches),
     (
         "A K that chooses itself",
         "auto",
@@ -259,8 +295,9 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: PYTHONPATH=docs python -m book.results PAGE.md [REPORT.json …]", file=sys.stderr)
         return 2
     try:
-        reports = [load_report(path) for path in arguments[1:]] or saved_reports()
-        write_whole(Path(arguments[0]), page(reports))
+        named = [load_report(path) for path in arguments[1:]]
+        drafters = None if named else saved_drafters()
+        write_whole(Path(arguments[0]), page(named or saved_reports(), drafters))
     except ValueError as error:
         print(f"minispec: {error}", file=sys.stderr)
         return 2

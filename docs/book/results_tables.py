@@ -84,6 +84,14 @@ def choices(report: Found) -> str:
     return table(("", "predicted", "measured", "speed-up of the predicted, of the best"), cells, 3)
 
 
+def drafters(rows: Sequence[Found]) -> str:
+    """Returns what each drafter gains; a loss says so."""
+    grid = bench_tables.drafters(rows)
+    cells = [(*row[:6], times(one["speedup"]), *row[7:]) for row, one in zip(grid.rows, rows, strict=True)]
+    columns = ("pair", "drafter", "backend", "T", "K", "tokens a call", "speed-up", "quartiles", "predicted")
+    return markdown(Grid(columns, cells, grid.left))
+
+
 def losses(report: Found) -> str:
     """Returns every setting in which speculative decoding was slower than the target alone."""
     said = predictions(report)

@@ -111,8 +111,9 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     )
     for table in bench_tables.tables(report):
         console.print(table)
-    lack = report["sections"].get("real-sizes", {}).get("unavailable", {})
-    for name, reason in (report["skipped"] | lack).items():
+    sections = [report["sections"].get(name, {}) for name in ("real-sizes", "drafters")]
+    lack = [report["skipped"], *(section.get("unavailable", {}) for section in sections)]
+    for name, reason in (one for each in lack for one in each.items()):
         console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     for setting in report["settings"]:
         tell_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)

@@ -53,6 +53,12 @@ def tables(report: Found) -> Iterator[Table]:
         if (rates := acceptance(found["widths"]["settings"])).rows:
             yield rates.rich("Accepted at the best K, as counted here and by engines")
         yield backends(report).rich("Every backend, at the best K")
+    if "queue" in found.get("batch", {}):
+        yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
+    if "drafters" in report:
+        title = "Every drafter at its best K, on other prompts; before: what was predicted"
+        yield drafters(report["drafters"]).rich(title)
+        yield drafter_parts(report["drafters"]).rich("Accepted of the tested, in %, position by position")
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
         yield real_sizes(report).rich(title)
@@ -137,6 +143,61 @@ def backends(report: Found) -> Grid:
         for row in report["sections"]["widths"]["backends"]["rows"]
     ]
     return Grid(("backend", "", "K", "tokens/s", "over torch", "quartiles"), rows, 2)
+
+
+def queues(points: Sequence[Found]) -> Grid:
+    """Returns what refilled rows gain, with the target alone and with a draft."""
+    rows = [
+        (
+            *(str(point["rows"]), "yes" if point["refill"] else "no"),
+            *(f"{point[f'live_{side}']:.1%}" for side in ("target_only", "speculative")),
+            *(f"{point[side]:,.0f}" for side in ("target_only", "speculative")),
+            f"{point['gain']:.2f}x",
+            span(point["low"], point["high"]),
+        )
+        for point in points
+    ]
+    columns = ("rows", "refill", "alone live", "draft live", "alone/s", "draft/s", "speed-up", "quartiles")
+    return Grid(columns, rows, 2)
+
+
+def stops_paying(found: Found) -> str:
+    """Says with how many rows the target alone is faster, without refill and with it."""
+    said = [
+        f"{name} refill {'at no size' if rows is None else f'at {rows} rows'}"
+        for name, rows in found["stops_paying"].items()
+    ]
+    return f"speculation stops paying {' and '.join(said)}"
+
+
+def drafters(rows: Sequence[Found]) -> Grid:
+    """Returns what each drafter gains, over the target alone where that is fastest."""
+    cells = [
+        (
+            *(row["pair"], row["name"], row["backend"], f"{row['temperature']:g}", str(row["k"])),
+            f"{row['tokens_per_target_call']:.2f}",
+            f"{row['speedup']:.2f}x",
+            span(*row["speedup_quartiles"]),
+            f"{row['predicted_speedup']:.2f}x",
+        )
+        for row in rows
+    ]
+    columns = ("pair", "drafter", "on", "T", "K", "a call", "speed-up", "quartiles", "before")
+    return Grid(columns, cells, 3)
+
+
+def drafter_parts(rows: Sequence[Found]) -> Grid:
+    """Returns where each drafter is right, and what it takes: on one backend, for both compute the same."""
+    first = {(row["pair"], row["name"], row["temperature"]): row for row in reversed(rows)}
+    cells = []
+    for row in reversed(first.values()):
+        seconds = row["seconds_to_train"]
+        kept = " ".join(f"{100 * rate:.0f}" for rate in row["acceptance_by_position"])
+        taken = ("–" if seconds is None else f"{seconds:.0f}", f"{row['parameters']:,}")
+        where = (row["pair"], row["name"], f"{row['temperature']:g}")
+        cells.append((*where, kept, *taken, f"{row['extra_bytes']:,}"))
+    columns = ("pair", "drafter", "T", "accepted", "training s", "parameters", "bytes")
+    return Grid(columns, cells, 4)
 
 
 def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:

@@ -58,6 +58,39 @@ def test_tables(capsys, pair, monkeypatch):
     assert "of tested" in out and "of drafted" in out and "acceptance length" in out
 
 
+def test_queues_are_a_table_that_says_where_speculation_stops_paying():
+    """With refill and without, the share of live places and tokens per second."""
+    point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
+    point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
+    assert bench.bench_tables.queues([point]).rows == [
+        ("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")
+    ]
+    said = bench.bench_tables.stops_paying({"stops_paying": {"without": 16, "with": None}})
+    assert said == "speculation stops paying without refill at 16 rows and with refill at no size"
+
+
+def test_drafters_are_two_tables(capsys, pair, monkeypatch):
+    """What each gains and what it takes, in 80 columns; what the pair has not says how to get it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "drafters")
+    table, _, lack = out.partition("not measured")
+    assert status == 0 and "…" not in out and max(map(len, table.splitlines())) <= 80
+    for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
+        assert words in table
+    assert "tiny, medusa, torch: the pair tiny has no medusa drafter" in lack
+
+
+def test_where_a_drafter_is_right_is_said_once_for_both_backends():
+    """Of two backends the first row counts; percentages by position, bytes, and no seconds where unknown."""
+    row = {"pair": "p", "name": "exit", "temperature": 1.0, "acceptance_by_position": [0.954, 0.5]}
+    row |= {"seconds_to_train": 35.4, "parameters": 16512, "extra_bytes": 2048}
+    rows = [row, row | {"acceptance_by_position": [0.1]}, row | {"name": "model", "seconds_to_train": None}]
+    assert bench.bench_tables.drafter_parts(rows).rows == [
+        ("p", "exit", "1", "95 50", "35", "16,512", "2,048"),
+        ("p", "model", "1", "95 50", "–", "16,512", "2,048"),
+    ]
+
+
 def test_a_report_without_the_counts_of_engines_is_still_shown():
     """Reports that were recorded before have no such keys: one table less, and no error."""
     row = {"verifier": "greedy", "k": 4, "acceptance": 0.8, "tokens_per_target_call": 3.5}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from book import results_tables as tables
 from book.draft_sizes import PLAIN_STEPS
-from book.reports import FOLDER, SAVED, saved_reports
+from book.reports import FOLDER, SAVED, saved_drafters, saved_reports
+from book.reports import main as write_measurements
 from book.results import SECTIONS, fill, main, of_pair, page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
@@ -32,7 +33,7 @@ def report(pair="stories", **sections):
 
 def test_the_committed_page_is_what_the_generator_makes():
     """From the reports that come with the package, to the letter."""
-    assert PAGE.read_text(encoding="utf-8") == page(saved_reports())
+    assert PAGE.read_text(encoding="utf-8") == page(saved_reports(), saved_drafters())
 
 
 def test_every_report_that_comes_with_the_package_is_on_the_page():
@@ -153,6 +154,52 @@ def test_real_sizes_stand_beside_each_other():
     text = "\n".join(of_pair(found))
     assert text.startswith("## Models of real sizes") and "The pair" not in text
     assert "Not measured, llama.cpp: not installed." in text and "1,000,000" in text
+
+
+def test_queues_stand_beside_batches_once_they_are_recorded():
+    """A table with the share of live places, and where speculation stops paying."""
+    point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
+    point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
+    batch = {"k": 4, "points": [], "queue": [point], "stops_paying": {"without": 16, "with": None}}
+    text = "\n".join(of_pair(report(batch=batch)))
+    assert "| 8 | yes | 98.1% | 96.0% | 1,234 | 2,000 | 1.62x | 1.60–1.70 |" in text
+    assert "without refill at 16 rows and with refill at no size" in " ".join(text.split())
+    del batch["queue"]
+    assert "refill" not in "\n".join(of_pair(report(batch=batch)))
+
+
+def drafters():
+    """Two rows as the bench has them, recorded."""
+    row = {
+        "name": "exit",
+        "pair": "stories",
+        "backend": "torch",
+        "lossless": True,
+        "temperature": 1.0,
+        "k": 4,
+    }
+    row |= {"tokens_per_target_call": 4.5, "speedup": 2.0, "speedup_quartiles": [1.9, 2.1]}
+    row |= {"acceptance_by_position": [0.95, 0.9], "predicted_speedup": 2.2, "parameters": 16512}
+    row |= {"extra_bytes": 128, "seconds_to_train": 35.4}
+    rows = [row, row | {"name": "ngram", "backend": "native", "speedup": 0.9, "predicted_speedup": 0.8}]
+    found = report(drafters={"rows": rows, "unavailable": {"english": "there is none"}})
+    found["conditions"] |= {"seed": 0}
+    found["sections"]["target-only"] = {"speculative": {}, "baseline": {}}
+    return found
+
+
+def test_ways_to_draft_stand_on_the_page_once_they_are_recorded(tmp_path):
+    """What each gains, a loss marked; where it is right and what it takes; what was not measured."""
+    (tmp_path / "report.json").write_text(json.dumps(drafters()))
+    assert saved_drafters(tmp_path) is None
+    assert write_measurements([str(tmp_path / "report.json"), str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["drafters.json", "report.json"]
+    text = page([report()], saved_drafters(tmp_path))
+    assert "| stories | exit | torch | 1 | 4 | 4.50 | 2.00x | 1.90–2.10 | 2.20x |" in text
+    assert "| stories | ngram | native | 1 | 4 | 4.50 | 0.90x (a loss) | 1.90–2.10 | 0.80x |" in text
+    assert "| stories | exit | 1 | 95 90 | 35 | 16,512 | 128 |" in text
+    assert "- Not measured: english: there is none" in text and "a processor, 2 of 2 cores" in text
+    assert "Ways to draft" not in page([report()])
 
 
 def test_without_native_there_are_no_ratios():

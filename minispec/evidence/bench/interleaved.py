@@ -7,14 +7,17 @@ machine that slows down slows every side, and who goes first changes from prompt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
+from minispec.core.records import Round
 from minispec.evidence.bench.machine import using_threads
 from minispec.io.observe import record
 from minispec.io.trace import Statistics
@@ -25,6 +28,7 @@ PHASES = ("prefill", "draft", "verify", "rollback", "other")
 Batch = Sequence[Sequence[int]]
 Tell = Callable[[str], None]
 Key = TypeVar("Key")
+Positions = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,14 @@ class Run:
         texts: the new tokens, row by row.
         statistics: of the rounds; None for the target alone.
         widths: K of each round.
+        positions: of each drafted position, how often it was tested, and kept (see `by_position`).
     """
 
     seconds: float
     texts: tuple[tuple[int, ...], ...]
     statistics: Statistics | None = None
     widths: tuple[int, ...] = ()
+    positions: Positions = ()
 
     @property
     def seconds_per_token(self) -> float:
@@ -113,7 +119,8 @@ class Setting:
             )
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
-        return Run(seconds, texts, trace.statistics(), tuple(r.draft.k for r in trace.rounds))
+        widths = tuple(r.draft.k for r in trace.rounds)
+        return Run(seconds, texts, trace.statistics(), widths, by_position(trace.rounds))
 
 
 def interleave(
@@ -170,6 +177,30 @@ def total_of(runs: Sequence[Run]) -> Statistics:
     tested = sum(count.tested or 0 for count in counts)
     seconds = {phase: sum(count.seconds.get(phase, 0.0) for count in counts) for phase in PHASES}
     return Statistics(emitted, calls, rounds, accepted, tested, drafted, seconds)
+
+
+def by_position(rounds: Iterable[Round]) -> Positions:
+    """Returns for each position after the pending token how often it was tested, and how often kept: [K].
+
+    It was tested where all before it were kept and the draft went on. In a tree the position is the depth,
+    and it was kept if one of its candidates was.
+    """
+    tested, kept = Counter[int](), Counter[int]()
+    for r in rounds:
+        for row in (row for row, live in enumerate(r.live) if live):
+            accepted, drafted = r.accepted(row), r.drafted(row)
+            more = accepted < drafted
+            if r.draft.parents is not None:  # a candidate follows the last kept one
+                more = int(r.verdict.last[row]) in r.draft.parents[row, :drafted].tolist()
+            kept.update(range(accepted))
+            tested.update(range(accepted + more))
+    return tuple((tested[i], kept[i]) for i in range(len(tested)))
+
+
+def positions_of(runs: Sequence[Run]) -> Positions:
+    """Returns the same of all runs together."""
+    columns = zip_longest(*(run.positions for run in runs), fillvalue=(0, 0))
+    return [(sum(a for a, _ in column), sum(b for _, b in column)) for column in columns]
 
 
 def acceptance_of(runs: Sequence[Run]) -> float | None:

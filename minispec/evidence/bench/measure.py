@@ -18,7 +18,14 @@ from minispec.core.prefill import device_of
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.bench.interleaved import Setting, acceptance_of, interleave, quartiles, speed_up_of
+from minispec.evidence.bench.interleaved import (
+    Setting,
+    acceptance_of,
+    by_position,
+    interleave,
+    quartiles,
+    speed_up_of,
+)
 from minispec.evidence.bench.measurements import Latency, MemoryPart, SpeedPoint
 from minispec.evidence.theory.formulas import refined_speed_up, speed_up
 from minispec.io.checkpoint import Pair
@@ -169,14 +176,9 @@ def acceptance_by_position(trace: Trace) -> list[float]:
     Args:
         trace: of any run with a draft.
     """
+    rates = [kept / tested for tested, kept in by_position(trace.rounds)]
     k = max((r.draft.k for r in trace.rounds), default=0)
-    tested, kept = [0] * k, [0] * k
-    for r in trace.rounds:
-        for row, live in enumerate(r.live):
-            for position in range((r.tested(row) or 0) if live else 0):
-                tested[position] += 1
-                kept[position] += position < r.accepted(row)
-    return [a / b if b else 0.0 for a, b in zip(kept, tested, strict=True)]
+    return [*rates, *[0.0] * (k - len(rates))]
 
 
 def measure_memory(pair: Pair) -> list[MemoryPart]:

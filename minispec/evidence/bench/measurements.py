@@ -82,6 +82,30 @@ class BatchPoint:
 
 
 @dataclass(frozen=True)
+class DrafterPoint:
+    """What a way to draft comes to on a pair and a backend, at the K that was best for it there.
+
+    Speed-ups are over the target alone where that is fastest; `extra_bytes` is what the drafter keeps of one
+    text. The fields have the names of the bench's document.
+    """
+
+    name: str
+    pair: str
+    backend: str
+    lossless: bool
+    temperature: float
+    k: int
+    tokens_per_target_call: float
+    acceptance_by_position: list[float]
+    speedup: float
+    speedup_quartiles: list[float]
+    predicted_speedup: float
+    parameters: int
+    extra_bytes: int
+    seconds_to_train: float | None
+
+
+@dataclass(frozen=True)
 class MemoryPart:
     """What takes memory: `weights` or `cache` of `target` or `draft`, in bytes."""
 
@@ -114,6 +138,7 @@ KINDS: dict[str, type] = {
     "speed": SpeedPoint,
     "drafts": DraftPoint,
     "batches": BatchPoint,
+    "drafters": DrafterPoint,
     "zoo": KillRow,
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import prediction, real_sizes, sections, transformers
+from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections, transformers
 from minispec.evidence.bench.interleaved import Tell
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
@@ -32,7 +32,8 @@ SECTIONS: tuple[Section, ...] = (
     Section("auto", "a K that chooses itself", sections.auto, CHOSEN),
     Section("temperature", "the speed-up at every temperature", sections.temperature, START, core=False),
     Section("drafts", "the speed-up with every draft", sections.drafts, START, core=False),
-    Section("batch", "the speed-up of batches", sections.batch, START, core=False),
+    Section("batch", "the speed-up of batches", batches.measure, START, core=False),
+    Section("drafters", "every way to draft, on every pair", drafters.measure, START, core=False),
     Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
     Section(
         "real-sizes",
@@ -162,6 +163,8 @@ def finish(report: dict[str, Any]) -> None:
     report["settings"] = found.get("widths", {}).get("settings", [])
     if "prediction" in found:
         found["prediction"]["compared"] = prediction.compare(found) or {}
+    if "drafters" in found:
+        report["drafters"] = found["drafters"]["rows"]
     if "real-sizes" in found:
         report["real_sizes"] = real_sizes.rows(found["real-sizes"])
 

@@ -1,11 +1,10 @@
-"""The sections on our own models, from t(n) and the target alone to drafts, batches and automatic K."""
+"""The sections on our own models, from t(n) and the target alone to drafts and automatic K."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
-from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean
 
@@ -14,12 +13,7 @@ import torch
 from minispec.core.model import GPT
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
-from minispec.evidence.bench.interleaved import (
-    Setting,
-    figures,
-    speed_up_of,
-    tokens_per_second,
-)
+from minispec.evidence.bench.interleaved import Setting, figures, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
@@ -28,7 +22,6 @@ from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
-BATCH_K, BATCH_REPEATS = 4, 3
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
 CACHED = 64  # tokens in the cache before a forward that is timed
 
@@ -135,21 +128,24 @@ def choose_and_report(
         Figures of the choosing half, of every setting with every K; those of the reporting half, one a
         setting.
     """
-    pair = bench.pair.name
-    tried = [[replace(setting, k=k) for k in widths] for setting in settings]
+    sweep, best = choose_k(bench, [[replace(setting, k=k) for k in widths] for setting in settings])
+    sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in best}
+    runs = bench.interleave(sides, bench.reporting, "the best K")
+    return sweep, [figures(bench.pair.name, one, *runs[one]) for one in best]
+
+
+def choose_k(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Found], list[Setting]]:
+    """Does the first half of this, for lists of settings that differ in K: figures of all, and each best."""
     sides = {one: (bench.alone(one.verifier, one.temperature), one) for of in tried for one in of}
     runs = bench.interleave(sides, bench.choosing, "every K")
-    sweep = [figures(pair, one, *runs[one]) for one in sides]
-    best = [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
-    runs = bench.interleave({one: sides[one] for one in best}, bench.reporting, "the best K")
-    return sweep, [figures(pair, one, *runs[one]) for one in best]
+    sweep = [figures(bench.pair.name, one, *runs[one]) for one in sides]
+    return sweep, [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
 
 
 def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
     """Decodes on every backend, each with the number of threads that suits it, at the K that was chosen."""
     have, lack = bench.backends()
-    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row["speculative"])
-    threads = {row["path"]: row["threads"] for row in tried}  # the fastest comes last
+    threads = threads_of(bench)
     rows: list[Found] = []
     for chosen in settings:
         about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
@@ -160,6 +156,12 @@ def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
             speed = {"tokens_per_second": tokens_per_second(of), "over_readable": middle}
             rows.append(where | about | speed | {"over_readable_quartiles": [low, high]})
     return {"rows": rows, "unavailable": lack}
+
+
+def threads_of(bench: BenchRun) -> dict[str, int]:
+    """Returns for each backend the number of threads with which a draft was fastest."""
+    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row["speculative"])
+    return {row["path"]: row["threads"] for row in tried}  # the fastest comes last
 
 
 def drafts(bench: BenchRun) -> Found:
@@ -225,21 +227,6 @@ def find_drafts(pair: Pair) -> dict[str, GPT]:
 def folder_of_drafts(pair: Pair) -> Path:
     """Returns where the drafts of a target are kept: for other weights it is another folder."""
     return cache_folder() / "drafts" / f"{pair.name}-{weights_hash(pair.target)[:16]}"
-
-
-def batch(bench: BenchRun) -> Found:
-    """Measures batches of 1 to 64 texts; prompts are used again where a batch has more rows."""
-    prompts = [*bench.prompts.reporting, *bench.prompts.choosing]
-    points = []
-    for rows in bench.plan.rows:
-        setting = bench.drafted("rejection", 1.0, BATCH_K, label=f"{rows} rows")
-        batches = [list(islice(cycle(prompts), rows))] * BATCH_REPEATS
-        sides = {"": (bench.alone("rejection", 1.0), setting)}
-        alone, drafted = bench.interleave(sides, batches, setting.label)[""]
-        rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
-        gain = dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
-        points.append({"setting": setting.name, "rows": rows} | rates | gain)
-    return {"k": BATCH_K, "points": points}
 
 
 def auto(bench: BenchRun) -> Found:

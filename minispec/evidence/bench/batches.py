@@ -1,0 +1,123 @@
+"""The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from statistics import fmean
+from time import perf_counter
+from typing import Any
+
+from minispec.core.loop import generate, speculate
+from minispec.evidence.bench.interleaved import Batch, Run, Setting, speed_up_of, tokens_per_second
+from minispec.evidence.bench.machine import using_threads
+from minispec.evidence.bench.section import BenchRun, Found
+
+K, REPEATS = 4, 3
+PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, which must not count for much
+
+
+@dataclass(frozen=True)
+class QueueRun(Run):
+    """What came of a queue of prompts.
+
+    Attributes:
+        live: of the places in all forwards of the target, the share that belonged to a text in the making.
+    """
+
+    live: float = 0.0
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A setting that decodes prompts of which only some have a row at a time.
+
+    Attributes:
+        setting: how it decodes.
+        rows: at once.
+        refill: whether a row that is done goes on with the next prompt; else the next prompts wait until all
+            rows are done.
+    """
+
+    setting: Setting
+    rows: int
+    refill: bool
+
+    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> QueueRun:
+        """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
+        one, models, backend = self.setting, self.setting.models, self.setting.models.backend
+        size = len(prompts) if self.refill else self.rows
+        drafter = backend.drafter(models.draft) if one.k else None
+        texts: list[list[int]] = [[] for _ in prompts]
+        live = places = 0
+        how: dict[str, Any] = {"k": one.k, "verifier": backend.rules[one.verifier]}
+        how |= {"warp": backend.warp(one.temperature), "rng": backend.rng(seed), "at_once": self.rows}
+        with using_threads(one.threads):
+            started = perf_counter()
+            for first in range(0, len(prompts), size):
+                batch = prompts[first : first + size]
+                for r in speculate(models.target, drafter, batch, max_new_tokens=new_tokens, **how):
+                    live, places = live + sum(r.live), places + len(r.live)
+                    for name, emitted in zip(r.names, r.emitted, strict=True):
+                        texts[first + name] += emitted
+            seconds = perf_counter() - started
+        return QueueRun(seconds, tuple(map(tuple, texts)), live=live / max(places, 1))
+
+
+def measure(bench: BenchRun) -> Found:
+    """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
+    points = [of_batch(bench, rows) for rows in bench.plan.rows]
+    queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
+    stops = {name: stops_paying(queue, refill) for name, refill in (("without", False), ("with", True))}
+    return {"k": K, "points": points, "queue": queue, "stops_paying": stops}
+
+
+def of_batch(bench: BenchRun, rows: int) -> Found:
+    """Measures texts of one length; prompts are used again where a batch has more rows."""
+    setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
+    prompts = [*bench.prompts.reporting, *bench.prompts.choosing]
+    batches = [list(islice(cycle(prompts), rows))] * REPEATS
+    sides = {"": (bench.alone("rejection", 1.0), setting)}
+    alone, drafted = bench.interleave(sides, batches, setting.label)[""]
+    return {"setting": setting.name, "rows": rows} | gain_of(alone, drafted)
+
+
+def of_queue(bench: BenchRun, rows: int) -> list[Found]:
+    """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
+    settings = (bench.alone("rejection", 1.0), bench.drafted("rejection", 1.0, K))
+    sides = {"": [Queue(one, rows, refill) for refill in (False, True) for one in settings]}
+    queues = [mixed_prompts(bench, rows * PER_ROW)] * REPEATS
+    runs: list[Any] = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
+    points = []
+    for refill, alone, drafted in ((False, *runs[:2]), (True, *runs[2:])):
+        live = {"live_target_only": alone, "live_speculative": drafted}
+        shares = {name: fmean(run.live for run in of) for name, of in live.items()}
+        points.append({"rows": rows, "refill": refill} | shares | gain_of(alone, drafted))
+    return points
+
+
+def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
+    """Returns the rates of all rows together, and the speed-up with its quartiles."""
+    rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
+    return rates | dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
+
+
+def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
+    """Returns prompts of 32 tokens up to three quarters of the context: the target goes on with the pair's.
+
+    A long one has little space left, so their texts end after different numbers of tokens.
+    """
+    one, prompts = bench.alone("rejection", 1.0), [*bench.prompts.reporting, *bench.prompts.choosing]
+    backend, short = one.models.backend, len(prompts[0])
+    longest = max(one.models.target.max_length * 3 // 4, short)
+    how: dict[str, Any] = {"warp": backend.warp(1.0), "rng": backend.rng(bench.seed)}
+    steps = [*generate(one.models.target, prompts, max_new_tokens=longest - short, **how)]
+    texts = [[*prompt, *(step[row] or 0 for step in steps)] for row, prompt in enumerate(prompts)]
+    lengths = (short + 37 * i % (longest - short + 1) for i in range(count))  # well mixed
+    return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
+
+
+def stops_paying(queue: Sequence[Found], refill: bool) -> int | None:
+    """Returns the first number of rows with which the target alone is faster; None: with none of them."""
+    return next((point["rows"] for point in queue if point["refill"] is refill and point["gain"] < 1), None)

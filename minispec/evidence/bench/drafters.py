@@ -1,0 +1,165 @@
+"""The section on drafters: every way to draft, on every pair that is there, side by side in one table.
+
+Each drafter decodes on each backend that it has, greedy and sampled, at the K that suits it there. What it
+gains is measured over the target alone where that is fastest, as everywhere in the bench. The prediction
+beside it was made before, from prompts that nothing is measured on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import wraps
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from minispec.core.cache import KVCache
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.evidence.bench.interleaved import Setting, figures, positions_of
+from minispec.evidence.bench.machine import using_threads
+from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, group
+from minispec.evidence.bench.sections import choose_k, target_only, threads_of
+from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.heads import MAKERS, load_heads
+from minispec.io.observe import record
+from minispec.native.drafters import DRAFTERS
+
+PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
+CACHED, TIMED = 112, 32  # tokens of the text after which rounds are timed, and how many rounds
+
+
+def measure(bench: BenchRun) -> Found:
+    """Measures all drafters of the pair; if it is the first of `PAIRS`, those of the other pairs as well."""
+    unavailable: dict[str, str] = {}
+    rows = [row for own in benches(bench, unavailable) for row in of_pair(own, unavailable)]
+    return {"rows": rows, "unavailable": unavailable}
+
+
+def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
+    """Yields a bench for each pair, with the target alone measured; notes which pairs are not there."""
+    yield bench
+    target = bench.pair.target
+    for name in PAIRS[1:] if bench.pair.name == PAIRS[0] else ():
+        try:
+            pair = load_pair(name, device=target.device, dtype=target.dtype)
+            prompts = group(pair, bench.plan)
+        except ValueError as error:
+            unavailable[name] = str(error)
+            continue
+        own = replace(bench, pair=pair, prompts=prompts, found={}, _models={})
+        own.found["target-only"] = target_only(own)
+        yield own
+
+
+def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
+    """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
+    sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
+    bench.tell("what should come out")
+    said = {one: predict(bench, one, sweep) for one in chosen}
+    sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in chosen}
+    for one, runs in bench.interleave(sides, bench.reporting, "the best K").items():
+        name, counts = name_of(one), positions_of(runs[1])
+        parameters, seconds = made_of(bench.pair, name)
+        yield figures(bench.pair.name, one, *runs) | {
+            "name": name,
+            "backend": one.models.backend.name,
+            "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
+            "acceptance_by_position": [kept / tested for tested, kept in counts],
+            "predicted_speedup": said[one],
+            "parameters": parameters,
+            "extra_bytes": bytes_held(one.drafter),
+            "seconds_to_train": seconds,
+        }
+
+
+def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[Setting]]:
+    """Yields every drafter on every backend, greedy and sampled, each with every K; notes what is missing."""
+    pair, (models, missing) = bench.pair, bench.backends()
+    unavailable.update({f"{pair.name}, {name}": why for name, why in missing.items()})
+    for name, kind in DRAFTERS.items():
+        for backend, own in models.items():
+            label, rules = f"{name}, {backend}", own.backend.rules
+            try:  # a tree of candidates has another shape for each K
+                made = [(k, *kind.make(pair, own, k)) for k in bench.plan.few_widths]
+            except ValueError as error:
+                unavailable[f"{pair.name}, {label}"] = str(error)
+                continue
+            own = replace(own, backend=replace(own.backend, rules={v: kind.rule(v, rules[v]) for v in rules}))
+            for verifier, temperature in DECODINGS:
+                how = (verifier, temperature, threads_of(bench)[backend], label)
+                yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]
+
+
+def name_of(setting: Setting) -> str:
+    """Returns the name of a setting's drafter."""
+    return setting.label.partition(",")[0]
+
+
+def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
+    """Returns the speed-up that a setting should have on prompts that are not measured yet.
+
+    It is made of what is measured apart: the rate of the target alone, on the prompts that chose K (`sweep`);
+    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, counted
+    on the prompts to learn from. What a draft model reads after full acceptance is left out.
+    """
+    rates = [row["target_only_tokens_per_second"] for row in sweep if row["verifier"] == setting.verifier]
+    alone, new = 1 / median(rates), bench.plan.new_tokens
+    total = setting.decode(bench.prompts.learning, bench.seed, new).statistics
+    assert total is not None and total.tokens_per_target_call is not None
+    # A look-up often finds less than K: a round is timed at the width that is usual.
+    width = min(setting.k, max(1, round(total.drafted / total.row_rounds)))
+    prefill, seconds = seconds_of_round(setting, width, bench.prompts.learning[0], bench.seed)
+    return alone / (prefill / new + seconds / total.tokens_per_target_call)
+
+
+def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
+    """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
+    models, backend = setting.models, setting.models.backend
+    rule = backend.rules[setting.verifier]
+
+    @wraps(rule)
+    def none_kept(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+        verdict = rule(draft, target_probs, rng)  # for its time
+        token = draft.tokens[:, 0] if draft.k else verdict.token
+        path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
+        return Verdict(torch.zeros_like(token), token, path)
+
+    most = min(CACHED, models.target.max_length - TIMED - 1)
+    text = (prompt[:8] * CACHED)[:most]  # repeats itself, so that a look-up finds something
+    how: dict[str, Any] = {"warp": backend.warp(setting.temperature), "rng": backend.rng(seed)}
+    with using_threads(setting.threads):
+        trace = record(
+            models.target, setting.drafter, [text], k=k, verifier=none_kept, max_new_tokens=TIMED, **how
+        )
+    whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
+    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
+
+
+def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
+    """Returns a drafter's parameters beside the target's, and the seconds that it took to train them."""
+    if name in MAKERS:
+        info = load_heads(pair, name)[1]
+        return info["parameters"], info["seconds"]
+    if not DRAFTERS[name].has_model:
+        return 0, 0.0
+    runs = [pair.info.get("models", {}).get(run, {}).get("seconds") for run in ("draft-plain", "draft")]
+    return pair.draft.parameters_count, None if None in runs else sum(runs)
+
+
+def bytes_held(thing: Any, seen: set[int] | None = None) -> int:
+    """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen or isinstance(thing, nn.Module | type) or hasattr(thing, "new_cache"):
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, KVCache | Tensor):
+        return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
+    parts = [*thing, *thing.values()] if isinstance(thing, dict) else []
+    parts += list(thing) if isinstance(thing, list | tuple) else []
+    parts += list(getattr(thing, "__dict__", {}).values())
+    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in parts)

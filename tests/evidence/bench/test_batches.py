@@ -1,0 +1,118 @@
+"""The section on batches: a queue with refilled rows and without, and where speculation stops paying."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from pairs import build_pair
+
+from minispec import load_pair
+from minispec.evidence.bench import batches
+from minispec.evidence.bench.batches import Queue, gain_of, mixed_prompts, stops_paying
+from minispec.evidence.bench.interleaved import Run, Setting
+from minispec.evidence.bench.section import BenchRun, Plan, group
+from minispec.native.backend import on_backend
+
+TINY = Plan("tiny", choosing=1, reporting=1, new_tokens=8, latencies=1, rows=(1, 2))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """In float64, where greedy texts are equal."""
+    folder = build_pair(tmp_path_factory.mktemp("pairs") / "tiny", max_length=128)
+    return load_pair(folder, dtype=torch.float64)
+
+
+@pytest.fixture
+def bench(pair):
+    best = {"path": "torch", "threads": 1}
+    found = {"target-only": {"baseline": best, "speculative": best}}
+    return BenchRun(pair, TINY, group(pair, TINY), found=found)
+
+
+@pytest.mark.parametrize("refill", [False, True])
+@pytest.mark.parametrize("k", [0, 3])
+def test_a_queue_gives_each_prompts_text(pair, k, refill):
+    """In the order of the prompts, whatever the row and the batch in which they were decoded."""
+    models = on_backend(pair, "torch")
+    prompts = [pair.info["prompts"][i][: 32 - 5 * i] for i in range(5)]
+    one = Setting(models, k, "greedy", 0.0)
+    run = Queue(one, 2, refill).decode(prompts, seed=0, new_tokens=9)
+    assert run.texts == tuple(Setting(models).decode([prompt], 0, 9).texts[0] for prompt in prompts)
+    assert run.seconds_per_token == pytest.approx(run.seconds / 45)
+
+
+def test_live_places_are_counted(pair, monkeypatch):
+    """Texts of 2, 1, 4 and 1 tokens in two rows take 5 rounds with refill, and 2 and 4 without."""
+    ends = {10: 2, 11: 1, 12: 4, 13: 1}
+
+    def speculate(target, drafter, prompts, *, at_once, **_):
+        rows, waiting = [None] * at_once, list(enumerate(prompts))
+        while True:
+            for row in range(at_once):
+                if rows[row] is None and waiting:
+                    name, prompt = waiting.pop(0)
+                    rows[row] = [name, ends[prompt[0]]]
+            if not any(rows):
+                return
+            live = tuple(row is not None for row in rows)
+            names = tuple(row[0] if row else 0 for row in rows)
+            yield SimpleNamespace(live=live, names=names, emitted=tuple((7,) if on else () for on in live))
+            for row in rows:
+                if row:
+                    row[1] -= 1
+            rows = [row if row and row[1] else None for row in rows]
+
+    monkeypatch.setattr(batches, "speculate", speculate)
+    one = Setting(on_backend(pair, "torch"))
+    prompts = [[name] for name in ends]
+    runs = {refill: Queue(one, 2, refill).decode(prompts, 0, 9) for refill in (False, True)}
+    assert runs[False].live == 8 / 12 and runs[True].live == 8 / 10
+    assert runs[False].texts == runs[True].texts == ((7, 7), (7,), (7, 7, 7, 7), (7,))
+
+
+def test_prompts_are_of_mixed_lengths(bench):
+    """From 32 tokens to three quarters of the context, each a beginning of a text that the target wrote."""
+    prompts = mixed_prompts(bench, 300)
+    sizes = [len(prompt) for prompt in prompts]
+    assert len(prompts) == 300 and set(sizes) == set(range(32, 97))
+    assert all(prompt[:32] in [*bench.prompts.reporting, *bench.prompts.choosing] for prompt in prompts)
+    assert abs(sum(sizes[:20]) / 20 - 64) < 6  # mixed from the start
+    assert prompts == mixed_prompts(bench, 300)
+
+
+def test_each_queue_has_four_sides(bench, monkeypatch):
+    """Without refill and with it, the target alone and with its draft, for every number of rows."""
+    monkeypatch.setattr(batches, "PER_ROW", 3)
+    monkeypatch.setattr(batches, "REPEATS", 1)
+    found = batches.measure(bench)
+    assert [point["rows"] for point in found["points"]] == [1, 2]
+    queue = found["queue"]
+    assert [(point["rows"], point["refill"]) for point in queue] == [
+        (1, False), (1, True), (2, False), (2, True)
+    ]  # fmt: skip
+    for point in queue:
+        assert 0 < point["live_speculative"] <= 1 and 0 < point["low"] <= point["gain"] <= point["high"]
+        assert point["gain"] == pytest.approx(point["speculative"] / point["target_only"])  # a single run
+    assert queue[0]["live_target_only"] == queue[1]["live_speculative"] == 1.0  # one row is never empty
+    assert set(found["stops_paying"]) == {"with", "without"}
+
+
+def test_where_speculation_stops_paying():
+    """The first size at which the target alone is faster, of its own kind of queue."""
+    gains = {
+        (1, False): 1.5,
+        (1, True): 1.6,
+        (8, False): 0.9,
+        (8, True): 1.1,
+        (16, False): 1.1,
+        (16, True): 1.0,
+    }
+    queue = [{"rows": rows, "refill": refill, "gain": gain} for (rows, refill), gain in gains.items()]
+    assert stops_paying(queue, refill=False) == 8 and stops_paying(queue, refill=True) is None
+
+
+def test_rates_and_gains_are_of_all_rows_together():
+    """Two texts of two tokens in four seconds and in two."""
+    sides = [[Run(seconds, ((1, 2), (3, 4)))] for seconds in (4.0, 2.0)]
+    assert gain_of(*sides) == {"target_only": 1.0, "speculative": 2.0, "low": 2.0, "gain": 2.0, "high": 2.0}

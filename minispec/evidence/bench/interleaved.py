@@ -5,8 +5,6 @@ tokens, prefill on both sides, end-of-sequence off. All of it runs interleaved i
 machine that slows down slows every side, and who goes first changes from prompt to prompt.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

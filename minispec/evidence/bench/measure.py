@@ -4,8 +4,6 @@ What is compared is interleaved, so that a machine that slows down slows all of 
 median with its quartiles. `minispec bench` measures more, with care for what it costs to choose K.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TypeVar

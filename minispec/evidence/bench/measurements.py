@@ -4,8 +4,6 @@ Each is a JSON file of its own. Figures and pages read these files, so that what
 on a quiet machine, and says so.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

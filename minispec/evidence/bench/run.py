@@ -1,7 +1,5 @@
 """All sections in the order in which they run; a bench that was cut goes on where it stopped."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

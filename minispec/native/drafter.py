@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from operator import index
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
@@ -37,28 +40,41 @@ class NativeDrafter(ModelDrafter):
             TypeError: if an argument is of a wrong type.
             ValueError: if k is below 1, or it cannot draft: see `NativeGPT.draw`.
         """
-        own, model, by = self.warp or warp, self.model, lender(rng)
-        if not isinstance(own, Warp) or index(k) < 1 or self._cache is None:
-            raise ValueError(
-                f"a drafter needs start(prompts) first, then a K of at least 1 and a Warp: {k}, {own}"
-            )
-        plain = own.top_k is None and own.top_p is None
-        if not plain or by is None or not isinstance(model, NativeGPT):
-            check_generator(rng)
-            return super().propose(pending, k, warp, rng)
-        if not model.can_draw(self._cache, k):
-            return super().propose(pending, k, warp, rng)
-        held, rows = self._cache, len(pending)
-        before, budgets = held.row_lengths, budgets_of(rng, rows, k)
+        model = self.model if isinstance(self.model, NativeGPT) else None
+        core = partial(ModelDrafter.propose, self, pending, k, warp, rng)
+        return native_draft(model, self._cache, pending, k, self.warp or warp, rng, core)
 
-        def native(numbers: Tensor) -> tuple[int, Draft]:
-            if held.row_lengths != before:  # a generator that enumerates drafts more than once
-                held.truncate(before)
-            tokens, probs, used = model.draw(pending, held, k, own.temperature, numbers, budgets)
-            return used, Draft(tokens, probs, full_lengths(rows, k))
 
-        most = 0 if own.is_greedy else rows * k
-        return by.decide(most, native, lambda: ModelDrafter.propose(self, pending, k, warp, rng))
+def native_draft(
+    model: Any, held: KVCache | None, pending: Tensor, k: int, warp: Warp, rng: Rng, core: Callable[[], Draft]
+) -> Draft:
+    """Drafts k tokens a row after the pending ones [B] in one call into the library, where that can be.
+
+    Args:
+        model: draws as a `NativeGPT` does; None: it cannot.
+        held: its cache; None: it has read nothing.
+        pending: the last committed tokens.
+        k: how many to guess.
+        warp: of the draft.
+        rng: draws the tokens.
+        core: makes the same draft by the core's code.
+    """
+    by, rows = lender(rng), len(pending)
+    if not isinstance(warp, Warp) or index(k) < 1 or held is None:
+        raise ValueError(f"a drafter needs start(prompts) first, a K of at least 1 and a Warp: {k}, {warp}")
+    before, budgets = held.row_lengths, budgets_of(rng, rows, k)
+    plain = warp.top_k is None and warp.top_p is None
+    if not plain or by is None or model is None or not model.can_draw(held, k):
+        check_generator(rng)
+        return core()
+
+    def native(numbers: Tensor) -> tuple[int, Draft]:
+        if held.row_lengths != before:  # a generator that enumerates drafts more than once
+            held.truncate(before)
+        tokens, probs, used = model.draw(pending, held, k, warp.temperature, numbers, budgets)
+        return used, Draft(tokens, probs, full_lengths(rows, k))
+
+    return by.decide(0 if warp.is_greedy else rows * k, native, core)
 
 
 @cache

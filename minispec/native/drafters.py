@@ -23,6 +23,8 @@ from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
 from minispec.native.backend import AUTO, BACKENDS, TORCH, Models
+from minispec.native.exit import NativeExitGPT
+from minispec.native.model import NativeGPT
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 MODEL = "model"
@@ -109,13 +111,12 @@ def by_exit(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Draf
     """Returns the target with its exit, and what drafts with its first layers.
 
     Raises:
-        ValueError: if the pair has no exit, or the target that decodes is not the torch one, which alone can
-            be left early.
+        ValueError: if the pair has no exit, or the target that decodes cannot be left early.
     """
-    if models.target is not pair.target:
-        raise ValueError("the exit drafter shares the layers of the torch target: neither native nor --exact")
-    exit, _ = load_heads(pair, "exit")
-    target = EarlyExitGPT(pair.target, cast(Exit, exit))
+    own, exit = models.target, cast(Exit, load_heads(pair, "exit")[0])
+    if own is not pair.target and not isinstance(own, NativeGPT):
+        raise ValueError("the exit drafter shares the target's own layers; leave out --exact")
+    target = NativeExitGPT(own, exit) if isinstance(own, NativeGPT) else EarlyExitGPT(pair.target, exit)
     return target, ExitDrafter(target)
 
 

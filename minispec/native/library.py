@@ -53,9 +53,10 @@ MODEL: dict[str, tuple[Any, ...]] = {
     "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
     "free": (None, ADDRESS),
     "cache": (INT, ADDRESS),
-    "hidden": (INT, ADDRESS, INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-    "logits": (INT, ADDRESS, INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 5),
+    **dict.fromkeys(("hidden", "logits", "stream"), (INT, ADDRESS, INT, ADDRESS, INT, INT, *[ADDRESS] * 5)),
+    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 7),
+    "exit": (ADDRESS, INT, INT, ADDRESS, ADDRESS),
+    "free_exit": (None, ADDRESS),
 }
 DECISIONS: dict[str, tuple[Any, ...]] = {
     "warp": (INT, ADDRESS, INT, INT, REAL, ADDRESS),

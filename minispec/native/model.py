@@ -41,10 +41,13 @@ WORTH = 250_000  # a forward is worth one more thread for so many weights
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
 SIZES = "the model's weights do not have the sizes that its config says"
 OUTSIDE = "there is a token id outside 0 to {}"
+FIRST, OTHERS, ALL = (0,), (1,), (0, 1)  # groups of layers: before an exit, after it
+Part = tuple[int | None, Tensor | None]  # an exit by its address, and streams [B, n, D] after its layers
+WHOLE: Part = (None, None)  # of a forward
 
 
 class NativeCache(KVCache):
-    """A cache whose keys and values lie as `native.cpp` wants them.
+    """A cache whose keys and values lie as `native.cpp` wants them. It counts each group of layers.
 
     Attributes:
         owner: the address of the model that it is for.
@@ -61,7 +64,7 @@ class NativeCache(KVCache):
             raise ValueError(f"a cache has at least 1 row, not {rows}")
         check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
         # Without the mask of a whole context, which the library does not need.
-        super().__init__(1, rows, 0, 1, 0, model.dtype)
+        super().__init__(len(ALL), rows, 0, 1, 0, model.dtype)
         # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
         kind = np.float64 if model.dtype == torch.float64 else np.float32
         zeros = np.zeros(rows * model.cache_numbers, kind)
@@ -74,8 +77,8 @@ class NativeCache(KVCache):
         """The address of its first number: a copy of a cache has its own."""
         return self._memory.data_ptr()
 
-    def extend(self, new: int) -> None:
-        """Counts n more tokens in every row; those past the context's end are not stored.
+    def extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
+        """Counts n more tokens in every row, in some layers; those past the context's end are not stored.
 
         Raises:
             TypeError: if n is no integer.
@@ -83,8 +86,9 @@ class NativeCache(KVCache):
         """
         if index(new) < 0:
             raise ValueError(f"a cache cannot be extended by {new} tokens; truncate it")
-        self.check_space(new)
-        self._lengths = [[min(n + new, self.capacity) for n in self._lengths[0]]]
+        self.check_space(new, groups[-1])
+        grown = [min(n + new, self.capacity) for n in self._lengths[groups[-1]]]
+        self._lengths = [grown if group in groups else self._lengths[group] for group in ALL]
 
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
         """Refuses: the library cannot move what it holds.
@@ -98,13 +102,15 @@ class NativeCache(KVCache):
         """Takes over, into one row, what another cache of the same model holds in its row `source`.
 
         Raises:
-            ValueError: if the other cache is another model's.
+            ValueError: if the other cache is another model's, or there is no such row.
         """
         if not isinstance(other, NativeCache) or other.owner != self.owner:
             raise ValueError("a row can be taken over from a cache of the same native model only")
+        if not (0 <= index(row) < self._by_row.shape[1] and 0 <= index(source) < other._by_row.shape[1]):
+            raise ValueError(f"there is no row {row}, or no row {source} to take over")
         self._by_row[:, row] = other._by_row[:, source]
         length = other.row_lengths[source]
-        self._lengths = [[length if b == row else n for b, n in enumerate(self.row_lengths)]]
+        self._lengths = [[length if b == row else n for b, n in enumerate(each)] for each in self._lengths]
 
     def begin(self, *_: Any, **__: Any) -> Any:
         """Refuses, with a ValueError: only its model writes into it."""
@@ -211,6 +217,7 @@ class NativeGPT:
         temperature: float,
         numbers: Tensor,
         budgets: Sequence[int] | None = None,
+        part: Part = WHOLE,
     ) -> tuple[Tensor, Tensor, int]:
         """Reads a token in each row and draws the next, and so on, K times.
 
@@ -224,6 +231,8 @@ class NativeGPT:
             temperature: 0 puts all mass on the largest logit.
             numbers: [n] float64 in [0, 1), enough for all draws: B · K, or none at temperature 0.
             budgets: [B], how many draws each row may make; None: K.
+            part: with an exit the first layers draft, and read the last token too; what they make of all is
+                written to the streams [B, K+1, D].
 
         Returns:
             The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
@@ -238,12 +247,13 @@ class NativeGPT:
         pending: list[int] = tokens.tolist()
         rows = len(pending)
         cache = self._usable(cache, rows)
-        before = cache.row_lengths
+        before, (exit, streams) = cache.row_lengths, part
         check_temperature(temperature)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
-        if max(before) + k > self.max_length:
-            raise ValueError(f"the context is full: {max(before)} tokens and {k} more exceed it")
+        new, groups = (k, ALL) if exit is None else (k + 1, FIRST)
+        if max(before) + new > self.max_length:
+            raise ValueError(f"the context is full: {max(before)} tokens and {new} more exceed it")
         check_numbers(numbers, rows * k if temperature > 0 else 0)
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
         numbers = numbers.contiguous()
@@ -254,12 +264,11 @@ class NativeGPT:
         first, size = ctypes.addressof(lists), 8 * rows
         inputs = first + 2 * size, numbers.data_ptr(), cache.address
         sizes = first, rows, first + size, k, temperature
-        used: int = self._native.draft(
-            self._handle, self._sharing(), *sizes, *inputs, probs.data_ptr(), ids.data_ptr()
-        )
+        outputs = probs.data_ptr(), ids.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
+        used: int = self._native.draft(self._handle, self._sharing(), *sizes, *inputs, *outputs)
         if used < 0:
             raise ValueError(self._refusal(used, pending))
-        cache.extend(k)
+        cache.extend(new, groups)
         return ids, probs, used
 
     @torch.inference_mode()
@@ -282,19 +291,23 @@ class NativeGPT:
                 f"the native backend does not compute what the model does: logits differ by {off:.1e}"
             )
 
-    def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, columns: int) -> Tensor:
+    def _read(
+        self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int, part: Part = WHOLE
+    ) -> Tensor:
         check_ids(tokens, 2)
+        exit, streams = part
+        groups = ALL if exit is None else FIRST if streams is None else OTHERS
         rows, new = tokens.shape
         cache = self._usable(cache, rows)
         if tokens.numel() > self._most:
             check_memory(rows * new * self._each, "this forward")
-        cache.check_space(new)
-        starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
-        ids, to = tokens.contiguous(), torch.empty(rows, new, columns, dtype=self.dtype)
-        addresses = starts, cache.address, to.data_ptr()
+        cache.check_space(new, groups[-1])
+        starts = (ctypes.c_int64 * rows)(*cache._lengths[groups[-1]])
+        ids, to = tokens.contiguous(), torch.empty(rows, new, wide, dtype=self.dtype)
+        addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
         if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        cache.extend(new)
+        cache.extend(new, groups)
         return to
 
     def _refusal(self, code: int, pending: Sequence[int]) -> str:

@@ -23,8 +23,11 @@ from minispec import SeededRng, Warp, verify_greedy, verify_rejection
 from minispec.core.draft import ModelDrafter
 from minispec.core.records import Draft
 from minispec.core.rng import BlockRng
+from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
+from minispec.evidence.proof.models import with_normals
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import NativeDrafter
+from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 
 CPU = torch.device("cpu")
@@ -61,6 +64,7 @@ class World:
         )
         self.twin = NativeGPT(tiny.gpt(tiny.config(**sizes), 2, REAL), folder())
         self.single = NativeGPT(tiny.gpt(tiny.config(**sizes), 0, torch.float32), folder())
+        self.exit = with_normals(Exit(self.plain.config.width, 1), 3)
 
 
 def odd_tensor(dice, given):
@@ -128,12 +132,14 @@ def caches(world, rows, dice, held):
         model(held, cache)
     what = dice.randrange(5)
     lengths = [dice.randrange(held.shape[1] + 1) for _ in range(rows)]
-    row = dice.randrange(rows)
-    for cache in pair:
+    row, given = dice.randrange(rows), torch.randint(11, (1, dice.choice((1, 9))), generator=seeded(dice))
+    for model, cache in zip((world.native, world.plain), pair, strict=True):
         if what == 1:
             cache.truncate(lengths)
         elif what == 2:
-            cache.reset(row)
+            other = model.new_cache(1)
+            model(given, other)
+            cache.place(row, other, 0)
         elif what == 3:
             refused(
                 lambda cache=cache: cache.truncate(dice.choice(([99] * rows, [-1] * rows, [], 3, [math.nan])))
@@ -157,6 +163,9 @@ def odd_cache(world):
             lambda: changed(copy.copy(given), "owner", 0),
             lambda: extended(given, dice),
             lambda: (given.gather([[0]] * given.rows), given)[1],
+            lambda: (given.place(dice.choice((0, 99, -1, "0", 1.5)), world.twin.new_cache(1), 0), given)[1],
+            lambda: (given.place(dice.choice((99, -1, "0", 1.5)), world.native.new_cache(1), 0), given)[1],
+            lambda: (given.place(0, world.native.new_cache(1), dice.choice((99, -1, "0", 1.5))), given)[1],
             lambda: (given.begin(2), given)[1],
             lambda: (given.append(0, torch.zeros(1), torch.zeros(1)), given)[1],
         )
@@ -415,6 +424,47 @@ def drafter(world, dice):
     yield (wanted.tokens, wanted.probs), (made.tokens, made.probs)
 
 
+def early(world, dice):
+    """A draft by an exit, and its verification; now and then not in their order."""
+    rows, k, seed = dice.choice((1, 2)), dice.choice((1, 4)), dice.randrange(100)
+    ours, plain = NativeExitGPT(world.native, world.exit), EarlyExitGPT(world.plain, world.exit)
+    held = torch.randint(11, (rows, dice.choice((1, 6, 20))), generator=seeded(dice))
+    lengths = [dice.randrange(held.shape[1] + 1) for _ in range(rows)]
+    call = {
+        "pending": torch.randint(11, (rows,), generator=seeded(dice)),
+        "k": k,
+        "warp": dice.choice((0.0, 1.0)),
+        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
+    }
+    call = mutated(dice, call, {"pending": odd_tensor, "k": integers, "warp": reals, "budgets": odd_budgets})
+    top, begins, ahead = dice.choice((None, None, 3)), dice.random() < 0.9, dice.choice((0, 0, 0, 1))
+    wraps = dice.choice((lambda rng: rng, lambda rng: BlockRng(rng, [9] * rows, call["budgets"], CPU)))
+    odd, new, found = dice.choice((False,) * 4 + (True,)), dice.choice((0, 0, 0, 1, 2)), []
+    more = torch.randint(11, (rows, new), generator=seeded(dice))
+    for target, make, rng in ((ours, NativeWarp, NativeRng), (plain, Warp, SeededRng)):
+        cache = target.new_cache(rows)
+        target.hidden(held, cache)
+        cache.truncate(lengths)
+        drafter = ExitDrafter(target)
+        if begins:
+            drafter.start([[1]] * rows)
+        if ahead:
+            token = torch.zeros(rows, dtype=torch.long)
+            target.read_ahead(odd_tensor(dice, token) if odd else token)
+            cache.truncate(lengths)
+            drafter.start([[1]] * rows)
+        draft = drafter.propose(call["pending"], call["k"], make(call["warp"], top_k=top), wraps(rng(seed)))
+        block = torch.cat([call["pending"][:, None], draft.tokens, more], dim=1)
+        logits = target(odd_tensor(dice, block) if odd and target is ours else block, cache)
+        found.append((draft.tokens, draft.probs, logits, cache.lengths.double()))
+        if target is ours:
+            yield logits
+        if odd:
+            return
+    real = torch.arange(block.shape[1]) < 24 - torch.tensor(lengths)[:, None]
+    yield tuple((*made[:2], made[2][real], made[3]) for made in found)[::-1]
+
+
 def model(world, dice):
     """A native model of a GPT that is not quite one, or a copy of one, for some number of threads."""
     plain = tiny.gpt(tiny.config(layers=2, max_length=8), 0, REAL)
@@ -457,6 +507,8 @@ AREAS = (
     rule,
     rule,
     drafter,
+    early,
+    early,
     model,
 )
 

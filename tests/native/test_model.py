@@ -262,19 +262,27 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         native(model.half())
 
 
-def test_a_native_cache_forgets_rows_and_gathers_nothing():
-    """One row is emptied for another prompt, and goes on as if alone; a tree's path is refused."""
+def test_a_native_cache_takes_rows_over_and_gathers_nothing():
+    """One row gets another prompt, and goes on as if alone; a tree's path is refused."""
     model = tiny.gpt(tiny.config(max_length=16))
     ours = native(model)
     text, more = block(model, 2, 6), block(model, 2, 5, seed=1)
     with torch.inference_mode():
         cache = ours.new_cache(2)
         ours(text, cache)
-        cache.reset(0)
-        assert cache.row_lengths == (0, 6)
+        other = ours.new_cache(3)
+        ours(block(model, 3, 4, seed=2), other)
+        cache.place(0, other, 2)
+        assert cache.row_lengths == (4, 6)
         found = ours(more, cache)
-        torch.testing.assert_close(found[0], model(more[:1])[0], rtol=0, atol=1e-11)
+        begun = torch.cat([block(model, 3, 4, seed=2)[2:], more[:1]], dim=1)
+        torch.testing.assert_close(found[0], model(begun)[0, 4:], rtol=0, atol=1e-11)
         alone = model(torch.cat([text[1:], more[1:]], dim=1))[0, 6:]
         torch.testing.assert_close(found[1], alone, rtol=0, atol=1e-11)
     with pytest.raises(ValueError, match="torch backend"):
         cache.gather([[0], [0]])
+    for row, source in ((2, 0), (-1, 0), (0, 3)):
+        with pytest.raises(ValueError, match="there is no row"):
+            cache.place(row, other, source)
+    with pytest.raises(ValueError, match="of the same native model only"):
+        cache.place(0, model.new_cache(1), 0)

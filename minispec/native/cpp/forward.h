@@ -30,28 +30,26 @@ struct Model {
     Weights<W> head;
 };
 
+// Where a model is left early: after so many layers the stream, and its product with a matrix added to it, go through a
+// norm of their own.
+template <class T, class W>
+struct Exit {
+    Int layers;
+    Weights<W> proj;
+    std::vector<T> gain;
+};
+
 // The memory that a forward over m tokens works in, n of each row. All is padded to whole vectors. Each thread has its
 // own part of the last four.
 template <class T>
 struct Workspace {
-    Int D, Q, S, F, tokens, threads;
-    Memory<T> x, qkv, seen, gates, normed, query, scores, found;
-
-    Workspace(const Sizes& s, Int m, Int n, Int threads)
-        : D(padded<T>(s.width)),
-          Q(padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim)),
-          S(padded<T>(s.heads * s.head_dim)),
-          F(padded<T>(s.ffn)),
-          tokens(n),
-          threads(threads),
-          x(memory<T>(m * D)),
-          qkv(memory<T>(m * Q)),
-          seen(memory<T>(m * S)),
-          gates(memory<T>(m * 2 * F)),
-          normed(memory<T>(threads * m * D)),
-          query(memory<T>(threads * n * s.groups * s.head_dim)),
-          scores(memory<T>(threads * n * s.groups * s.slots)),
-          found(memory<T>(threads * n * s.groups * s.deep)) {}
+    const Sizes& s;
+    Int m, tokens, threads, each = threads * tokens * s.groups;
+    Int D = padded<T>(s.width), Q = padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim);
+    Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
+    Memory<T> x = memory<T>(m * D), qkv = memory<T>(m * Q), seen = memory<T>(m * S), gates = memory<T>(m * 2 * F);
+    Memory<T> normed = memory<T>(threads * m * D), query = memory<T>(each * s.head_dim);
+    Memory<T> scores = memory<T>(each * s.slots), found = memory<T>(each * s.deep);
 };
 
 // Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.
@@ -129,14 +127,15 @@ void activate(Workspace<T>& work, Int m, Int parts, Share share) {
 }
 
 // One thread's share of a forward over m tokens, n in each row, row b after its first starts[b] tokens; keys and values
-// go into the cache. Each product is shared column by column, attention head by head. The residual stream after the
-// last norm stays in `normed`. A row's tokens past the context's end mean nothing.
+// go into the cache. Each product is shared column by column, attention head by head. The residual stream goes through
+// layers [begin, end). A row's tokens past the context's end mean nothing.
 template <class T, class W>
-void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const Int* starts, T* cache, Share share) {
+void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const Int* starts, T* cache, Int begin,
+          Int end, Share share) {
     const Sizes& s = model.s;
     const Int m = rows * n, D = work.D, F = work.F, heads = rows * s.kv_heads;
     T *x = work.x.get(), *normed = work.normed.get() + share.index * m * D, *gates = work.gates.get();
-    for (Int l = 0; l < s.layers; ++l) {
+    for (Int l = begin; l < end; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
         multiply<T, W>(normed, D, m, layer.qkv, work.qkv.get(), work.Q, false, share);
@@ -157,19 +156,31 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
         multiply<T, W>(gates, 2 * F, m, layer.down, x, D, true, share);
         share.wait();
     }
-    norm(s, x, model.gain, normed, m, D);
 }
 
-// Reads tokens [rows, n], shared by threads; logits [rows · n, V up to whole vectors] go to `to`, if it is given.
+// Reads tokens [rows, n], shared by threads; what the head reads stays in `normed`, and logits [rows · n, V up to whole
+// vectors] go to `to`, if it is given. With an exit only the first layers read them, and the head reads what the exit
+// makes of the stream that they leave in `x`; with such streams [rows · n, D] only the other layers go on from there.
 template <class T, class W>
 void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
-             T* cache, T* to) {
-    const Int m = rows * n, D = model.s.width;
-    for (Int i = 0; i < m; ++i) std::copy_n(model.embedding.data() + tokens[i] * D, D, work.x.get() + i * work.D);
+             T* cache, T* to, const Exit<T, W>* exit = nullptr, const T* streams = nullptr) {
+    const Sizes& s = model.s;
+    const Int m = rows * n, D = work.D;
+    const bool early = exit && !streams;
+    for (Int i = 0; i < m; ++i)
+        std::copy_n(streams ? streams + i * s.width : model.embedding.data() + tokens[i] * s.width, s.width,
+                    work.x.get() + i * D);
     Team::get().run(work.threads, [&](Share share) {
-        read(model, work, rows, n, starts, cache, share);
-        const T* stream = work.normed.get() + share.index * m * work.D;
-        if (to) multiply<T, W>(stream, work.D, m, model.head, to, padded<T>(model.s.vocab), false, share);
+        T *x = work.x.get(), *normed = work.normed.get() + share.index * m * D;
+        const Int begin = streams ? exit->layers : 0, end = early ? exit->layers : s.layers;
+        read(model, work, rows, n, starts, cache, begin, end, share);
+        if (early && !to) return;
+        if (early) {  // by every thread, as norms are
+            std::copy_n(x, m * D, normed);
+            multiply<T, W>(x, D, m, exit->proj, normed, D, true);
+        }
+        norm(s, early ? normed : x, early ? exit->gain : model.gain, normed, m, D);
+        if (to) multiply<T, W>(normed, D, m, model.head, to, padded<T>(s.vocab), false, share);
     });
 }
 

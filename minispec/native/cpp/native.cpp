@@ -8,19 +8,23 @@ namespace {
 // Takes `k` draft steps in each row: forward, warp, draw. Row b continues its first starts[b] tokens by tokens[b],
 // and draws in its first budgets[b] steps; after them it gets token 0. It asks for numbers in the order of
 // `ModelDrafter`: step by step, and row by row at each. dists [rows, k, V] and drawn [rows, k] are the results.
-// Returns how many numbers were used, or -1 if some logits cannot be made a distribution.
+// Returns how many numbers were used, or -1 if some logits cannot be made a distribution. With an exit the first layers
+// draft. They read the last token as well, and leave the streams [rows, k + 1, D].
 template <class T, class W>
 Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* starts, Int k, double temperature,
-          const Int* budgets, const double* numbers, T* cache, T* dists, Int* drawn) {
+          const Int* budgets, const double* numbers, T* cache, T* dists, Int* drawn, const Exit<T, W>* exit,
+          T* streams) {
     if (!are_ids(tokens, rows, model.s.vocab)) return -1;
     if (temperature > 0 && !uniform(numbers, rows * k)) return -2;
-    const Int V = model.s.vocab, wide = padded<T>(V);
+    const Int V = model.s.vocab, D = model.s.width, wide = padded<T>(V), steps = exit ? k + 1 : k;
     const double* next = numbers;
-    Workspace<T> work(model.s, rows, 1, threads);
+    Workspace<T> work{model.s, rows, 1, threads};
     Memory<T> dist = memory<T>(rows * wide);
-    for (Int i = 0; i < k; ++i) {
-        forward(model, work, tokens, rows, 1, starts, cache, dist.get());
+    for (Int i = 0; i < steps; ++i) {
+        forward(model, work, tokens, rows, 1, starts, cache, i < k ? dist.get() : nullptr, exit);
         for (Int row = 0; row < rows; ++row) {
+            if (exit) std::copy_n(work.x.get() + row * work.D, D, streams + (row * steps + i) * D);
+            if (i == k) continue;
             T* own = dist.get() + row * wide;
             if (!sound(own, V)) return -1;
             make_distribution(own, V, temperature);
@@ -63,16 +67,27 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
     return model;
 }
 
-// Reads tokens [rows, n] and writes their logits [rows, n, V], or (no HEAD) their residual stream [rows, n, D].
-template <class T, class W, bool HEAD>
+// Packs an exit: its matrix [D, D], in which each column is a sum of its own, and the gain of its norm [D].
+template <class T, class W>
+Exit<T, W>* exit_of(Int layers, Int width, const W* proj, const T* gain) {
+    return new Exit<T, W>{layers, panels<T>(proj, width, width, 1), {gain, gain + width}};
+}
+
+// What a forward returns of each token: the stream that the first layers leave, D numbers; what the head reads, D; or V
+// logits.
+enum Result { STREAM, HIDDEN, LOGITS };
+
+// Reads tokens [rows, n], with an exit and streams as in `forward`, and writes one result for each.
+template <class T, class W, Result RESULT>
 Int read_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, Int n, const Int* starts, T* cache,
-            T* to) {
+            T* to, const Exit<T, W>* exit, const T* streams) {
     if (!are_ids(tokens, rows * n, model.s.vocab)) return 0;
+    constexpr bool HEAD = RESULT == LOGITS;
     const Int m = rows * n, columns = HEAD ? model.s.vocab : model.s.width, wide = padded<T>(columns);
-    Workspace<T> work(model.s, m, n, threads);
+    Workspace<T> work{model.s, m, n, threads};
     Memory<T> made = memory<T>(HEAD && wide != columns ? m * wide : 0);
-    T* found = !HEAD ? work.normed.get() : wide == columns ? to : made.get();
-    forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr);
+    T* found = RESULT == STREAM ? work.x.get() : !HEAD ? work.normed.get() : wide == columns ? to : made.get();
+    forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr, exit, streams);
     for (Int i = 0; found != to && i < m; ++i) std::copy_n(found + i * wide, columns, to + i * columns);
     return 1;
 }
@@ -83,15 +98,19 @@ Int cache_of(const Model<T, W>& model) {
     return model.s.layers * model.s.kv_heads * cache_numbers(model.s);
 }
 
+template <class Made>
+void free_of(Made* made) { delete made; }
+
 }  // namespace
 
 // What Python calls, in the order of `library.py`. `read_of` returns 0 if a token id is out of range, and so does
 // `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how many
 // numbers they have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that are
 // none.
-#define MODEL(T, W)                                                                                            \
-    {(void*)packed<T, W>,         (void*)+[](Model<T, W>* made) { delete made; }, (void*)cache_of<T, W>, \
-     (void*)read_of<T, W, false>, (void*)read_of<T, W, true>,                     (void*)draft<T, W>}
+#define MODEL(T, W)                                                                            \
+    {(void*)packed<T, W>,          (void*)free_of<Model<T, W>>,  (void*)cache_of<T, W>,        \
+     (void*)read_of<T, W, HIDDEN>, (void*)read_of<T, W, LOGITS>, (void*)read_of<T, W, STREAM>, \
+     (void*)draft<T, W>,           (void*)exit_of<T, W>,         (void*)free_of<Exit<T, W>>}
 #define DECISIONS(T) {(void*)make_distributions<T>, (void*)choose_all<T>, (void*)agree<T>, (void*)reject<T>}
 
 extern "C" {

@@ -1,0 +1,118 @@
+"""Early exit on the native backend: the target's first layers draft in C++, and the others go on from there.
+
+`drafters/exit.py` is the one to read. Here a whole draft is one call: K tokens go through the first layers,
+the exit and the head, each drawn from what came of the one before, and the last one is read as well. The
+streams stay, and verification is one call through the other layers.
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import NoReturn, cast
+
+import torch
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT
+from minispec.core.records import Draft
+from minispec.core.rng import Rng
+from minispec.core.warp import Warp
+from minispec.drafters.exit import EarlyExitGPT, Exit
+from minispec.native.checks import check_ids
+from minispec.native.drafter import native_draft
+from minispec.native.model import CLOSE, NativeGPT
+from minispec.native.pack import packed_gain
+
+
+class NativeExitGPT(EarlyExitGPT):
+    """An `EarlyExitGPT` whose layers are those of a native model."""
+
+    def __init__(self, model: NativeGPT, exit: Exit) -> None:
+        """Joins a native model and an exit of the type of its weights.
+
+        Raises:
+            ValueError: if the exit does not fit, or the library does not compute what it does.
+        """
+        super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
+        proj, gain = exit.proj.weight.t().contiguous(), packed_gain(exit.norm.weight).contiguous()
+        if proj.dtype != model._head.dtype or proj.device != model.device:
+            raise ValueError(f"the exit must be of {model._head.dtype} on a CPU, as the target is")
+        self.native, self._library = model, model._native
+        self._exit: int = self._library.exit(exit.layers, len(gain), proj.data_ptr(), gain.data_ptr())
+        weakref.finalize(self, self._library.free_exit, self._exit)
+        self.check()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses to be copied, as a native model does."""
+        raise TypeError("a native model cannot be copied or pickled; make another one of its GPT")
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Reads tokens [B, n] as the model does, those that were read ahead through the other layers only."""
+        return self._read(self._library.hidden, tokens, cache, self.native.config.width)
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self._read(self._library.logits, tokens, cache, self.vocab_size)
+
+    def read_ahead(self, token: Tensor) -> Tensor:
+        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
+        check_ids(token, 1)
+        return super().read_ahead(token)
+
+    def can_draw(self, cache: KVCache, k: int) -> bool:
+        """Whether `draw` can take k steps: it reads one token more than a draft model does."""
+        return self.native.can_draw(cache, k + 1)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B] (see `NativeDrafter`)."""
+        core = partial(super().propose, pending, k, warp, rng)
+        return native_draft(self, self.cache, pending, k, warp, rng, core)
+
+    def draw(
+        self,
+        tokens: Tensor,
+        cache: KVCache,
+        k: int,
+        temperature: float,
+        numbers: Tensor,
+        budgets: Sequence[int] | None = None,
+    ) -> tuple[Tensor, Tensor, int]:
+        """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead."""
+        if cache is not self.cache or not self.can_draw(cache, k):
+            raise ValueError(f"an exit draws into the cache of its run, if it has space: not {k} more tokens")
+        if cache._lengths[0] != cache._lengths[-1]:  # a generator that enumerates drafts more than once
+            cache.truncate(cache.row_lengths)
+        streams = torch.empty(cache.rows, max(k, 0) + 1, self.native.config.width, dtype=self.native.dtype)
+        part = self._exit, streams
+        drawn = self.native.draw(tokens, cache, k, temperature, numbers, budgets, part)
+        self._ahead = list(streams.split(1, dim=1))
+        return drawn
+
+    @torch.inference_mode()
+    def check(self) -> None:
+        """Compares distributions that a draft reports with the exit's own.
+
+        Raises:
+            ValueError: if they differ by more than rounding.
+        """
+        tokens = torch.arange(self.vocab_size)[:8]
+        cache = self.new_cache(len(tokens))
+        self.share()
+        _, found, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
+        wanted = self.head(self.exit(self._ahead[0])).softmax(-1)
+        if not torch.allclose(found, wanted, rtol=0, atol=CLOSE):
+            raise ValueError("the native backend does not compute what the exit does")
+        self.cache = None
+
+    def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        part = self._exit, None
+        return self.native._read(self._library.stream, tokens, cache, self.native.config.width, part)
+
+    def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int) -> Tensor:
+        check_ids(tokens, 2)
+        if cache is None or cache is not self.cache:
+            return self.native._read(run, tokens, cache, wide)
+        part = self._exit, self._streams(tokens, cache).contiguous()
+        return self.native._read(run, tokens, cache, wide, part)

@@ -106,8 +106,7 @@ class KVCache:
         if mask is not None:
             hidden = torch.zeros_like(mask, dtype=bias.dtype).masked_fill(~mask, float("-inf"))
             slots = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
-            wide = pad(bias, (0, new))  # columns for what lies past the end
-            bias = wide.scatter(2, slots.clamp(min=0)[:, None].expand_as(mask), hidden)
+            bias = pad(bias, (0, new)).scatter(2, slots.clamp(min=0)[:, None].expand_as(mask), hidden)
         return shown, bias[:, None, :, :end]
 
     def check_space(self, new: int, layer: int = -1) -> None:

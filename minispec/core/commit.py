@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import torch
@@ -14,11 +13,7 @@ Eos = int | Sequence[int] | None
 
 
 def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...], ...]:
-    """Appends each row's accepted tokens and the one after them, up to its budget; returns them.
-
-    Raises:
-        ValueError: if the rule took a tree for a chain.
-    """
+    """Appends each row's accepted tokens and the one after them, up to its budget; returns them."""
     if draft.parents is not None and verdict.path is None:
         raise ValueError("this rule verifies a chain, and a tree was drafted; verify it with verify_tree")
     drafted, token = draft.tokens.tolist(), verdict.token.tolist()
@@ -38,38 +33,32 @@ class Rows:
     """
 
     def __init__(
-        self,
-        prompts: Sequence[Sequence[int]],
-        max_new_tokens: int,
-        max_length: int,
-        eos: Eos,
-        at_once: int | None = None,
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_length: int, eos: Eos
     ) -> None:
-        """Places the first `at_once` prompts, by default all; the others wait for `refill`."""
-        rows = min(at_once or len(prompts), len(prompts))
-        self._max_new_tokens, self._max_length = max_new_tokens, max_length
+        self.committed = [list(prompt) for prompt in prompts]
+        self.names = list(range(len(prompts)))
+        self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
+        self._max_length = max_length
         self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self._waiting = deque(enumerate(prompts))
-        self.committed: list[list[int]] = [[]] * rows
-        self.finish: list[Finish | None] = [None] * rows
-        self.names, self._cap = [0] * rows, [0] * rows
-        for row in range(rows):
-            self._place(row, *self._waiting.popleft())
+        self.finish: list[Finish | None] = [None] * len(prompts)
+        for row in range(len(prompts)):
+            self._close_if_full(row)
+        self._waiting: list[tuple[int, list[int], int]] = []
+
+    def hold(self, at_once: int) -> None:
+        """Lets all prompts but the first ones wait for `refill`; those without space need no row at all."""
+        prompts = zip(self.names, self.committed, self._cap, strict=True)
+        self._waiting = [prompt for prompt, why in zip(prompts, self.finish, strict=True) if why is None]
+        self._waiting = [prompt for prompt in self._waiting if prompt[0] >= at_once]
+        del self.names[at_once:], self.committed[at_once:], self._cap[at_once:], self.finish[at_once:]
 
     def refill(self) -> list[int]:
         """Gives rows that are done to prompts that wait; returns which rows go on with another prompt."""
-        done = [row for row, live in enumerate(self.live) if not live]
+        done = [row for row, why in enumerate(self.finish) if why is not None][: len(self._waiting)]
         for row in done:
-            while self.finish[row] is not None and self._waiting:
-                name, prompt = self._waiting.popleft()
-                if len(prompt) < self._max_length and self._max_new_tokens > 0:  # else it has no space
-                    self._place(row, name, prompt)
-        return [row for row in done if self.finish[row] is None]
-
-    def _place(self, row: int, name: int, prompt: Sequence[int]) -> None:
-        self.names[row], self.committed[row], self.finish[row] = name, list(prompt), None
-        self._cap[row] = len(prompt) + self._max_new_tokens
-        self._close_if_full(row)
+            self.names[row], self.committed[row], self._cap[row] = self._waiting.pop(0)
+            self.finish[row] = None
+        return done
 
     @property
     def live(self) -> tuple[bool, ...]:

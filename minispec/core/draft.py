@@ -5,7 +5,6 @@ thing: the distribution that it reports for a token must be the one that it drew
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -129,16 +128,13 @@ def draft_within(
     if draft.k <= min(rng.budgets) and draft.tokens.device == pending.device:
         return draft
     lengths = torch.minimum(draft.lengths.cpu(), most_tokens(draft, rng, target.max_length))
-    return replace(
-        draft, tokens=draft.tokens.to(pending.device), probs=draft.probs.to(pending.device), lengths=lengths
-    )
+    n, parents = int(lengths.max()), draft.parents
+    tokens, probs = draft.tokens[:, :n].to(pending.device), draft.probs[:, :n].to(pending.device)
+    return Draft(tokens, probs, lengths, None if parents is None else parents[:, :n].to(pending.device))
 
 
 def most_tokens(draft: Draft, rng: BlockRng, context: int) -> Tensor:
-    """Returns how many tokens of a draft each row has use for: [B].
-
-    Those of a chain that are within its budget. Those of a tree that are no deeper than that, and have space.
-    """
+    """Returns how many tokens of a draft a row has budget and space for: [B]; a tree's count by depth."""
     budgets = torch.tensor(rng.budgets)
     if draft.parents is None:
         return budgets

@@ -5,7 +5,7 @@ is kept simple on purpose. `speculate` yields tokens of the same distribution in
 `basic.py` has the same loop for one row; this one adds ragged batches, ends, and records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -87,17 +87,25 @@ def speculate(
             vocabularies, or a greedy verifier at a temperature above 0.
     """
     check_settings(target, drafter, k, verifier, warp)
+    if at_once is not None and at_once < 1:
+        raise ValueError(f"at least 1 prompt must be decoded at once, not {at_once}")
     drafter = drafter if k > 0 else None
-    rows = checked_rows(target, drafter, prompts, max_new_tokens, eos, at_once)
-    rows.refill()
+    rows = checked_rows(target, drafter, prompts, max_new_tokens, eos)
+    if at_once is not None:
+        rows.hold(at_once)
+        rows.refill()
     if not any(rows.live):
         return
     device, stops = device_of(target), getattr(verifier, "stops_at_first_rejection", True)
     seen = Remembering(target) if getattr(drafter, "wants_hidden", False) else None
     target = seen or target
     cache = prefill(target, rows.committed)
-    if drafter is not None:
-        drafter.start(rows.committed, *([seen.last] if seen else []))
+
+    def start(prompts: Prompts, **taken: Sequence[int]) -> None:
+        if drafter is not None:
+            drafter.start(prompts, *([seen.last] if seen else []), **taken)
+
+    start(rows.committed)
     index = 0
     while any(rows.live):
         live, pending, lengths = rows.live, rows.pending.to(device), rows.lengths
@@ -135,12 +143,10 @@ def speculate(
         yield done
         index += 1
 
-        taken = rows.refill()
-        if taken:
+        if taken := rows.refill():
             begun = [rows.committed[row] for row in taken]
             refill(target, cache, taken, begun)
-            if drafter is not None:
-                drafter.start(begun, *([seen.last] if seen else []), rows=taken)  # type: ignore[call-arg]
+            start(begun, rows=taken)
 
 
 def score(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) -> Tensor:
@@ -204,18 +210,11 @@ def check_settings(
 
 
 def checked_rows(
-    target: LanguageModel,
-    drafter: Drafter | None,
-    prompts: Prompts,
-    max_new_tokens: int,
-    eos: Eos,
-    at_once: int | None = None,
+    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, max_new_tokens: int, eos: Eos
 ) -> Rows:
     """Returns the rows of prompts that both models can hold; a ValueError says what cannot be decoded."""
     context = min(target.max_length, getattr(drafter, "max_length", target.max_length))
     check_prompts(prompts, target.vocab_size, context)
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
-    if at_once is not None and at_once < 1:
-        raise ValueError(f"at least 1 prompt must be decoded at once, not {at_once}")
-    return Rows(prompts, max_new_tokens, context, eos, at_once)
+    return Rows(prompts, max_new_tokens, context, eos)

@@ -220,8 +220,7 @@ class Tree(NamedTuple):
 
     Attributes:
         positions: [B, n], the position in the text of each; siblings share one.
-        mask: [B, n, w] bool, which of the row's last w − n tokens and of the n new ones each sees: itself and
-            its ancestors. All see what the cache holds before these.
+        mask: [B, n, w] bool, what each sees of the new ones and of w − n before them: itself, its ancestors.
     """
 
     positions: Tensor
@@ -229,12 +228,7 @@ class Tree(NamedTuple):
 
     @staticmethod
     def after(lengths: Tensor, parents: Tensor) -> Tree:
-        """Returns where a pending token and the tree that follows it stand, after rows of these lengths.
-
-        Args:
-            lengths: [B], how many tokens the cache holds.
-            parents: [B, K], as in a `Draft`.
-        """
+        """Places pending tokens, and trees with these parents [B, K], after rows of these lengths [B]."""
         rows, k = parents.shape
         mask = torch.eye(k + 1, dtype=torch.bool, device=parents.device).repeat(rows, 1, 1)
         each = torch.arange(rows, device=parents.device)

@@ -19,13 +19,7 @@ def rollback(cache: KVCache, committed: Sequence[Sequence[int]]) -> None:
 
 
 def keep_paths(cache: KVCache, before: Sequence[int], verdict: Verdict) -> None:
-    """Moves each row's accepted path to the end of what came before its draft, the pending token included.
-
-    Args:
-        cache: has read the tree.
-        before: [B], how many tokens were committed before the round.
-        verdict: which of the drafted tokens are kept.
-    """
+    """Moves each row's accepted path to the pending token; before: [B], what was committed until then."""
     if verdict.path is not None:
         kept = verdict.kept()
         cache.gather([[*range(n), *(n + i for i in path)] for n, path in zip(before, kept, strict=True)])

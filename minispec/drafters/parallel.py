@@ -45,7 +45,7 @@ class ParallelLayers(nn.Module):
         """Corrects states by the token before, for the target's head.
 
         The head is a matrix: what is added to a state adds to its logits a row for the token before, of rank
-        `RANK` at most (Cheng et al. 2026, DSpark, section 3.1).
+        `RANK` at most (Cheng et al. 2026, DSpark).
 
         Args:
             states: [..., D], one for each position.

@@ -86,11 +86,12 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[l
         Per position of a draft, the logits [B, m, V] after some places of the text, and these places [m].
     """
     n, config = tokens.shape[1], target.config
-    places, far, sees = (one.to(tokens.device) for one in cut(n, k))
+    places, far, sees = cut(n, k)
+    chosen = [(far == i).nonzero()[:, 0].to(tokens.device) for i in range(min(k, n))]
+    places, sees = places.to(tokens.device), sees.to(tokens.device)
     x = target.embed_tokens(tokens)
     x = torch.cat([x, parts.mask.expand(len(x), len(places) - n, -1)], dim=1)
     cos, sin = (table[places] for table in rotary_tables(config, target.dtype, target.device))
     states = parts(x, View(cos, sin, sees, cast(KVCache, Unrolled())))
     logits = target.head(parts.correct(states, target.embed_tokens(tokens[:, places])))
-    chosen = [far == i for i in range(min(k, n))]
     return [logits[:, which] for which in chosen], [places[which] for which in chosen]

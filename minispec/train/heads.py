@@ -157,7 +157,7 @@ RECIPES: Mapping[str, HeadRecipe] = {
         HeadRecipe("exit", quarter, untrained_exit, exit_loss, steps=800),
         HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_loss, steps=800),
         HeadRecipe("eagle", few, make_feature_layer, feature_loss, steps=500, rate=1e-3),
-        HeadRecipe("parallel", few, make_parallel, parallel_loss, steps=300),
+        HeadRecipe("parallel", few, make_parallel, parallel_loss, steps=250),
     )
 }
 

@@ -8,7 +8,7 @@ from minispec import load_pair
 from minispec.drafters.exit import Exit, untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.io.heads import heads_folder, load_heads, save_heads, target_hash
-from minispec.train.heads import make_feature_layer
+from minispec.train.heads import make_feature_layer, make_parallel
 
 
 @pytest.fixture
@@ -37,11 +37,12 @@ def test_heads_come_back(pair):
     assert [file.name for file in path.parent.iterdir()] == ["exit.safetensors"]  # nothing half-written
 
 
-def test_a_feature_layer_comes_back_with_its_layers(pair):
-    """As many as its file says, in the target's type."""
-    made = make_feature_layer(pair.target, 2)
-    save_heads(made, heads_folder(pair) / "eagle.safetensors", info(pair, kind="eagle", number=2))
-    found, _ = load_heads(pair, "eagle")
+@pytest.mark.parametrize(("kind", "make"), [("eagle", make_feature_layer), ("parallel", make_parallel)])
+def test_layers_come_back(pair, kind, make):
+    """As many as their file says, in the target's type, with all that belongs to them."""
+    made = make(pair.target, 2)
+    save_heads(made, heads_folder(pair) / f"{kind}.safetensors", info(pair, kind=kind, number=2))
+    found, _ = load_heads(pair, kind)
     assert len(found.layers) == 2
     for name, weight in found.state_dict().items():
         assert torch.equal(weight, made.state_dict()[name].bfloat16().float())

@@ -13,17 +13,21 @@ from minispec import SeededRng, Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
+from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.io.checkpoint import weights_hash
+from minispec.train.drafting import guess, unroll
 from minispec.train.heads import (
     DECAY,
+    GUESSED,
     RECIPES,
     UNROLLED,
     exit_loss,
     feature_loss,
     make_feature_layer,
+    make_parallel,
     medusa_loss,
+    parallel_loss,
     train_heads,
-    unroll,
 )
 
 
@@ -129,6 +133,54 @@ def test_a_feature_layer_begins_as_an_early_exit(model, rows):
     early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
     found = layer(tokens, torch.randn(2, tokens.shape[1], 16), model)
     torch.testing.assert_close(found, exit(early))
+
+
+def drawn_parts(model):
+    """Returns what a parallel drafter learns, with random weights, also for the correction."""
+    torch.manual_seed(0)
+    parts = ParallelLayers(model.config, 2).requires_grad_(False)
+    torch.nn.init.normal_(parts.change.weight, std=0.3)
+    return parts
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
+    """Every k tokens a draft begins, and training says at its places what the drafter says there."""
+    model = deepcopy(model).double()
+    parts, text = drawn_parts(model).double(), rows[0, :-1].tolist()
+    found, places = guess(parts, model, torch.tensor([text]), k)
+    drafter, compared = ParallelDrafter(parts, model), 0
+    for start in range(len(text)):  # the pending token
+        drafter.start([text[: start + 1]])
+        rest = text[start : start + k]
+        draft = drafter.propose(torch.tensor([text[start]]), len(rest), Warp(), Says(rest[1:] + rest[:1]))
+        for i in range(len(rest) if start % k == 0 else 1):
+            at = places[i].tolist().index(start + i)
+            tiny.same(draft.probs[0, i], Warp()(found[i][0, at]))
+            compared += 1
+    assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
+
+
+def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
+    """At each, what the target says after the text up to there; and a text may be shorter than a draft."""
+    parts = drawn_parts(model)
+    for n in (12, 3):
+        tokens, means = rows[:1, :n], []
+        for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True):
+            pairs = zip(at.tolist(), logits[0], strict=True)
+            found = [apart(says(model, tokens[0, : i + 1].tolist()), one) for i, one in pairs]
+            means.append(DECAY ** len(means) * torch.stack(found).mean())
+        assert len(means) == min(n, GUESSED)
+        wanted = sum(means) / sum(DECAY**i for i in range(len(means)))
+        torch.testing.assert_close(parallel_loss(parts, model, rows[:1, : n + 1]), wanted, rtol=1e-4, atol=0)
+
+
+def test_a_parallel_drafter_begins_as_an_early_exit(model, rows):
+    """Of as many layers, at the pending token; and it corrects nothing yet."""
+    exit, tokens = untrained_exit(model, 2), rows[:2]
+    early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
+    found = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
+    torch.testing.assert_close(found, model.head(exit(early)))
 
 
 @pytest.mark.parametrize("kind", RECIPES)

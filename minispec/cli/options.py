@@ -38,8 +38,9 @@ DrafterOption = Annotated[
         "--drafter",
         help="What proposes tokens. model: the pair's draft model; ngram: what followed the last tokens "
         "where they stood before in the text; suffix: the same for the longest end of the text; exit: the "
-        "target's first layers; medusa: heads on its last state; eagle: layers that go on from its states "
-        "(these three are made by train --drafter); tree: the draft model, with 16 candidates in a tree; "
+        "target's first layers; medusa: heads on its last state; eagle: layers that go on from its states; "
+        "parallel: layers that guess all tokens at once (these four are made by train --drafter); tree: the "
+        "draft model, with 16 candidates in a tree; "
         "medusa-tree: those heads, likewise.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""`--drafter exit`, `medusa`, `eagle`, `parallel`: trained for the shipped target, and for another with `train`."""
+"""`--drafter exit`, `medusa`, `eagle`, `parallel`: those of the shipped target, and others by `train`."""
 
 import json
 

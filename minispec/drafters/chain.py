@@ -1,8 +1,8 @@
-"""A chain: tokens drawn one after another, each from the distribution that is reported for it."""
+"""A chain of tokens, or a tree: each is drawn from the distribution that is reported for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +10,9 @@ from torch import Tensor
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
+
+Choice = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From q [M, V], logits [M, V] and which tokens were chosen [M, V]: what the next is drawn from [M, V]."""
 
 
 def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
@@ -29,3 +32,43 @@ def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: 
         tokens.append(token)
         dists.append(q)
     return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))
+
+
+def draw_tree(
+    read: Callable[[Tensor, Sequence[int]], Tensor],
+    pending: Tensor,
+    parents: Sequence[int],
+    space: Tensor,
+    choice: Choice,
+    warp: Warp,
+    rng: Rng,
+) -> Draft:
+    """Draws a tree level by level.
+
+    Args:
+        read: takes the tokens so far [B, K+1], and which M of them; returns the logits after these [B, M, V].
+        pending: [B], the last committed tokens.
+        parents: of each token, as in a `Draft`.
+        space: [B], how many of the tokens each row may draw.
+        choice: how candidates of one position are chosen.
+        warp: from logits to distributions.
+        rng: draws the candidates, at the position that is their depth.
+    """
+    depths = [0]
+    for parent in parents:
+        depths.append(depths[parent] + 1)
+    tokens = torch.cat([pending[:, None], pending.new_zeros(len(pending), len(parents))], dim=1)  # [B, K+1]
+    dists: list[Tensor] = [torch.empty(0)] * len(parents)
+    for depth in range(depths[-1]):
+        children = [i for i in range(1, len(depths)) if depths[i] == depth + 1]
+        at = sorted({parents[i - 1] for i in children})
+        logits = read(tokens, at)
+        q = warp(logits)
+        chosen = torch.zeros_like(q, dtype=torch.bool)
+        for i in children:
+            m = at.index(parents[i - 1])
+            dists[i - 1] = choice(q[:, m], logits[:, m], chosen[:, m])
+            tokens[:, i] = rng.categorical(dists[i - 1], positions=depth, live=i <= space)
+            chosen[:, m].scatter_(1, tokens[:, i, None], True)
+    shape = torch.tensor([parents], device=pending.device).expand(len(pending), -1)
+    return Draft(tokens[:, 1:], torch.stack(dists, 1), parents=shape)

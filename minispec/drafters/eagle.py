@@ -9,21 +9,17 @@ trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.2). After verifi
 there, and take the place of the predicted ones.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
-from minispec.core.prefill import pad
+from minispec.core.prefill import Prompts, pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import draw_chain
-from minispec.drafters.medusa import check_width
+from minispec.drafters.medusa import Which, check_width
 
 
 class FeatureLayer(nn.Module):
@@ -93,19 +89,8 @@ class FeatureDrafter:
         """How many tokens the cache holds, row by row."""
         return self.cache.row_lengths
 
-    def start(
-        self,
-        prompts: Sequence[Sequence[int]],
-        hidden: Tensor | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Reads all prompts but their last tokens.
-
-        Args:
-            prompts: token ids.
-            hidden: [B, n, D], the target's states of them, or None where n = 0.
-            rows: which rows they begin in; None: all, in a new run.
-        """
+    def start(self, prompts: Prompts, hidden: Tensor | None = None, rows: Which = None) -> None:
+        """Reads all prompts but their last tokens; hidden: their states [B, n, D], or None where n = 0."""
         cache, features = self._prefill(prompts, hidden)
         if rows is None:
             self._cache, self._feature = cache, features
@@ -114,7 +99,7 @@ class FeatureDrafter:
             for source, row in enumerate(rows):
                 self.cache.place(row, cache, source)
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], hidden: Tensor | None) -> tuple[KVCache, Tensor]:
+    def _prefill(self, prompts: Prompts, hidden: Tensor | None) -> tuple[KVCache, Tensor]:
         """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
         c, rows, target = self.target.config, len(prompts), self.target
         sizes = (len(self.layer.layers), rows, c.kv_heads, c.max_length, c.head_dim)

@@ -1,17 +1,11 @@
 """Early exit: the target's first layers draft, and verification goes on where they stopped.
 
-A model writes its answer into the residual stream layer after layer, and often it stands there early. So the
-first E of the target's layers, a norm of their own and the target's head make a draft model that has no layer
-of its own. It shares more than weights. The keys and values that it computes are those that the target needs,
-and so is the stream after layer E: verification takes it up there. What those layers have read once, they do
-not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). A round of K tokens takes K steps through E
-layers, one more token through them, and K+1 tokens through the others.
-
-Without training, the target's own last norm does (Zhang et al. 2024, Draft & Verify, skip layers likewise);
-a trained `Exit` says better what the first layers know.
+The first E of the target's layers, a norm of their own and the target's head make a draft model that has no
+layer of its own. It shares more than weights. The keys and values that it computes are those that the target
+needs, and so is the stream after layer E: verification takes it up there. What those layers have read once,
+they do not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). Without training, the target's own last
+norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` says better what the first layers know.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -21,6 +15,7 @@ from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, RMSNorm
+from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
@@ -28,11 +23,7 @@ from minispec.drafters.chain import draw_chain
 
 
 class Exit(nn.Module):
-    """What maps the stream after the first layers to what the head reads: a matrix, added, and a norm.
-
-    Attributes:
-        layers: E, after how many layers.
-    """
+    """What maps the stream after the first `layers` to what the head reads: a matrix, added, and a norm."""
 
     def __init__(self, width: int, layers: int, eps: float = 1e-5) -> None:
         """Makes an exit that changes nothing: the matrix is 0, the norm's gains are 1."""
@@ -57,8 +48,7 @@ def untrained_exit(model: GPT, layers: int) -> Exit:
 class EarlyExitGPT:
     """A target that can also be asked after its first layers; a `LanguageModel`.
 
-    It computes what the GPT computes. What was read ahead through the first layers is kept until the target
-    reads it, and then goes on from there.
+    What was read ahead through the first layers is kept until the target reads it, and goes on from there.
 
     Attributes:
         model: the GPT.
@@ -76,10 +66,10 @@ class EarlyExitGPT:
         if width != model.config.width:
             raise ValueError(f"the exit reads a stream of {width}, the target's has {model.config.width}")
         if not 1 <= exit.layers < model.config.layers:
-            raise ValueError(
+            where = (
                 f"an exit after layer {exit.layers} does not fit a target of {model.config.layers} layers: "
-                f"it must be from 1 to {model.config.layers - 1}"
             )
+            raise ValueError(f"{where}it must be from 1 to {model.config.layers - 1}")
         self.model, self.exit, self.device = model, exit, model.device
         self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
         self.cache: KVCache | None = None
@@ -108,11 +98,7 @@ class EarlyExitGPT:
         return draw_chain(self.read_ahead, pending, k, warp, rng)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n] as the GPT does, those that were read ahead through the other layers only.
-
-        Returns:
-            [B, n, D], after the last norm.
-        """
+        """Reads tokens as the GPT does, but not twice through a layer: [B, n] -> [B, n, D]."""
         if cache is None or cache is not self.cache:
             return self.model.hidden(tokens, cache)
         x, later = self._streams(tokens, cache), slice(self.exit.layers, None)
@@ -151,7 +137,7 @@ class ExitDrafter:
         self.target, self.warp = target, warp
         self.vocab_size, self.max_length = target.vocab_size, target.max_length
 
-    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
+    def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:
         """Reads nothing: the target has read the prompts, and the cache of its run is the draft's."""
         if rows is None:
             self.target.share()

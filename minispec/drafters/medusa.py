@@ -7,8 +7,6 @@ before it have drawn: its distribution is less sharp. It is a proper distributio
 sampling asks for no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -16,9 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.model import LanguageModel
+from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
+
+Which = Sequence[int] | None
+"""In which rows prompts begin; None: in all, in a new run."""
 
 
 class MedusaHead(nn.Module):
@@ -78,19 +80,8 @@ class MedusaDrafter:
         self._state = torch.zeros(0, heads.width)  # [B, D]
         self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state
 
-    def start(
-        self,
-        prompts: Sequence[Sequence[int]],
-        hidden: Tensor | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Takes each row's state after all of its prompt but the last token.
-
-        Args:
-            prompts: token ids.
-            hidden: [B, n, D], the target's states of the prompts, or None where n = 0.
-            rows: which rows they begin in; None: all, in a new run.
-        """
+    def start(self, prompts: Prompts, hidden: Tensor | None = None, rows: Which = None) -> None:
+        """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D], or None."""
         read = torch.tensor([len(prompt) - 1 for prompt in prompts])
         if hidden is None:
             states = next(self.heads.parameters()).new_zeros(len(prompts), self.heads.width)

@@ -1,56 +1,60 @@
-"""A tree on Medusa's heads: the most probable combinations of their candidates.
+"""A tree on Medusa's heads: several candidates for each position, and no forward of a draft model at all.
 
-Each head says how probable its tokens are, whatever stands before them. So the probability of a path is a
-product, and the tree with the most probable paths is grown anew for every draft (Cai et al. 2024, section
-2.1.2, has one tree for all). Its candidates are fixed, not drawn: all of q is on each of them.
+Head i says the same of its position, whatever stands before it. So all tokens of one depth have the same q,
+and a candidate that follows the second one of the position before costs nothing more (Cai et al. 2024,
+section 2.1.2). Heads are often in doubt, and a second and third candidate then help more than a longer chain.
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
+from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from minispec.core.model import LanguageModel, Tree
+from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
-from minispec.core.warp import Warp, one_hot
+from minispec.core.warp import Warp
+from minispec.drafters.chain import Choice, draw_tree
 from minispec.drafters.medusa import Medusa, MedusaDrafter
-from minispec.drafters.tree import grow
+from minispec.drafters.tree import grow, without_replacement
 
-CANDIDATES = 6  # of each head
+RATES = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # how often a position's candidates are the one that is kept
+
+
+def doubtful_tree(nodes: int, depth: int) -> list[int]:
+    """Returns the parents of the tree that is best for heads that are often in doubt."""
+    return grow([RATES] * depth, nodes)[0]
 
 
 class MedusaTreeDrafter(MedusaDrafter):
     """Drafts a tree with the heads; verify it with `verify_tree`."""
 
-    def __init__(self, heads: Medusa, target: LanguageModel, nodes: int = 16) -> None:
-        """Makes a drafter of so many tokens; see `MedusaDrafter`.
-
-        Raises:
-            ValueError: if the heads were made for another target, or the context has no space for the tree.
-        """
-        super().__init__(heads, target)
-        if nodes >= target.max_length:
-            raise ValueError(f"a tree of {nodes} tokens does not fit a context of {target.max_length}")
-        self.nodes = nodes
+    def __init__(
+        self,
+        heads: Medusa,
+        target: LanguageModel,
+        parents: Sequence[int],
+        choice: Choice = without_replacement,
+        warp: Warp | None = None,
+    ) -> None:
+        """Makes a drafter; see `MedusaDrafter` and `TreeDrafter`."""
+        super().__init__(heads, target, warp)
+        if len(parents) >= target.max_length:
+            raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {target.max_length}")
+        self.parents, self.choice = list(parents), choice
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Proposes a tree to follow the pending tokens [B].
-
-        Args:
-            pending: the last committed tokens.
-            k: how deep at most.
-            warp: not used: candidates are compared, not drawn.
-            rng: not used.
-        """
+        """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
-        dists = self.heads(self._state)[:, :k].float().softmax(-1)  # [B, depth, V]
-        rates, ids = dists.topk(min(CANDIDATES, self.vocab_size), dim=-1)
-        grown = [grow(row, self.nodes) for row in rates.tolist()]
-        parents, ranks = (torch.tensor(of, device=ids.device) for of in zip(*grown, strict=True))
-        depths = Tree.after(torch.zeros_like(pending), parents).positions[:, 1:] - 1
-        rows = torch.arange(len(pending), device=ids.device)[:, None]
-        tokens = ids[rows, depths, ranks]
-        lengths = parents.shape[1] * self._known.long()
-        return Draft(tokens, one_hot(tokens, self.vocab_size, dists.dtype), lengths, parents)
+        depths = [0]
+        for parent in self.parents:
+            depths.append(depths[parent] + 1)
+        size = sum(0 < depth <= min(k, len(self.heads)) for depth in depths)
+        logits, space = self.heads(self._state), size * self._known.long()  # [B, heads, V], [B]
+
+        def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
+            return logits[:, depths[at[0]], None].expand(-1, len(at), -1)
+
+        draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
+        return replace(draft, lengths=space.cpu())

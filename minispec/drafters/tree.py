@@ -8,9 +8,7 @@ How candidates of one position are chosen is a function of its own. Each says fr
 one comes, given those before it; so the rule needs no more than that distribution (`rules/tree.py`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import torch
@@ -20,10 +18,8 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.model import GPT, Tree
 from minispec.core.records import ORDER, Draft, Round, are_parents
 from minispec.core.rng import Rng
-from minispec.core.warp import Warp
-
-Choice = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From q [M, V], logits [M, V] and which tokens were chosen [M, V]: what the next is drawn from [M, V]."""
+from minispec.core.warp import Warp, one_hot
+from minispec.drafters.chain import Choice, draw_tree
 
 RATES = (0.8, 0.1, 0.04)  # how often a position's first, second, third candidate is the one that is kept
 
@@ -46,8 +42,7 @@ def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
 
 def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
     """Takes the most probable token that was not chosen yet: certain, so all mass is on it."""
-    best = logits.masked_fill(chosen, -torch.inf).argmax(-1)
-    return torch.nn.functional.one_hot(best, q.shape[1]).to(q.dtype)
+    return one_hot(logits.masked_fill(chosen, -torch.inf).argmax(-1), q.shape[1], q.dtype)
 
 
 def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[int]]:
@@ -121,39 +116,18 @@ class TreeDrafter(ModelDrafter):
         self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Proposes the tree down to depth k, to follow the pending tokens [B].
-
-        Args:
-            pending: the last committed tokens.
-            k: how deep at most.
-            warp: the target's warp, used unless the drafter has its own.
-            rng: draws the candidates, at the position that is their depth.
-        """
-        rows, lengths = len(pending), self.cache.lengths.to(pending.device)[:, None]
+        """Proposes the tree, at most k deep, to follow the pending tokens [B]; rng draws the candidates."""
+        lengths = self.cache.lengths.to(pending.device)[:, None]
         space = self.max_length - 1 - lengths[:, 0]  # [B]; what a row decides depends on its own alone
         size = min(sum(0 < depth <= k for depth in self._depths), int(space.max()))
-        tokens = torch.cat([pending[:, None], pending.new_zeros(rows, size)], dim=1)  # [B, K+1]
-        dists: list[Tensor] = [torch.empty(0)] * size
-        for depth in range(self._depths[size]):
-            children = [i for i in range(1, size + 1) if self._depths[i] == depth + 1]
-            at = sorted({self.parents[i - 1] for i in children})
-            logits = self._look(tokens, at, lengths)  # [B, M, V], M of this depth that have children
-            q = (self.warp or warp)(logits)
-            chosen = torch.zeros_like(q, dtype=torch.bool)
-            for i in children:
-                m = at.index(self.parents[i - 1])
-                dists[i - 1] = self.choice(q[:, m], logits[:, m], chosen[:, m])
-                tokens[:, i] = rng.categorical(dists[i - 1], positions=depth, live=i <= space)
-                chosen[:, m].scatter_(1, tokens[:, i, None], True)
-        parents = torch.tensor([self.parents[:size]], device=pending.device).expand(rows, -1)
-        return Draft(tokens[:, 1:], torch.stack(dists, 1), parents=parents)
 
-    def _look(self, tokens: Tensor, at: Sequence[int], lengths: Tensor) -> Tensor:
-        """Reads some tokens of the tree [B, K+1], M of one depth, after rows of lengths [B, 1]."""
-        self._read += at
-        mask = self._tree.mask[:, at][:, :, self._read].expand(len(tokens), -1, -1)
-        here = Tree(lengths + self._tree.positions[:, at], mask)
-        return self.model.head(self.model.hidden(tokens[:, at], self.cache, tree=here))
+        def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
+            self._read += at
+            mask = self._tree.mask[:, at][:, :, self._read].expand(len(tokens), -1, -1)
+            here = Tree(lengths + self._tree.positions[:, at], mask)
+            return self.model.head(self.model.hidden(tokens[:, at], self.cache, tree=here))
+
+        return draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
         """Keeps of the cache the accepted path, and reads its last token, if that was a leaf."""
@@ -166,6 +140,6 @@ class TreeDrafter(ModelDrafter):
         self._read = []
         if any(have < want for have, want in zip(self.cache.row_lengths, round.lengths, strict=True)):
             block = torch.cat([round.pending[:, None], round.draft.tokens], dim=1)  # [B, K+1]
-            last = torch.tensor([[max([-1, *path]) + 1] for path in kept], device=block.device)
+            last = round.verdict.last.to(block.device)[:, None]
             self.model.hidden(block.gather(1, last).to(self.device), self.cache)
         self.cache.truncate(round.lengths)

@@ -15,7 +15,7 @@ from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter
-from minispec.drafters.medusa_tree import MedusaTreeDrafter
+from minispec.drafters.medusa_tree import MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.suffix import SuffixDrafter
@@ -159,7 +159,7 @@ def by_medusa_tree(pair: Pair, models: Models, k: int = K) -> tuple[LanguageMode
     if models.target is not pair.target:
         raise ValueError("the tree drafter needs a target that reads trees: neither native nor --exact")
     heads, _ = load_heads(pair, "medusa")
-    return models.target, MedusaTreeDrafter(cast(Medusa, heads), models.target, NODES)
+    return models.target, MedusaTreeDrafter(cast(Medusa, heads), models.target, doubtful_tree(NODES, k))
 
 
 TREE_RULES = {"greedy": verify_tree_greedy, "rejection": verify_tree}

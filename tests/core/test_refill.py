@@ -19,6 +19,8 @@ from minispec import (
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter, untrained_exit
 from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.medusa_tree import MedusaTreeDrafter
+from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.stopping import FixedStop, StoppingDrafter
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.models import with_normals
@@ -52,13 +54,18 @@ WAYS = {
     "medusa": lambda: (TARGET, MedusaDrafter(with_normals(Medusa(C.width, C.vocab_size, 3), 3), TARGET)),
     "eagle": lambda: (TARGET, FeatureDrafter(with_normals(FeatureLayer(C), 4), TARGET)),
     "tree": lambda: (TARGET, TreeDrafter(DRAFT, (0, 0, 1, 1, 2))),
+    "parallel": lambda: (TARGET, ParallelDrafter(with_normals(ParallelLayers(C), 6), TARGET)),
+    "medusa-tree": lambda: (
+        TARGET,
+        MedusaTreeDrafter(with_normals(Medusa(C.width, C.vocab_size, 3), 3), TARGET, (0, 0, 1, 1, 2)),
+    ),
 }
 
 
 def texts_of(way, at_once, prompts=QUEUE, verifier=None, k=3, **settings):
     """Returns the text of each prompt, and the rounds; caches are looked at after each round."""
     target, drafter = WAYS[way]()
-    verifier = verifier or (verify_tree_greedy if way == "tree" else verify_greedy)
+    verifier = verifier or (verify_tree_greedy if way.endswith("tree") else verify_greedy)
     settings = {"max_new_tokens": 12, "warp": Warp(temperature=0), "rng": SeededRng(0), "eos": 4} | settings
     texts, rounds = [[] for _ in prompts], []
     k = 0 if drafter is None else k

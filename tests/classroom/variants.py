@@ -216,6 +216,27 @@ def medusa_states(k, accepted):
     return [rejected.count(False) - 1, torch.tensor(rejected).nonzero().flatten()]
 
 
+def refill_rows(done, waiting, space):
+    """Row by row, from a queue."""
+    queue, placed = [*waiting][::-1], []
+    for row in range(len(done)):
+        while done[row] and queue and not space[queue[-1]]:
+            queue.pop()
+        if done[row] and queue:
+            placed.append([row, queue.pop()])
+    return placed, torch.tensor([name for name in queue[::-1] if space[name]], dtype=torch.long)
+
+
+def block_slots(live, lengths):
+    """Slot by slot."""
+    kinds = [
+        "idle" if not decodes else "useful" if place <= drafted else "padding"
+        for decodes, drafted in zip(live, lengths, strict=True)
+        for place in range(max(lengths) + 1)
+    ]
+    return [kinds.count(kind) for kind in ("useful", "padding", "idle")]
+
+
 VARIANTS = {
     "continue-greedily": continue_greedily,
     "cache-bytes": cache_bytes,
@@ -236,4 +257,6 @@ VARIANTS = {
     "longest-match": longest_match,
     "draft-length": draft_length,
     "medusa-states": medusa_states,
+    "refill-rows": refill_rows,
+    "block-slots": block_slots,
 }

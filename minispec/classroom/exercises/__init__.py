@@ -1,7 +1,16 @@
 """The exercises, in the order of the notebooks, each with its right answer."""
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import counting, distributions, drafting, greedy, one_row, sampling, trees
+from minispec.classroom.exercises import (
+    counting,
+    distributions,
+    drafting,
+    greedy,
+    one_row,
+    sampling,
+    serving,
+    trees,
+)
 from minispec.classroom.exercises import without_model as without
 from minispec.classroom.exercises.texts import TEXTS, same_names
 
@@ -28,5 +37,7 @@ EXERCISES: tuple[Exercise, ...] = (
     trees.MASK,
     trees.TRY,
     trees.KEEP,
+    serving.REFILL,
+    serving.BLOCK,
 )
 same_names("exercises", [one.key for one in EXERCISES], TEXTS)

@@ -89,7 +89,7 @@ class EarlyExitGPT:
         """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
         if self.cache is None:
             raise ValueError("the target reads the prompts first, and start(prompts) follows")
-        x = self._first(token[:, None], self.cache)
+        x = self._first(torch.unsqueeze(token, -1), self.cache)
         self._ahead.append(x)
         return self.head(self.exit(x))[:, -1]
 

@@ -48,16 +48,9 @@ class NativeDrafter(ModelDrafter):
 def native_draft(
     model: Any, held: KVCache | None, pending: Tensor, k: int, warp: Warp, rng: Rng, core: Callable[[], Draft]
 ) -> Draft:
-    """Drafts k tokens a row after the pending ones [B] in one call into the library, where that can be.
+    """Drafts k tokens a row after the pending ones [B] in one call into the library, or as `core` does.
 
-    Args:
-        model: draws as a `NativeGPT` does; None: it cannot.
-        held: its cache; None: it has read nothing.
-        pending: the last committed tokens.
-        k: how many to guess.
-        warp: of the draft.
-        rng: draws the tokens.
-        core: makes the same draft by the core's code.
+    The model draws as a `NativeGPT` does (None: it does not) into the cache that it has (None: it has none).
     """
     by, rows = lender(rng), len(pending)
     if not isinstance(warp, Warp) or index(k) < 1 or held is None:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import NoReturn, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -44,9 +44,7 @@ class NativeExitGPT(EarlyExitGPT):
         weakref.finalize(self, self._library.free_exit, self._exit)
         self.check()
 
-    def __reduce__(self) -> NoReturn:
-        """Refuses to be copied, as a native model does."""
-        raise TypeError("a native model cannot be copied or pickled; make another one of its GPT")
+    __reduce__ = NativeGPT.__reduce__  # it refuses to be copied
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Reads tokens [B, n] as the model does, those that were read ahead through the other layers only."""
@@ -55,11 +53,6 @@ class NativeExitGPT(EarlyExitGPT):
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
         return self._read(self._library.logits, tokens, cache, self.vocab_size)
-
-    def read_ahead(self, token: Tensor) -> Tensor:
-        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
-        check_ids(token, 1)
-        return super().read_ahead(token)
 
     def can_draw(self, cache: KVCache, k: int) -> bool:
         """Whether `draw` can take k steps: it reads one token more than a draft model does."""

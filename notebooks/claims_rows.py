@@ -259,4 +259,7 @@ CASES = (
     Case(12, "claim-D2", "look-up-with-a-uniform-q", nth=2),
     Case(12, "claim-D2", "first-layers-read-twice", nth=4),
     Case(12, "claim-D2", "guessed-features-stay", nth=7),
+    Case(14, "claim-C6", "predecessors-length-kept", nth=1),
+    Case(14, "claim-A7", "row-named-by-its-place"),
+    Case(14, "claim-D1", "predecessors-length-kept"),
 )

@@ -14,7 +14,11 @@ from typing import Any
 
 from book.bench_plots import every_prediction, speeds_of, tokens_per_second
 from book.reports import saved_reports
+from minispec.core.draft import ModelDrafter
+from minispec.core.loop import speculate
+from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.warp import Warp
 from minispec.drafters.suffix import SuffixIndex
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
@@ -29,6 +33,7 @@ from minispec.evidence.bench.measurements import (
     load_measurement,
 )
 from minispec.evidence.proof.first_token import first_token, first_token_counts
+from minispec.evidence.proof.models import table_pair
 from minispec.evidence.theory.formulas import Hardware, forward_cost, speed_up
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
@@ -49,6 +54,7 @@ from minispec.show.plots.matches import Found, draft_growth
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.slots import Slots, row_slots
 from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
@@ -89,6 +95,9 @@ def of_traces() -> Iterator[Picture]:
     yield coloured_text(trace, words)
     yield along_the_text(positions_of(trace, words))
     yield draft_growth(found_in(load_walkthrough("greedy"), range(52, 67), 8), 8)
+    prompts = [[0] * (11 * i % 17 + 1) for i in range(8)]
+    turns = [*slots_of(prompts[:4]), *slots_of(prompts[4:], first=4)]
+    yield row_slots({"without refill": turns, "with refill": slots_of(prompts)})
 
 
 def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
@@ -107,6 +116,19 @@ def found_in(recording: Recording, places: range, k: int) -> list[Found]:
         right = next((n for n, x in enumerate(draft) if coming[n : n + 1] != [x]), len(draft))
         found.append(Found(recording.words[token], index.match, len(draft), right))
     return [found[i] for i in places]
+
+
+def slots_of(prompts: Sequence[Sequence[int]], first: int = 0) -> Slots:
+    """Decodes prompts on four rows up to a context of 18 tokens; says which prompt each slot decodes."""
+    target, draft = table_pair(3, 0, max_length=18)
+    how: dict[str, Any] = {
+        "k": 1,
+        "verifier": verify_greedy,
+        "warp": Warp(temperature=0),
+        "rng": SeededRng(0),
+    }
+    rounds = speculate(target, ModelDrafter(draft), prompts, max_new_tokens=18, at_once=4, **how)
+    return [[first + n if on else None for n, on in zip(r.names, r.live, strict=True)] for r in rounds]
 
 
 def of_numbers(folder: Path = FOLDER) -> Iterator[Picture]:

@@ -203,7 +203,7 @@ BUGS = (
     Mutant(
         "first-layers-read-twice",
         "verification begins at the first layer again, whatever was read ahead",
-        "minispec.drafters.exit:EarlyExitGPT.hidden",
+        "minispec.drafters.exit:EarlyExitGPT._streams",
         "streams, self._ahead = self._ahead[: tokens.shape[1]], []",
         "streams, self._ahead = [], []",
         "a slip of the pen",

@@ -343,14 +343,14 @@ wrote(forwards, measured=said)
 # | quantized target | bytes per weight | another one | not yet |
 # | quantized draft | c | the same | rounded, and measured, above |
 # | fewer, larger operations | their starts | the same, up to rounding | `--backend native` |
-# | batching | readings of weights per text | the same | fixed batches; joining later: not yet |
+# | batching | readings of weights per text | the same | fixed, or finished rows refilled |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | automatic K | wasted guesses | the same | `--k auto`, and a stop rule |
 # | look-up of n-grams | the same, no draft model | the same | notebook 12: `--drafter ngram` |
 # | early exit: its first layers guess | the same, and a cache | the same | notebook 12: `exit` |
 # | heads: Medusa, EAGLE | the same, and c | the same, if verified | notebook 12: both |
-# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | not yet |
-# | trees: several guesses a position | target calls per token | the same, other rule | not yet |
+# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | notebook 12 |
+# | trees: several guesses a position | target calls a token | the same | `--drafter tree` |
 #
 # The methods combine, up to a point. A quantized target is read faster, so the same draft is less
 # cheap beside it: c rises. A large batch and a draft use the same spare arithmetic.

@@ -182,10 +182,11 @@ for r in runs[1].rounds:
 # A token of which the target is certain is always kept, and one with p(x) = 0.1 in a tenth of the
 # cases. What is kept and what is corrected add up to p.
 #
-# In some rounds nothing was drafted: the last token had never stood in the text before. Then K = 0
-# for this row, and it gains one token. Other rows of a batch may draft all the same.
+# In some rounds nothing was drafted: the last token had never stood in the text before. Then K = 0,
+# and the round gains one token. In a batch that holds row by row. Here are two rows (a folded cell
+# drafts for both):
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = [prompt, tokenizer.encode("Once there were two")]
 drafter.start(rows)
 pending = torch.tensor([row[-1] for row in rows])
@@ -459,11 +460,32 @@ assert all(how[True] in read for read in calls[-1])
 # %% [markdown]
 # After verification the true features are there. The layers read the accepted tokens once more,
 # with these, and forget what they have made of guesses. So each draft begins from what the target
-# knows.
+# knows. (*MTP modules* of large models work in the same way.)
 #
-# (The *MTP modules* of large models work in the same way. *Parallel drafters* such as PARD and
-# DFlash read mask tokens, and guess all K positions in one pass.)
+# ## All positions in one pass: masks
 #
+# The feature layer still takes a step for each token. A *parallel drafter* (PARD, DFlash) reads the
+# pending token and K − 1 *masks*, a learned vector in the place of each token to come. One forward
+# gives K states. By themselves they have the trouble of the heads. So before each draw, the state
+# is corrected by the token that was just drawn: two small matrices, and no further forward.
+
+# %% tags=["claim-D2"]
+from copy import deepcopy
+
+from minispec.drafters.parallel import ParallelDrafter
+
+masked, _ = load_heads(pair, "parallel")
+blind, drafter, passes = deepcopy(masked), ParallelDrafter(masked, target), []
+blind.change.weight.zero_()  # no correction
+drafter.start([prompt])
+masked.layers[0].register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), minispec.SeededRng(0))
+print(f"{draft.k} tokens drafted in {len(passes)} forward over {passes[0]} places")
+for name, layers in (("with", masked), ("without", blind)):
+    run = run_with(ParallelDrafter(layers, target), prompts, 1)
+    print(f"{name} correction: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
+
+# %% [markdown]
 # ## All of them in one table
 #
 # Eight stories, K = 4. How many tokens does a target call gain at temperature 0 and 1? Which share
@@ -474,7 +496,7 @@ from minispec.native.backend import on_backend
 from minispec.native.drafters import DRAFTERS
 
 parts = {"model": pair.draft, "ngram": None, "suffix": None}
-parts |= {"exit": exit, "medusa": heads, "eagle": layer}
+parts |= {"exit": exit, "medusa": heads, "eagle": layer, "parallel": masked}
 models, table = on_backend(pair, "torch"), {}
 for name in parts:
     model, drafter = DRAFTERS[name].make(pair, models)
@@ -498,15 +520,14 @@ for name, runs in table.items():
     print(f"{name:8}  {gains}    {shares}  {size:9,}")
 
 # %% [markdown]
-# All write the same texts at temperature 0. A look-up adds nothing to the target, and gains where a
-# text repeats itself: at temperature 1 stories hardly do. After a short match `suffix` drafts less,
-# so more of its later tokens is kept. A head knows neither the pending token nor what other heads
-# have drawn. Exit and feature layer read what they draw, with layers of the target or copies of
-# them. (On stories these layers alone would do: trained with all features at zero, they draft about
-# as well.)
+# All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
+# itself: at temperature 1 stories hardly do. After a short match `suffix` drafts less, so more of
+# its later tokens is kept. A head knows neither the pending token nor what other heads have drawn.
+# Exit and feature layer read what they draw, with layers of the target or copies of them. (On
+# stories these layers alone would do: trained with all features at zero, they draft about as well.)
 #
 # Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
-# quarter of the target. Notebook 10 measures such things.
+# quarter of the target. `minispec bench --section drafters` measures what that comes to.
 
 # %%
 gain = table["exit"][1].statistics().tokens_per_target_call
@@ -525,5 +546,7 @@ wrote(matched, first_layers, other_layers, measured=said)
 #   is kept, and nothing is lost.
 # - A feature layer reads what was drawn, and goes on from the target's states. After verification
 #   true features take the place of guessed ones.
+# - A parallel drafter reads masks, and guesses all positions in one pass. It tells each position
+#   what was drawn before it.
 #
-# Next: draft several tokens for one position, and several texts at once.
+# Next, notebook 13: several candidates for one position.

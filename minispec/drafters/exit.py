@@ -74,7 +74,7 @@ class EarlyExitGPT:
         self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
         self.cache: KVCache | None = None
         self._made: KVCache | None = None
-        self._ahead: list[Tensor] = []  # streams [B, 1, D] after the first layers, not verified yet
+        self._ahead: list[Tensor] = []  # streams [B, n, D] after the first layers, not verified yet
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache, which the draft can share."""
@@ -113,10 +113,11 @@ class EarlyExitGPT:
 
     def _streams(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Returns what the first layers make of tokens [B, n], read ahead or only now: [B, n, D]."""
-        streams, self._ahead = self._ahead[: tokens.shape[1]], []
-        if len(streams) < tokens.shape[1]:
-            streams = [*streams, self._first(tokens[:, len(streams) :], cache)]
-        return torch.cat(streams, dim=1)
+        ahead, self._ahead = self._ahead, []
+        read = sum(x.shape[1] for x in ahead)
+        if read < tokens.shape[1]:
+            ahead = [*ahead, self._first(tokens[:, read:], cache)]
+        return torch.cat(ahead, dim=1)[:, : tokens.shape[1]]
 
     def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Takes tokens [B, n] through the first layers: [B, n, D]."""

@@ -12,7 +12,7 @@ from minispec.show.signs import State
 
 Slots = Sequence[Sequence[int | None]]
 MARGIN, LANE, SIDE = 0.2, 0.5, 0.42  # inches: around the page, a row's height, a round's width for two digits
-IDLE, NOTHING = State("#FFFFFF", "", hatch="///", word="a slot that does nothing"), "·"
+IDLE, NOTHING = State("#FFFFFF", "", hatch="///", word="a slot that does nothing"), "-"
 
 
 def row_slots(runs: Mapping[str, Slots]) -> Picture:

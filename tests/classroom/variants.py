@@ -216,6 +216,36 @@ def medusa_states(k, accepted):
     return [rejected.count(False) - 1, torch.tensor(rejected).nonzero().flatten()]
 
 
+def tree_mask(parents):
+    """Walks from each token up to the pending one; a tensor of numbers."""
+    mask, depths = torch.eye(len(parents) + 1, dtype=torch.long), []
+    for i in range(len(parents) + 1):
+        at, depth = i, 0
+        while at:
+            at, depth = parents[at - 1], depth + 1
+            mask[i, at] = 1
+        depths.append(depth)
+    return mask, torch.tensor(depths)
+
+
+def try_candidates(tokens, dists, p, rng):
+    """With unscaled masses: what is left to say, and what is left in all."""
+    left, whole, n = p.clone(), 1.0, 0
+    while n < len(tokens) and whole > 0:
+        q = whole * dists[n]
+        if rng.uniform() < left[tokens[n]] / q[tokens[n]]:
+            return [n, tokens[n]]
+        left = torch.maximum(left - q, torch.zeros_like(q))
+        whole, n = float(left.sum()), n + 1
+    return n, rng.draw(left / left.sum())
+
+
+def slots_to_keep(cached, parents, last):
+    """By which tokens the last one sees."""
+    mask, _ = tree_mask(parents)
+    return [*range(cached), *(cached + torch.nonzero(mask[last]).flatten()).tolist()]
+
+
 def refill_rows(done, waiting, space):
     """Row by row, from a queue."""
     queue, placed = [*waiting][::-1], []
@@ -257,6 +287,9 @@ VARIANTS = {
     "longest-match": longest_match,
     "draft-length": draft_length,
     "medusa-states": medusa_states,
+    "tree-mask": tree_mask,
+    "try-candidates": try_candidates,
+    "slots-to-keep": slots_to_keep,
     "refill-rows": refill_rows,
     "block-slots": block_slots,
 }

@@ -18,7 +18,7 @@ from minispec.cli.decoding import automatic, costs_of_run, read_k
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
-from minispec.core.rng import Rng
+from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
@@ -30,11 +30,13 @@ from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
+from minispec.rules.typical import verify_typical
 from minispec.show.text import glyphs_for, legend, marked
 
-# Rules that need a random number generator of their own; the others belong to a backend.
+# Rules that no backend has, each with its random number generator.
 RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
     "coupled": (verify_coupled, KeyedRng),  # draft and target share the noise of each position
+    "typical": (verify_typical, SeededRng),
 }
 
 
@@ -44,7 +46,9 @@ def generate(
     ] = None,
     pair: options.PairOption = "stories",
     drafter: options.DrafterOption = MODEL,
-    verifier: Annotated[str, typer.Option("--verifier", help="greedy, rejection or coupled.")] = "rejection",
+    verifier: Annotated[
+        str, typer.Option("--verifier", help="greedy, rejection, coupled, or typical, which is lossy.")
+    ] = "rejection",
     k: Annotated[
         str,
         typer.Option(
@@ -143,6 +147,10 @@ def generate(
     trace = Trace((tuple(ids),), config, tuple(rounds))
     document = describe(trace, models, stopper, perf_counter() - started, logprobs)
     document["drafter"] = drafter if most > 0 else None
+    document["lossless"] = getattr(rule, "lossless", True) or most == 0 or degree == 0
+    if not document["lossless"]:
+        said = f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
+        print(said, file=sys.stderr)
     if cost is not None:
         document["exact"] = cost
         # On standard error, not in the text: another program may read that.

@@ -23,7 +23,7 @@ target, tokenizer, prompts = pair.target, pair.tokenizer, pair.info["prompts"][:
 words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 ends = dict(max_new_tokens=48, eos=tokenizer.end_of_text)
 prompt = tokenizer.encode(pair.walkthrough + " sat on the")
-print("…" + tokenizer.decode(prompt[-17:]))
+print("…" + tokenizer.decode(prompt[-16:]))
 
 # %% [markdown]
 # A chain of K tokens ends at its first rejection, and what comes after it is lost. So what if the
@@ -277,8 +277,8 @@ assert abs(away - 1 / 12) < 1e-12
 rule_distribution(wrong, p.tolist(), "abc", name="With q for both, the rule")
 
 # %% [markdown]
-# It keeps everything, and the text is another one: b too often, a too seldom. Each of a and b was
-# proposed half of the time, and the test thinks that they are rare.
+# It keeps everything, and the text is another one: b too often, a too seldom. After a rejected c,
+# each of a and b is proposed half of the time, and the test believes that they are rare.
 #
 # ## The whole tree
 #
@@ -310,7 +310,7 @@ target_dists = minispec.Warp(top_k=3)(logits.double())  # [K + 1, V]
 round_of = every_branch(
     lambda rng: tuple(accept_path(block[1:], parents, dists, target_dists, rng))
 )
-for gained, share in sorted(round_of, key=lambda of: -of[1])[:6]:
+for gained, share in sorted(round_of, key=lambda of: -of[1])[:4]:
     print(f"{share:.3f} ", *(repr(words[token]) for token in gained))
 first = [sum(share for gained, share in round_of if gained[0] == x) for x in range(len(words))]
 assert total_variation(first, target_dists[0].tolist()) < 1e-12

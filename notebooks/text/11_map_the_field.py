@@ -343,7 +343,7 @@ wrote(forwards, measured=said)
 # | quantized target | bytes per weight | another one | not yet |
 # | quantized draft | c | the same | rounded, and measured, above |
 # | fewer, larger operations | their starts | the same, up to rounding | `--backend native` |
-# | batching | readings of weights per text | the same | notebook 14: rows that are done are refilled |
+# | batching | readings of weights per text | the same | notebook 14: done rows are refilled |
 # | draft model | target calls per token | the same | notebooks 4 to 10 |
 # | automatic K | wasted guesses | the same | `--k auto`, and a stop rule |
 # | look-up of n-grams | the same, no draft model | the same | notebook 12: `--drafter ngram` |

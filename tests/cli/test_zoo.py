@@ -7,7 +7,7 @@ import pytest
 
 import minispec.cli.zoo as command
 from minispec.cli.main import run
-from minispec.evidence.proof.cases import size_ordered_cases
+from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.run import zoo

@@ -87,15 +87,18 @@ def open_decisions(case: Case, step: RowRound) -> int:
     count = sum(map(is_open, q))
     if case.verifier is verify_coupled:
         return count + sum(map(is_open, p[: step.accepted + 1]))
-    tested = min(step.accepted + 1, len(step.drafted))
-    for i, token in enumerate(step.drafted[:tested]):
-        count += 0 < p[i][token] < q[i][token]
-    # The correction or the bonus is drawn from the residual, or from p.
-    following = p[step.accepted]
-    if step.accepted < len(step.drafted):
-        lacking = [max(a - b, 0.0) for a, b in zip(following, q[step.accepted], strict=True)]
-        following = lacking if any(lacking) else following
-    return count + is_open(following)
+    parents = range(len(q)) if step.parents is None else step.parents
+    at, left = 0, p[0]  # the last token that was kept: 0 is the pending one; and what the next is drawn from
+    for i, (token, parent) in enumerate(zip(step.drafted, parents, strict=True)):
+        if parent != at:
+            continue  # it follows another token, or one that was rejected
+        count += 0 < left[token] < q[i][token]
+        if i in step.kept:
+            at, left = i + 1, p[i + 1]
+        else:
+            lacking = [max(a - b, 0.0) for a, b in zip(left, q[i], strict=True)]
+            left = [mass / fsum(lacking) for mass in lacking] if any(lacking) else left
+    return count + is_open(left)  # the correction or the bonus
 
 
 def is_open(probabilities: Sequence[float]) -> bool:

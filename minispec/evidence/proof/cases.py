@@ -1,15 +1,9 @@
-"""Settings of the loop whose every branch can be enumerated, ordered by size.
-
-They are ordered by the size of the vocabulary, then K, then the cap, then the number of rows; the tables come
-before the GPTs. The first one that shows a bug is the bug's smallest instance.
-"""
+"""Settings of the loop whose every branch can be enumerated, and the drafters that they can have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-
-import torch
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import speculate
@@ -36,17 +30,14 @@ from minispec.drafters.tree import (
     without_replacement,
 )
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
-from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
+from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import TORCH, Backend
 from minispec.native.drafter import NativeDrafter
-from minispec.rules.coupled import verify_coupled
+from minispec.native.exit import NativeExitGPT
+from minispec.native.model import NativeGPT
 
 Text = tuple[int, ...]
 
-ONE = ((0,),)
-RAGGED = ((0,), (1, 0, 1))
-COLD = Warp(temperature=0)
-SHARP = Warp(temperature=0.5)
 COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 
 
@@ -132,17 +123,21 @@ class Case:
             return self
 
         def model(own: LanguageModel) -> LanguageModel:
+            if isinstance(own, EarlyExitGPT):
+                return NativeExitGPT(NativeGPT(own.model), own.exit)
             return backend.model(own) if isinstance(own, GPT) else own
 
         def warp(own: Warp) -> Warp:
             return backend.warp(own.temperature, own.top_k, own.top_p)
 
+        drafts, shares = self.drafts_with, isinstance(self.target, EarlyExitGPT)
+        target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
         rules = {verify_greedy: backend.rules["greedy"], verify_rejection: backend.rules["rejection"]}
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
-            target=self.target if self.drafts_with in ("tree", "medusa-tree") else model(self.target),
-            draft=model(self.draft) if self.drafts_with == "model" else self.draft,
+            target=target,
+            draft=target if shares else model(self.draft) if drafts == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=rules.get(self.verifier, self.verifier),
@@ -220,6 +215,11 @@ def fixed_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
     return grown(model, warp, most_probable)
 
 
+def two_branches(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of a tree: two candidates for the first position, and one after each of them."""
+    return grown(model, warp, without_replacement, (0, 0, 1, 2))
+
+
 def one_branch(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
     """Returns a drafter of a tree that is a chain."""
     return grown(model, warp, without_replacement, (0, 1, 2))
@@ -236,10 +236,11 @@ def grown(
 def medusa_tree(model: LanguageModel, warp: Warp | None) -> MedusaTreeDrafter:
     """Returns a drafter of a tree of four tokens by two heads with random weights, on the target."""
     assert isinstance(model, GPT)
-    return MedusaTreeDrafter(with_normals(Medusa(model.config.width, model.vocab_size, 2), 7), model, 4)
+    heads = with_normals(Medusa(model.config.width, model.vocab_size, 2), 7)
+    return MedusaTreeDrafter(heads, model, (0, 0, 1, 1), warp=warp)
 
 
-TREES = (tree, repeating_tree, fixed_tree, one_branch)
+TREES = (tree, repeating_tree, fixed_tree, two_branches, one_branch)
 
 # By the names of the command line, what drafts otherwise than with the draft model.
 OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
@@ -252,88 +253,3 @@ OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
     "tree": tree,
     "medusa-tree": medusa_tree,
 }
-
-
-def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:
-    """Returns the cases on which the zoo looks for a bug, smallest first; the seed is that of the models."""
-    return (*two_ids(seed), *three_ids(seed), *gpts(seed))
-
-
-def two_ids(seed: int) -> Sequence[Case]:
-    """Returns cases of a vocabulary of two."""
-    target, draft = table_pair(2, seed)
-    short = table_pair(2, seed, max_length=4)
-    long = table_pair(2, seed, max_length=5)
-    close, opposite = table_pair(2, seed, distance=0.2)[1], TableModel(-target.table)
-    least = Case("V 2, K 1, cap 2", target, draft, ONE, 1, 2)
-    wider = Case("V 2, K 2, cap 3", target, draft, ONE, 2, 3)
-    return (
-        least,
-        replace(least, name="V 2, K 1, cap 2, EOS", eos=(1,)),
-        replace(least, name="V 2, K 1, cap 2, T 0, opposite draft", warp=COLD, draft=opposite),
-        replace(least, name="V 2, K 1, cap 2, T 0.5", warp=SHARP),
-        replace(least, name="V 2, K 1, cap 2, coupled", verifier=verify_coupled),
-        replace(least, name="V 2, K 1, cap 3, two rows", max_new_tokens=3, prompts=RAGGED),
-        replace(least, name="V 2, K 1, cap 4, close draft", max_new_tokens=4, draft=close),
-        replace(least, name="V 2, K 1, context 4", target=short[0], draft=short[1], max_new_tokens=9),
-        wider,
-        replace(wider, name="V 2, K 2, cap 3, EOS", eos=(1,)),
-        replace(wider, name="V 2, K 2, cap 3, two rows", prompts=RAGGED),
-        replace(wider, name="V 2, K 2, context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
-        replace(wider, name="V 2, K 2, cap 3, greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
-        replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=stopping),
-        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=automatic, rows=1),
-    )
-
-
-def three_ids(seed: int) -> Sequence[Case]:
-    """Returns cases of a vocabulary of three: here top-k, top-p and residuals have a choice."""
-    target, draft = table_pair(3, seed)
-    tied = [TableModel((model.table / 3).round()) for model in (target, draft)]
-    least = Case("V 3, K 1, cap 2", target, draft, ONE, 1, 2)
-    even = replace(least, name="V 3, K 1, cap 2, ties", target=tied[0], draft=tied[1])
-    turned = replace(least, target=turning(0), draft=turning(1))
-    wider = Case("V 3, K 2, cap 3", target, draft, ONE, 2, 3)
-    greedy = replace(wider, warp=COLD, verifier=verify_greedy)
-    return (
-        least,
-        replace(even, name="V 3, K 1, cap 2, ties, T 0", warp=COLD),
-        replace(even, name="V 3, K 1, cap 2, ties, top-k 1", warp=Warp(top_k=1)),
-        replace(turned, name="V 3, K 1, cap 2, p = (5, 3, 2)/10, top-k 2", warp=Warp(top_k=2)),
-        replace(least, name="V 3, K 1, cap 2, top-p 0.6", warp=Warp(top_p=0.6)),
-        replace(least, name="V 3, K 1, cap 2, T 0.5, top-p 0.8", warp=Warp(0.5, top_p=0.8)),
-        replace(
-            turned,
-            name="V 3, K 1, cap 2, p = (5, 3, 2)/10, top-k 2, top-p 0.6",
-            warp=Warp(top_k=2, top_p=0.6),
-        ),
-        replace(least, name="V 3, K 1, cap 2, hotter draft", draft_warp=Warp(2.0)),
-        wider,
-        replace(wider, name="V 3, K 2, cap 3, T 0.5, top-k 2, top-p 0.8", warp=Warp(0.5, 2, 0.8)),
-        replace(greedy, name="V 3, K 2, cap 3, ties, greedy", target=tied[0], draft=tied[1]),
-    )
-
-
-def turning(by: int) -> TableModel:
-    """Returns a model whose rows are all (5, 3, 2)/10, turned by one id more from each context to the next.
-
-    Turned by one, a draft's top 2 and a target's have one id in common. Of what top-k 2 leaves, the first id
-    has 5/8, above a top-p of 0.6; of the whole it has 5/10, below.
-    """
-    logits = torch.tensor([5, 3, 2], dtype=torch.float64).div(10).log()
-    return TableModel(torch.stack([logits.roll(by + context) for context in range(12)]))
-
-
-def gpts(seed: int) -> Sequence[Case]:
-    """Returns cases of a tiny GPT, whose cache and positions are those of a real model."""
-    target, draft = tiny_gpt_pair(seed, vocab_size=2)
-    least = Case("GPT, V 2, K 1, cap 3", target, draft, ONE, 1, 3)
-    wide = tiny_gpt_pair(seed, vocab_size=3)
-    return (
-        least,
-        replace(least, name="GPT, V 2, K 1, cap 3, T 0.5", warp=SHARP),
-        replace(least, name="GPT, V 2, K 1, cap 3, two rows", prompts=RAGGED),
-        replace(least, name="GPT, V 2, K 2, cap 3", k=2),
-        replace(least, name="GPT, V 2, K 2, cap 3, two rows", k=2, prompts=RAGGED),
-        Case("GPT, V 3, K 2, cap 3, two rows", wide[0], wide[1], RAGGED, 2, 3),
-    )

@@ -55,6 +55,17 @@ class RowRound:
         return self.round.tested(self.row)
 
     @property
+    def kept(self) -> list[int]:
+        """Which drafted tokens were kept: in a chain the first ones."""
+        return self.round.verdict.kept()[self.row]
+
+    @property
+    def parents(self) -> list[int] | None:
+        """Which token each drafted one follows, in a tree (see `Draft`)."""
+        parents = self.round.draft.parents
+        return None if parents is None else parents[self.row, : len(self.drafted)].tolist()
+
+    @property
     def p(self) -> list[list[float]]:
         """The target's distributions, as the round reports them, one more than drafted."""
         return self.round.target_probs[self.row, : len(self.drafted) + 1].tolist()
@@ -133,14 +144,15 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
     return [tuple(own) for own in steps]
 
 
-def outcomes(rounds: Sequence[Round], rows: int) -> list[Outcome]:
-    """Returns each row's tokens, and why it ended."""
-    tokens: list[list[int]] = [[] for _ in range(rows)]
+def outcomes(rounds: Sequence[Round], prompts: int) -> list[Outcome]:
+    """Returns each prompt's tokens, and why it ended."""
+    tokens: list[list[int]] = [[] for _ in range(prompts)]
+    ends: list[Finish | None] = [None] * prompts
     for r in rounds:
-        for row, emitted in enumerate(r.emitted):
-            tokens[row].extend(emitted)
-    ends: Sequence[Finish | None] = rounds[-1].finish if rounds else [None] * rows
-    return [(tuple(row), end) for row, end in zip(tokens, ends, strict=True)]
+        for name, emitted, finish in zip(r.names, r.emitted, r.finish, strict=True):
+            tokens[name].extend(emitted)
+            ends[name] = finish
+    return [(tuple(own), end) for own, end in zip(tokens, ends, strict=True)]
 
 
 Distribution = dict[Outcome, float]

@@ -34,9 +34,11 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     total_variation,
 )
+from minispec.evidence.proof.drafts_by_hand import drafts_by_hand
 from minispec.evidence.proof.first_token import first_token
-from minispec.evidence.proof.models import tiny_gpt_pair
+from minispec.evidence.proof.models import TableModel, tiny_gpt_pair
 from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 EXACT = 1e-10  # float64 sums of some thousand products stay far below
 COPIES = 16  # how many rows of one prompt get keyed noise of their own
@@ -60,14 +62,16 @@ def fault_of(case: Case, found: Sequence[Distribution]) -> str | None:
 
 
 def check_distribution_gpt(case: Case) -> str | None:
-    """The same with a tiny GPT and its real cache in place of the case's models."""
+    """The same with a tiny GPT and its real cache in place of the case's tables."""
+    if not isinstance(case.target, TableModel):
+        return check_distribution(case)
     target, draft = tiny_gpt_pair(0, case.target.vocab_size, max_length=case.target.max_length)
     return check_distribution(replace(case, target=target, draft=draft))
 
 
 def check_greedy(case: Case) -> str | None:
     """At temperature 0 both rules emit what a plain loop without a cache emits."""
-    for rule in (verify_greedy, verify_rejection):
+    for rule in (verify_tree_greedy, verify_tree) if is_tree(case) else (verify_greedy, verify_rejection):
         cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=rule)
         got = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
         for prompt, (tokens, finish) in zip(case.prompts, got, strict=True):
@@ -80,7 +84,9 @@ def check_greedy(case: Case) -> str | None:
 
 
 def check_coupled(case: Case) -> str | None:
-    """With noise by seed and position, the text is target-only's, token for token."""
+    """With noise by seed and position, the text is target-only's, token for token; not for trees."""
+    if is_tree(case):
+        return None
     prompts = case.prompts * COPIES
     rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
     got = outcomes(list(rounds), len(prompts))
@@ -107,22 +113,24 @@ def check_warp(case: Case) -> str | None:
 def check_draft_distribution(case: Case) -> str | None:
     """The distribution that the draft reports is its model's, warped, after the true text."""
     reported = [
-        (step.text + step.drafted[:i], q)
+        (step.text, step.drafted[:i], q)
         for branch in branches(case)
         for step in branch.steps
         for i, q in enumerate(step.q)
     ]
-    texts = list({text for text, _ in reported})
-    true = distributions_after(case.draft, case.draft_warp or case.warp, texts)
-    for text, q in reported:
-        if not equal(q, true[text]):
-            return f"after {list(text)} it reports {rounded(q)}, not {rounded(true[text])}"
+    true = drafts_by_hand(case, [(text, before) for text, before, _ in reported])
+    for text, before, q in reported:
+        if not equal(q, own := true[text, before]):
+            drafted = f" and {list(before)}, drafted," if before else ""
+            return f"after {list(text)}{drafted} it reports {rounded(q)}, not {rounded(own)}"
     return None
 
 
 def check_acceptance(case: Case) -> str | None:
-    """All that fits is drafted, and accepted as often as the models' true distributions overlap."""
-    seen: dict[tuple[int, int, Text], list[float]] = {}
+    """All that fits is drafted, and accepted as often as the true distributions overlap; not for trees."""
+    if is_tree(case):
+        return None
+    seen: dict[tuple[int, Text, Text], list[float]] = {}
     for branch in branches(case):
         for step in branch.steps:
             end = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context)
@@ -133,17 +141,16 @@ def check_acceptance(case: Case) -> str | None:
             if step.tested != tested:
                 return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
             for i in range(tested):
-                key = (branch.prompt, len(step.text), step.text + step.drafted[:i])
+                key = (branch.prompt, step.text, step.drafted[:i])
                 weights = seen.setdefault(key, [0, 0])
                 weights[0] += branch.weight
                 weights[1] += branch.weight * (i < step.accepted)
-    texts = list({text for _, _, text in seen})
-    p = distributions_after(case.target, case.warp, texts)
-    q = distributions_after(case.draft, case.draft_warp or case.warp, texts)
-    for (_, _, text), (tested_weight, kept_weight) in seen.items():
-        got, want = kept_weight / tested_weight, overlap(case, p[text], q[text])
+    p = distributions_after(case.target, case.warp, list({text + drafted for _, text, drafted in seen}))
+    q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in seen])
+    for (_, text, drafted), (tested_weight, kept_weight) in seen.items():
+        got, want = kept_weight / tested_weight, overlap(case, p[text + drafted], q[text, drafted])
         if not abs(got - want) <= 1e-9:
-            return f"after {list(text)} it accepts with probability {got:.4f}, not {want:.4f}"
+            return f"after {list(text + drafted)} it accepts with probability {got:.4f}, not {want:.4f}"
     return None
 
 
@@ -157,6 +164,11 @@ def check_rounding(case: Case) -> str | None:
             if not equal(got := first_token(case.verifier, p, q).distribution, whole):
                 return f"p and q alike but for the last bit give {rounded(got)}, not {rounded(p)}"
     return None
+
+
+def is_tree(case: Case) -> bool:
+    """Says whether trees are drafted, which have rules of their own."""
+    return case.verifier in (verify_tree, verify_tree_greedy)
 
 
 def equal(one: Sequence[float], other: Sequence[float]) -> bool:

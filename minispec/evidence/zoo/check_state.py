@@ -27,11 +27,12 @@ ROWS = 64  # yes-or-no draws that are compared at once: all alike with probabili
 
 
 def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache]) -> LanguageModel:
-    """Returns a copy of a model that puts the last cache that it made into `caches`."""
+    """Returns a copy of a model that puts its first cache into `caches`; later ones refill that one."""
 
     def new_cache(rows: int) -> KVCache:
-        caches[name] = model.new_cache(rows)
-        return caches[name]
+        cache = type(model).new_cache(twin, rows)
+        caches.setdefault(name, cache)
+        return cache
 
     twin = copy(model)
     twin.new_cache = new_cache  # type: ignore[method-assign]
@@ -44,21 +45,24 @@ def check_invariant(case: Case) -> str | None:
     A drafter that chooses its own K may rest while it drafts nothing; its cache then counts for nothing.
     """
     models = {"target": case.target, "draft": case.draft}
+    if case.draft is case.target:  # the drafter lives on the target
+        del models["draft"]
     faults: list[str] = []
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         texts = [list(case.prompts[key]) for key in keys]
         caches: dict[str, KVCache] = {}
         twins = {name: remembering(model, name, caches) for name, model in models.items()}
-        watched = replace(case, target=twins["target"], draft=twins["draft"])
+        watched = replace(case, target=twins["target"], draft=twins.get("draft", twins["target"]))
         for r in watched.rounds([case.prompts[key] for key in keys], rng):
-            for text, emitted in zip(texts, r.emitted, strict=True):
-                text.extend(emitted)
+            for name, emitted in zip(r.names, r.emitted, strict=True):
+                texts[name].extend(emitted)
+            held = [texts[name] for name in r.names]
             resting = {"draft"} if r.draft.k == 0 and not case.drafts_all else set()
-            for name, cache in caches.items():
-                if name in resting:
+            for whose, cache in caches.items():
+                if whose in resting:
                     continue
-                if fault := cache_fault(name, models[name], cache, texts):
+                if fault := cache_fault(whose, models[whose], cache, held):
                     faults.append(fault)
         return [None] * len(keys)
 
@@ -120,8 +124,9 @@ def check_randomness(case: Case) -> str | None:
         if branch.decisions != wanted:
             return f"{list(branch.tokens)} took {branch.decisions} decisions, and {wanted} were open"
         for step in branch.steps:
+            after = [0, *(place + 1 for place in step.kept)]
             for i, token in enumerate(step.emitted):
-                if i >= len(step.p) or step.p[i][token] <= 0:
+                if i >= len(after) or step.p[after[i]][token] <= 0:
                     return f"after {list(step.text + step.emitted[:i])} comes {token}, with probability 0"
     return None
 

@@ -20,9 +20,10 @@ import importlib
 import inspect
 import re
 import shutil
+import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,6 +135,18 @@ def build_all(mutants: Iterable[Mutant]) -> None:
     """Builds the libraries of mutants in C++, two at a time."""
     with ThreadPoolExecutor(2) as two:
         list(two.map(lambda one: faulty_library(one, torch.float64), (m for m in mutants if m.is_native)))
+
+
+def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
+    """Does some work, and returns the code of all functions that were called for it."""
+    seen: set[CodeType] = set()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code) if event == "call" else None)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return frozenset(seen)
 
 
 def find_function(name: str) -> FunctionType:

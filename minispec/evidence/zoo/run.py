@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 from time import perf_counter
 from typing import Any
 
 from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
-from minispec.evidence.proof.cases import Case, size_ordered_cases
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     Distribution,
     Enumerated,
@@ -31,10 +31,11 @@ from minispec.evidence.proof.distributions import (
 )
 from minispec.evidence.proof.sampling import Experiment
 from minispec.evidence.theory.statistics import check_sample
+from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.check_native import no_library, on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Effect, Mutant, build_all, planted
+from minispec.evidence.zoo.mutation import Effect, Mutant, build_all, code_run, find_function, planted
 from minispec.native.decisions import NativeRng
 
 EXACT = 1e-10  # what differs by less differs by rounding
@@ -224,10 +225,19 @@ def zoo(
             return None
         return exact_distributions(case), speculative_distributions(case, together)
 
+    called = {case: code_run(partial(speculative_distributions, case)) for case in cases}
+
+    def met(mutant: Mutant) -> Sequence[Case]:
+        """Returns the cases that come to a mutant; all of them, if only a check does."""
+        if mutant.is_native:
+            return [case for case in cases if meets(case, mutant)]
+        code = find_function(mutant.function).__code__
+        return [case for case in cases if code in called[case]] or cases
+
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
-        specimens.append(examine(mutant, cases, checks, seed, sound))
+        specimens.append(examine(mutant, met(mutant), checks, seed, sound))
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
@@ -245,7 +255,7 @@ def examine(
     """
     for must_show in (True, False):
         for case in cases:
-            if not meets(case, mutant) or (unmutated := sound(case, mutant.crosses_rows)) is None:
+            if (unmutated := sound(case, mutant.crosses_rows)) is None:
                 continue
             played = on_native(case) if mutant.is_native else case
             with planted(mutant):
@@ -259,8 +269,8 @@ def examine(
 
 
 def meets(case: Case, mutant: Mutant) -> bool:
-    """Whether a case comes to a mutant at all: of the C++, table models meet the decisions only."""
-    return not mutant.is_native or mutant.path.endswith("decisions.h") or isinstance(case.target, GPT)
+    """Whether a case comes to a mutant of the C++ at all: table models meet the decisions only."""
+    return mutant.path.endswith("decisions.h") or isinstance(case.target, GPT)
 
 
 def branches_together(case: Case) -> int:

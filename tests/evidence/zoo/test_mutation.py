@@ -8,10 +8,11 @@ import torch
 from native_models import needs_compiler
 
 from minispec.core.commit import Rows
-from minispec.core.verify import residual
+from minispec.core.model import Tree
+from minispec.core.verify import next_distribution, residual, verify_rejection
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
-from minispec.evidence.zoo.mutation import diff, find_function, patched, planted, source_of
+from minispec.evidence.zoo.mutation import code_run, diff, find_function, patched, planted, source_of
 from minispec.native.library import COMPUTES_IN, native_functions
 from minispec.native.model import NativeGPT
 
@@ -42,8 +43,18 @@ def test_the_bug_is_in_the_live_function_and_is_gone_afterwards():
     assert residual(P, Q).tolist() == [0, 1]
 
 
+def test_what_is_called_is_noted():
+    """A function that is called, also by another one; not one that is only named; and nothing afterwards."""
+    found = code_run(
+        lambda: next_distribution(P[None, None], Q[None, None], torch.tensor([0]), torch.tensor([1]))
+    )
+    assert {residual.__code__, next_distribution.__code__} <= found
+    assert verify_rejection.__code__ not in found and verify_rejection.__code__ not in code_run(lambda: None)
+
+
 def test_methods_properties_and_what_is_decorated_are_found():
-    """A getter, a method, and the generator inside `torch.inference_mode`."""
+    """A getter, a method, a static one, and the generator inside `torch.inference_mode`."""
+    assert find_function("minispec.core.model:Tree.after") is Tree.after
     assert find_function("minispec.core.commit:Rows.live") is Rows.live.fget
     assert find_function("minispec.core.commit:Rows.append") is Rows.append
     inside = find_function("minispec.core.loop:speculate")
@@ -75,7 +86,7 @@ def test_a_patch_reads_as_a_diff_of_a_few_lines():
         lines = diff(mutant).splitlines()
         assert lines[0].startswith("--- minispec/")
         changed = [line for line in lines[2:] if line[0] in "+-"]
-        assert 1 <= len(changed) <= 9, mutant.name
+        assert 1 <= len(changed) <= 12, mutant.name
 
 
 def test_names_are_unique_and_texts_are_there():

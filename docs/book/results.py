@@ -9,21 +9,26 @@ that judges one looks at it first.
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from book import results_tables as tables
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.reports import load_report, saved_drafters, saved_reports
-from minispec.cli.bench_tables import backends, drafter_parts, queues, speed_ups, stops_paying, target_only
+from book.results_drafters import of_drafters
+from book.results_tables import fill
+from minispec.cli.bench_tables import (
+    backends,
+    queues,
+    speed_ups,
+    stops_paying,
+    target_only,
+)
 from minispec.evidence.bench.measurements import Measurement
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
-WIDTH = 96  # of a line of prose
 
 HEAD = """A speed-up is seconds per emitted token, target-only over speculative. Both sides decode the same
 prompts of {prompt} tokens and {new} new ones, prefill included, end-of-sequence off, interleaved in one
@@ -80,28 +85,6 @@ def of_pair(report: Report) -> Iterator[str]:
     if missing:
         yield "### Not measured"
         yield "\n".join(missing)
-
-
-def of_drafters(found: Measurement) -> Iterator[str]:
-    """Yields what the page says of ways to draft."""
-    yield "## Ways to draft"
-    yield fill(f"Measured on {found.where}, torch {found.machine['torch']}, {found.conditions['dtype']}.")
-    yield fill(
-        "Each drafter on each backend that it has, at the K that suits it there, greedy (T = 0) and sampled "
-        "(T = 1). All of them are lossless. Speed-ups are over the target alone on the backend where that is "
-        "fastest. What was predicted is made of the seconds of a round and of prefill, measured alone, and "
-        "of the tokens a target call on other prompts."
-    )
-    rows = [asdict(point) for point in found.points]
-    yield tables.drafters(rows)
-    yield fill(
-        "Where they are right: of the drafted tokens that were tested at the first position, the second and "
-        "so on, the share that was kept, in percent, at the K of the first backend above. Beside it what the "
-        "drafter takes: seconds of training, parameters that the target does not have, and the bytes that it "
-        "keeps of one text, its cache and states or its index."
-    )
-    yield tables.markdown(drafter_parts(rows))
-    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in found.conditions["unavailable"].items())
 
 
 def _speed(report: Report) -> Iterator[str]:
@@ -282,11 +265,6 @@ def _figure(report: Report, name: str) -> str:
 
 def _threads(where: Mapping[str, Any]) -> str:
     return f"{where['threads']} thread{'s' * (where['threads'] > 1)}"
-
-
-def fill(text: str) -> str:
-    """Breaks prose into lines."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from minispec.cli.bench_tables import Grid, decoding, percent, span
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
+WIDTH = 96  # of a line of prose
 # What is compared with transformers, and where the report has it.
 PEERS = (
     ("our target-only over its plain `generate`", "ours alone", "theirs plain", "target_only_over_plain"),
@@ -86,10 +88,9 @@ def choices(report: Found) -> str:
 
 def drafters(rows: Sequence[Found]) -> str:
     """Returns what each drafter gains; a loss says so."""
-    grid = bench_tables.drafters(rows)
-    cells = [(*row[:6], times(one["speedup"]), *row[7:]) for row, one in zip(grid.rows, rows, strict=True)]
-    columns = ("pair", "drafter", "backend", "T", "K", "tokens a call", "speed-up", "quartiles", "predicted")
-    return markdown(Grid(columns, cells, grid.left))
+    grid = bench_tables.drafters(rows, times)
+    head = ("drafter", "backend", "T", "K", "tokens a call", "speed-up", "quartiles", "predicted")
+    return markdown(Grid((*head, "over the same backend"), grid.rows, grid.left))
 
 
 def losses(report: Found) -> str:
@@ -183,3 +184,8 @@ def automatic(report: Found) -> str:
         figures = (f"{row['mean_width']:.1f}", f"{row['over_best_fixed']:.3f}", span(*row["quartiles"]))
         rows.append((decoding(row), str(row["k"]), *figures))
     return table(("", "best fixed K", "mean automatic K", "automatic over fixed", "quartiles"), rows)
+
+
+def fill(text: str) -> str:
+    """Breaks prose into lines."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

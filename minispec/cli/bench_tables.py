@@ -55,10 +55,9 @@ def tables(report: Found) -> Iterator[Table]:
         yield backends(report).rich("Every backend, at the best K")
     if "queue" in found.get("batch", {}):
         yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
-    if "drafters" in report:
-        title = "Every drafter at its best K, on other prompts; before: what was predicted"
-        yield drafters(report["drafters"]).rich(title)
-        yield drafter_parts(report["drafters"]).rich("Accepted of the tested, in %, position by position")
+    for pair, rows in by_pair(report.get("drafters", ())).items():
+        yield drafters(rows).rich(f"Every drafter of {pair} at its best K, on other prompts")
+        yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
         yield real_sizes(report).rich(title)
@@ -170,34 +169,39 @@ def stops_paying(found: Found) -> str:
     return f"speculation stops paying {' and '.join(said)}"
 
 
-def drafters(rows: Sequence[Found]) -> Grid:
-    """Returns what each drafter gains, over the target alone where that is fastest."""
+def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
+    """Returns rows by the pair that they are of."""
+    return {pair: [row for row in rows if row["pair"] == pair] for pair in {row["pair"]: 0 for row in rows}}
+
+
+def drafters(rows: Sequence[Found], times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
+    """Returns what the drafters of a pair gain; `times` writes a speed-up."""
     cells = [
         (
-            *(row["pair"], row["name"], row["backend"], f"{row['temperature']:g}", str(row["k"])),
+            *(row["name"], row["backend"], f"{row['temperature']:g}", str(row["k"])),
             f"{row['tokens_per_target_call']:.2f}",
-            f"{row['speedup']:.2f}x",
+            times(row["speedup"]),
             span(*row["speedup_quartiles"]),
             f"{row['predicted_speedup']:.2f}x",
+            f"{row['speedup_same_backend']:.2f}x",
         )
         for row in rows
     ]
-    columns = ("pair", "drafter", "on", "T", "K", "a call", "speed-up", "quartiles", "before")
-    return Grid(columns, cells, 3)
+    columns = ("drafter", "on", "T", "K", "a call", "speed-up", "quartiles", "predicted", "same on")
+    return Grid(columns, cells, 2)
 
 
 def drafter_parts(rows: Sequence[Found]) -> Grid:
-    """Returns where each drafter is right, and what it takes: on one backend, for both compute the same."""
-    first = {(row["pair"], row["name"], row["temperature"]): row for row in reversed(rows)}
+    """Returns where the drafters of a pair are right, and what they take, on the first backend of each."""
+    first = {(row["name"], row["temperature"]): row for row in reversed(rows)}
     cells = []
     for row in reversed(first.values()):
         seconds = row["seconds_to_train"]
         kept = " ".join(f"{100 * rate:.0f}" for rate in row["acceptance_by_position"])
         taken = ("–" if seconds is None else f"{seconds:.0f}", f"{row['parameters']:,}")
-        where = (row["pair"], row["name"], f"{row['temperature']:g}")
-        cells.append((*where, kept, *taken, f"{row['extra_bytes']:,}"))
-    columns = ("pair", "drafter", "T", "accepted", "training s", "parameters", "bytes")
-    return Grid(columns, cells, 4)
+        cells.append((row["name"], f"{row['temperature']:g}", kept, *taken, f"{row['extra_bytes']:,}"))
+    columns = ("drafter", "T", "accepted", "training s", "parameters", "bytes")
+    return Grid(columns, cells, 3)
 
 
 def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:

@@ -77,7 +77,7 @@ def test_drafters_are_two_tables(capsys, pair, monkeypatch):
     assert status == 0 and "…" not in out and max(map(len, table.splitlines())) <= 80
     for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
         assert words in table
-    assert "tiny, medusa, torch: the pair tiny has no medusa drafter" in lack
+    assert "tiny, medusa: the pair tiny has no medusa drafter" in lack
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -86,9 +86,11 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
     row |= {"seconds_to_train": 35.4, "parameters": 16512, "extra_bytes": 2048}
     rows = [row, row | {"acceptance_by_position": [0.1]}, row | {"name": "model", "seconds_to_train": None}]
     assert bench.bench_tables.drafter_parts(rows).rows == [
-        ("p", "exit", "1", "95 50", "35", "16,512", "2,048"),
-        ("p", "model", "1", "95 50", "–", "16,512", "2,048"),
+        ("exit", "1", "95 50", "35", "16,512", "2,048"),
+        ("model", "1", "95 50", "–", "16,512", "2,048"),
     ]
+    other = row | {"pair": "a"}
+    assert bench.bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
 
 
 def test_a_report_without_the_counts_of_engines_is_still_shown():

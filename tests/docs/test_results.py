@@ -180,6 +180,7 @@ def drafters():
     }
     row |= {"tokens_per_target_call": 4.5, "speedup": 2.0, "speedup_quartiles": [1.9, 2.1]}
     row |= {"acceptance_by_position": [0.95, 0.9], "predicted_speedup": 2.2, "parameters": 16512}
+    row |= {"speedup_same_backend": 3.1}
     row |= {"extra_bytes": 128, "seconds_to_train": 35.4}
     rows = [row, row | {"name": "ngram", "backend": "native", "speedup": 0.9, "predicted_speedup": 0.8}]
     found = report(drafters={"rows": rows, "unavailable": {"english": "there is none"}})
@@ -195,9 +196,9 @@ def test_ways_to_draft_stand_on_the_page_once_they_are_recorded(tmp_path):
     assert write_measurements([str(tmp_path / "report.json"), str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drafters.json", "report.json"]
     text = page([report()], saved_drafters(tmp_path))
-    assert "| stories | exit | torch | 1 | 4 | 4.50 | 2.00x | 1.90–2.10 | 2.20x |" in text
-    assert "| stories | ngram | native | 1 | 4 | 4.50 | 0.90x (a loss) | 1.90–2.10 | 0.80x |" in text
-    assert "| stories | exit | 1 | 95 90 | 35 | 16,512 | 128 |" in text
+    assert "| exit | torch | 1 | 4 | 4.50 | 2.00x | 1.90–2.10 | 2.20x | 3.10x |" in text
+    assert "| ngram | native | 1 | 4 | 4.50 | 0.90x (a loss) | 1.90–2.10 | 0.80x | 3.10x |" in text
+    assert "| exit | 1 | 95 90 | 35 | 16,512 | 128 |" in text and "### Drafters of stories" in text
     assert "- Not measured: english: there is none" in text and "a processor, 2 of 2 cores" in text
     assert "Ways to draft" not in page([report()])
 

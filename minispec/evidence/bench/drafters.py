@@ -1,8 +1,8 @@
 """The section on drafters: every way to draft, on every pair that is there, side by side in one table.
 
 Each drafter decodes on each backend that it has, greedy and sampled, at the K that suits it there. What it
-gains is measured over the target alone where that is fastest, as everywhere in the bench. The prediction
-beside it was made before, from prompts that nothing is measured on.
+gains is measured over the target alone where that is fastest, as everywhere in the bench, and over the target
+alone on the same backend. The prediction was made before, from prompts that nothing is measured on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from minispec.core.cache import KVCache
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
-from minispec.evidence.bench.interleaved import Setting, figures, positions_of
+from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, group
 from minispec.evidence.bench.sections import choose_k, target_only, threads_of
@@ -61,20 +61,31 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
     sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
     said = {one: predict(bench, one, sweep) for one in chosen}
-    sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in chosen}
-    for one, runs in bench.interleave(sides, bench.reporting, "the best K").items():
-        name, counts = name_of(one), positions_of(runs[1])
+    sides = {
+        one: (bench.alone(one.verifier, one.temperature), one, alone_beside(bench, one)) for one in chosen
+    }
+    for one, (alone, drafted, beside) in bench.interleave(sides, bench.reporting, "the best K").items():
+        name = name_of(one)
         parameters, seconds = made_of(bench.pair, name)
-        yield figures(bench.pair.name, one, *runs) | {
+        yield figures(bench.pair.name, one, alone, drafted) | {
             "name": name,
             "backend": one.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
-            "acceptance_by_position": [kept / tested for tested, kept in counts],
+            "acceptance_by_position": [kept / tested for tested, kept in positions_of([*drafted])],
             "predicted_speedup": said[one],
+            "speedup_same_backend": speed_up_of(beside, drafted)[1],
             "parameters": parameters,
             "extra_bytes": bytes_held(one.drafter),
             "seconds_to_train": seconds,
         }
+
+
+def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
+    """Returns the target alone on the backend of a setting, as fast as this bench has seen it there."""
+    backend = setting.models.backend.name
+    rows = [row for row in bench.found["target-only"]["rows"] if row["path"] == backend]
+    threads = max(rows, key=lambda row: row["target_only"])["threads"]
+    return Setting(bench.models(backend), 0, setting.verifier, setting.temperature, threads)
 
 
 def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[Setting]]:
@@ -82,17 +93,21 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     pair, (models, missing) = bench.pair, bench.backends()
     unavailable.update({f"{pair.name}, {name}": why for name, why in missing.items()})
     for name, kind in DRAFTERS.items():
+        reasons: dict[str, str] = {}
         for backend, own in models.items():
             label, rules = f"{name}, {backend}", own.backend.rules
             try:  # a tree of candidates has another shape for each K
                 made = [(k, *kind.make(pair, own, k)) for k in bench.plan.few_widths]
             except ValueError as error:
-                unavailable[f"{pair.name}, {label}"] = str(error)
+                reasons[backend] = str(error)
                 continue
             own = replace(own, backend=replace(own.backend, rules={v: kind.rule(v, rules[v]) for v in rules}))
             for verifier, temperature in DECODINGS:
                 how = (verifier, temperature, threads_of(bench)[backend], label)
                 yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]
+        for backend, why in reasons.items():  # one reason for all backends is said once
+            where = f", {backend}" if set(reasons) != set(models) or len(set(reasons.values())) > 1 else ""
+            unavailable[f"{pair.name}, {name}{where}"] = why
 
 
 def name_of(setting: Setting) -> str:
@@ -142,8 +157,9 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
 
 def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
     """Returns a drafter's parameters beside the target's, and the seconds that it took to train them."""
-    if name in MAKERS:
-        info = load_heads(pair, name)[1]
+    kind = name.removesuffix("-tree")  # which has the same heads
+    if kind in MAKERS:
+        info = load_heads(pair, kind)[1]
         return info["parameters"], info["seconds"]
     if not DRAFTERS[name].has_model:
         return 0, 0.0

@@ -81,11 +81,7 @@ class BatchPoint:
 
 @dataclass(frozen=True)
 class DrafterPoint:
-    """What a way to draft comes to on a pair and a backend, at the K that was best for it there.
-
-    Speed-ups are over the target alone where that is fastest; `extra_bytes` is what the drafter keeps of one
-    text. The fields have the names of the bench's document.
-    """
+    """What a way to draft comes to at its best K; `speedup` is over the target alone where that is fastest."""
 
     name: str
     pair: str
@@ -98,6 +94,7 @@ class DrafterPoint:
     speedup: float
     speedup_quartiles: list[float]
     predicted_speedup: float
+    speedup_same_backend: float
     parameters: int
     extra_bytes: int
     seconds_to_train: float | None

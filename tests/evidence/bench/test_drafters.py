@@ -39,10 +39,15 @@ def test_every_drafter_that_can_be_had_is_in_the_table(pair):
     rows, lack = report["drafters"], report["sections"]["drafters"]["unavailable"]
     assert {row["name"] for row in rows} | {name.split(", ")[1] for name in lack} == set(DRAFTERS)
     assert {"model", "ngram", "suffix"} <= {row["name"] for row in rows}
-    assert all("train it with" in lack[f"tiny, {name}, torch"] for name in ("exit", "medusa", "eagle"))
+    assert all("train it with" in lack[f"tiny, {name}"] for name in ("exit", "medusa", "eagle"))
+    assert "tiny, tree, native" in lack or "native" not in {row["backend"] for row in rows}
     for row in rows:
         assert row["pair"] == "tiny" and row["lossless"] is True and row["k"] in (1, 3)
-        assert row["speedup"] > 0 and row["predicted_speedup"] > 0 and row["tokens_per_target_call"] >= 1
+        assert (
+            row["speedup_same_backend"] > 0
+            and row["predicted_speedup"] > 0
+            and row["tokens_per_target_call"] >= 1
+        )
         assert len(row["acceptance_by_position"]) <= row["k"] and row["extra_bytes"] > 0
         assert all(0 <= rate <= 1 for rate in row["acceptance_by_position"])
     on = [(row["name"], row["backend"], row["temperature"]) for row in rows]
@@ -67,6 +72,17 @@ def test_other_pairs_come_with_the_first_only(pair, monkeypatch):
         assert bench.found == {"target-only": "own"}
     assert found == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
     assert lack == {"english": "there is no such pair"}
+
+
+def test_the_target_alone_runs_beside_each_drafter(pair):
+    """On the drafter's backend, with the threads that suit the target there."""
+    rates = [("torch", 1, 5.0), ("torch", 2, 7.0), ("native", 1, 9.0), ("native", 2, 8.0)]
+    rows = [{"path": path, "threads": threads, "target_only": rate} for path, threads, rate in rates]
+    bench = BenchRun(pair, TINY, None, found={"target-only": {"rows": rows}})
+    drafted = Setting(on_backend(pair, "torch"), 4, "rejection", 0.5, 1, "ngram, torch", object())
+    alone = drafters.alone_beside(bench, drafted)
+    assert (alone.k, alone.verifier, alone.temperature, alone.threads) == (0, "rejection", 0.5, 2)
+    assert alone.models.backend.name == "torch" and alone.drafter is None
 
 
 def test_a_prediction_is_what_its_parts_say(monkeypatch):
@@ -172,6 +188,8 @@ def test_what_it_took_is_read_from_the_files(pair):
     seconds = models["draft-plain"]["seconds"] + models["draft"]["seconds"]
     assert made_of(stories, "model") == (stories.draft.parameters_count, seconds)
     assert made_of(stories, "exit")[0] == 16_512 and made_of(stories, "exit")[1] > 0
+    assert made_of(stories, "medusa-tree") == made_of(stories, "medusa") != (0, 0.0)
+    assert made_of(stories, "tree") == made_of(stories, "model")
     assert made_of(stories, "ngram") == (0, 0.0) and made_of(pair, "model")[1] is None
 
 

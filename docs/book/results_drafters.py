@@ -1,0 +1,35 @@
+"""What the results page says of ways to draft, from what was recorded of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from book import results_tables as tables
+from book.results_tables import fill
+from minispec.cli.bench_tables import by_pair, drafter_parts
+from minispec.evidence.bench.measurements import Measurement
+
+
+def of_drafters(found: Measurement) -> Iterator[str]:
+    """Yields what the page says of ways to draft."""
+    yield "## Ways to draft"
+    yield fill(f"Measured on {found.where}, torch {found.machine['torch']}, {found.conditions['dtype']}.")
+    yield fill(
+        "Each drafter on each backend that it has, at the K that suits it there, greedy (T = 0) and sampled "
+        "(T = 1). All of them are lossless. Speed-ups are over the target alone on the backend where that is "
+        "fastest; in the last column, over the target alone on the same backend. What was predicted is made "
+        "of the seconds of a round and of prefill, measured alone, and of the tokens a target call on other "
+        "prompts."
+    )
+    yield fill(
+        "The second table of a pair says where they are right: of the drafted tokens that were tested at the "
+        "first position, the second and so on, the share that was kept, in percent, at the K of the first "
+        "backend. Beside it what the drafter takes: seconds of training, parameters that the target does not "
+        "have, and the bytes that it keeps of one text, its cache and states or its index."
+    )
+    for pair, rows in by_pair([asdict(point) for point in found.points]).items():
+        yield f"### Drafters of {pair}"
+        yield tables.drafters(rows)
+        yield tables.markdown(drafter_parts(rows))
+    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in found.conditions["unavailable"].items())

@@ -20,6 +20,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.suffix import SuffixIndex
+from minispec.drafters.tree import grow
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
     FOLDER,
@@ -58,6 +59,7 @@ from minispec.show.plots.slots import Slots, row_slots
 from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
+from minispec.show.plots.trees import tree_mask, tree_shapes
 from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
 from minispec.train.publish import history_of
 
@@ -66,6 +68,7 @@ P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
 SAMPLES = 20_000
 A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
 MADE_UP = "made-up numbers"
+RATES = {"a sure draft": (0.9, 0.03, 0.02), "a draft in doubt": (0.4, 0.25, 0.15)}
 
 
 def gallery() -> Iterator[Picture]:
@@ -95,6 +98,8 @@ def of_traces() -> Iterator[Picture]:
     yield coloured_text(trace, words)
     yield along_the_text(positions_of(trace, words))
     yield draft_growth(found_in(load_walkthrough("greedy"), range(52, 67), 8), 8)
+    yield tree_mask([0, 0, 1, 2, 3, 4], ["the", "mat", "floor", ".", ".", "Pip", "Pip"], first=46)
+    yield tree_shapes({name: grow([rates] * 6, 16)[0] for name, rates in RATES.items()})
     prompts = [[0] * (11 * i % 17 + 1) for i in range(8)]
     turns = [*slots_of(prompts[:4]), *slots_of(prompts[4:], first=4)]
     yield row_slots({"without refill": turns, "with refill": slots_of(prompts)})

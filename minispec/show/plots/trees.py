@@ -37,14 +37,15 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
         if i:
             start = ys[parents[i - 1]] + SIDE / 2
             page.axes.plot([x - GAP, x], [start, y + SIDE / 2], "k-")
-        page.tile((x, y), (wide, SIDE), DRAFTED if i else PENDING, name)
+        own = DRAFTED if i else PENDING
+        page.tile((x, y), (wide, SIDE), own, name)
         column = left + LINE * i + SIDE / 2
         page.write(column, below + high, name, rotation=90, ha="center", va="bottom")
         row = [NEW if seen else HIDDEN for seen in sees]
         for j, state in enumerate(row):
             page.tile((left + LINE * j, y), (SIDE, SIDE), state, state.glyph)
         depth, signs = int(at[i]) - first, "".join(state.glyph or "-" for state in row)
-        twin.append([signs, f"{first + depth}", "  " * depth + name])
+        twin.append([signs, f"{first + depth}", f"{'  ' * depth}{own.glyph} {name}"])
     page.legend(states, MARGIN, below - 0.2)
     values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": int(at[-1])}
     return worded("tree-mask", page.figure, aligned(twin), values)

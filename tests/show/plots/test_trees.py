@@ -27,7 +27,7 @@ def test_lines_of_the_mask_are_what_a_forward_uses():
     lines = picture.twin.splitlines()[2:]
     tree = Tree.after(torch.tensor([46]), torch.tensor([PARENTS]))
     for i, line in enumerate(lines):
-        signs, position, number, _ = line.split()
+        signs, position, _, number, _ = line.split()
         assert [sign == NEW.glyph for sign in signs] == tree.mask[0, i].tolist()
         assert int(position) == tree.positions[0, i] and int(number) == i
     assert [line.split()[1] for line in lines] == ["46", "47", "47", "48", "48", "49", "49"]

@@ -81,7 +81,7 @@ class BatchPoint:
 
 @dataclass(frozen=True)
 class DrafterPoint:
-    """What a way to draft comes to at its best K; `speedup` is over the target alone where that is fastest."""
+    """What a way to draft comes to at its best K; `speedup` is over the fastest target alone."""
 
     name: str
     pair: str

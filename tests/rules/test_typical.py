@@ -1,4 +1,4 @@
-"""Typical acceptance is lossy: at one position by a closed form, elsewhere by as much as enumeration finds."""
+"""Typical acceptance is lossy: at one position by a closed form, elsewhere by what enumeration finds."""
 
 from dataclasses import replace
 

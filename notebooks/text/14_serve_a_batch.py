@@ -25,6 +25,7 @@ stories = [tokenizer.encode(story.text) for story in draw_stories(8, seed=3, fri
 cuts = (112, 30, 130, 116, 50, 36, 71, 101)
 prompts = [story[:cut] for story, cut in zip(stories, cuts, strict=True)]
 K, CAP, warp, rng = 4, 40, minispec.Warp(temperature=0), minispec.SeededRng(0)
+drafter = minispec.ModelDrafter(small)  # the package's
 
 # %% [markdown]
 # Eight stories, each cut off at another place. Some lack a few words, and some most of their text.
@@ -186,7 +187,6 @@ refilled_share.against(shares[1])
 # %% tags=["claim-C6"]
 given = dict(k=K, max_new_tokens=CAP, eos=END)
 greedy = given | dict(verifier=minispec.verify_greedy, warp=warp, rng=rng)
-drafter = minispec.ModelDrafter(small)
 package = list(minispec.speculate(target, drafter, prompts, at_once=4, **greedy))
 for r in package[2:5]:
     print("prompts", *r.names, "- gained", *map(len, r.emitted))
@@ -228,7 +228,7 @@ row_slots({"without refill": without, "with refill": slots(package)})
 # of what is decided: `KeyedRng` (notebook 9).
 
 # %% tags=["claim-A7"]
-keyed = given | dict(verifier=minispec.verify_coupled, warp=minispec.Warp(1))
+keyed = dict(k=2, max_new_tokens=16, verifier=minispec.verify_coupled, warp=minispec.Warp(1))
 
 
 def sampled(queue, rows, noise):
@@ -271,7 +271,7 @@ class RowsNoise(minispec.KeyedRng):
 
 twice = {kind: sampled([prompts[1]] * 2, 1, kind(5)) for kind in (minispec.KeyedRng, RowsNoise)}
 for kind, both in twice.items():
-    print(kind.__name__, *("…" + tokenizer.decode(text[:24]) for text in both), sep="\n  ")
+    print(kind.__name__, *("…" + tokenizer.decode(text) for text in both), sep="\n  ")
 assert [len({*both}) for both in twice.values()] == [2, 1]
 
 # %% tags=["hide-input"]
@@ -346,13 +346,13 @@ assert error < 1e-12
 # %% [markdown]
 # ## Rows with drafts of their own length
 #
-# Rows need not draft equally many tokens. A look-up drafts as many as its match allows (notebook
-# 12), and `draft.lengths` says how many. But a block has one width, that of its widest row.
+# Rows need not draft equally many tokens. A look-up drafts more after a longer match (notebook 12),
+# and `draft.lengths` says how many. But a block has one width, that of its widest row.
 
 # %%
 from minispec.drafters.suffix import SuffixDrafter
 
-look_up = SuffixDrafter(target.vocab_size)
+look_up = SuffixDrafter(target.vocab_size, per_match=1.5)
 ragged = list(minispec.speculate(target, look_up, prompts, at_once=4, **greedy | {"k": 8}))
 for r in ragged[4:9]:
     print("drafted", *r.draft.lengths.tolist(), f"- the block is {1 + r.draft.k} wide:", end=" ")
@@ -398,7 +398,7 @@ from time import perf_counter
 fast = minispec.load_pair("stories")
 tales = [tokenizer.encode(story.text) for story in draw_stories(24, seed=5, friends=2)]
 queue = [tale[: -4 - 53 * i % 76] for i, tale in enumerate(tales)]
-sample = dict(verifier=minispec.verify_rejection, warp=minispec.Warp(1), max_new_tokens=80, eos=END)
+sample = dict(verifier=minispec.verify_rejection, warp=minispec.Warp(1), max_new_tokens=72, eos=END)
 
 
 def timed(batches, k):

@@ -7,6 +7,7 @@ bug that it is for.
 import pytest
 import tiny
 import torch
+from drafter_recipes import DRAFTER_RECIPES
 
 from minispec import (
     Draft,
@@ -196,7 +197,7 @@ def residual_of_equals_is_p():
     assert torch.equal(residual(p, p), p)
 
 
-RECIPES = {
+RECIPES = DRAFTER_RECIPES | {
     "greedy-draft-soft-q": joint_distribution_is_right,
     "unwarped-q": lambda: joint_distribution_is_right(warp=Warp(top_k=2)),
     "q-without-temperature": lambda: joint_distribution_is_right(warp=Warp(0.7)),

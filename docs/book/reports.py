@@ -4,12 +4,11 @@
         --output minispec/evidence/recorded/bench-stories.json
     minispec bench --section real-sizes --output minispec/evidence/recorded/bench-real-sizes.json
     PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
-    minispec bench --section drafters --output report.json
-    PYTHONPATH=docs python -m book.reports report.json
+    minispec bench --section drafters --output minispec/evidence/recorded/drafters.json
 
-Those of minispec measure; run them on a quiet machine. The others write the points of latency, speed, drafts
-and batches, or of drafters, that pages and notebooks quote, so that a figure in a notebook and a table on a
-page cannot disagree.
+Those of minispec measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
+and batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement, saved
+from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
 
 Report = Mapping[str, Any]
 SAVED = ("stories", "english", "real-sizes")  # bench-NAME.json each; the shipped pair first
@@ -53,9 +52,10 @@ def saved_reports(names: Sequence[str] = SAVED) -> list[dict[str, Any]]:
     return [load_report(FOLDER / f"bench-{name}.json") for name in names]
 
 
-def saved_drafters(folder: Path = FOLDER) -> Measurement | None:
-    """Returns what ways to draft come to, if that was recorded."""
-    return saved("drafters", folder) if (folder / "drafters.json").is_file() else None
+def saved_drafters(folder: Path = FOLDER) -> dict[str, Any] | None:
+    """Returns the report on ways to draft, if one was recorded."""
+    path = folder / "drafters.json"
+    return load_report(path) if path.is_file() else None
 
 
 def measurement_of(report: Report, kind: str) -> Measurement:
@@ -74,11 +74,7 @@ def measurement_of(report: Report, kind: str) -> Measurement:
         raise ValueError(f"the report does not say {error}: it takes a bench --full") from None
     own, best = report["conditions"], report["sections"]["target-only"]
     conditions = {"pair": report["pair"], "dtype": own["dtype"]} | best["speculative"]
-    if kind == "drafters":  # each point says its pair and backend
-        how = {"prompt_tokens": own["prompt_tokens"], "new_tokens": own["plan"]["new_tokens"]}
-        missing = report["sections"]["drafters"]["unavailable"]
-        conditions = {"dtype": own["dtype"], "seed": own["seed"], "unavailable": missing} | how
-    elif kind != "latency":
+    if kind != "latency":
         conditions |= {
             "target_only": f"{best['baseline']['path']}, {best['baseline']['threads']} threads",
             "prompt_tokens": own["prompt_tokens"],
@@ -112,15 +108,7 @@ MAKERS: dict[str, Callable[[Report], list[Report]]] = {
     "speed": _speed,
     "drafts": lambda sections: sections["drafts"]["points"],
     "batches": lambda sections: sections["batch"]["points"],
-    "drafters": lambda sections: sections["drafters"]["rows"],
 }
-
-
-def kinds_of(report: Report) -> list[str]:
-    """Returns what a report is about: drafters, or all the rest, or both."""
-    drafters = "drafters" in report["sections"]
-    rest = "widths" in report["sections"] or not drafters
-    return [kind for kind in MAKERS if (drafters if kind == "drafters" else rest)]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -130,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         report, folder = load_report(arguments[0]), Path(arguments[1]) if arguments[1:] else FOLDER
-        for kind, found in {kind: measurement_of(report, kind) for kind in kinds_of(report)}.items():
+        for kind, found in {kind: measurement_of(report, kind) for kind in MAKERS}.items():
             save_measurement(found, folder / f"{kind}.json")
     except ValueError as error:
         print(f"minispec: {error}", file=sys.stderr)

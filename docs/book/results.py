@@ -25,7 +25,6 @@ from minispec.cli.bench_tables import (
     stops_paying,
     target_only,
 )
-from minispec.evidence.bench.measurements import Measurement
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
@@ -38,12 +37,12 @@ the verifier looked at, the share that it kept. This page is generated from repo
 hand."""
 
 
-def page(reports: Sequence[Report], drafters: Measurement | None = None) -> str:
+def page(reports: Sequence[Report], drafters: Report | None = None) -> str:
     """Returns the page as Markdown.
 
     Args:
         reports: of the bench, the shipped pair's first.
-        drafters: what ways to draft come to, if that was measured.
+        drafters: the one on ways to draft, if there is one.
 
     Raises:
         ValueError: if there are none.

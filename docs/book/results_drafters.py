@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from book import results_tables as tables
 from book.results_tables import fill
 from minispec.cli.bench_tables import by_pair, drafter_parts
-from minispec.evidence.bench.measurements import Measurement
 
 
-def of_drafters(found: Measurement) -> Iterator[str]:
+def of_drafters(report: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the page says of ways to draft."""
     yield "## Ways to draft"
-    yield fill(f"Measured on {found.where}, torch {found.machine['torch']}, {found.conditions['dtype']}.")
+    machine, missing = report["machine"], report["sections"]["drafters"]["unavailable"]
+    where = machine["gpu"] or machine["processor"]
+    yield fill(
+        f"Measured on {report['date']}: {where}, {machine['cores']} cores, torch {machine['torch']}, "
+        f"{report['conditions']['dtype']}."
+    )
     yield fill(
         "Each drafter on each backend that it has, at the K that suits it there, greedy (T = 0) and sampled "
         "(T = 1). All of them are lossless. Speed-ups are over the target alone on the backend where that is "
@@ -28,8 +32,8 @@ def of_drafters(found: Measurement) -> Iterator[str]:
         "backend. Beside it what the drafter takes: seconds of training, parameters that the target does not "
         "have, and the bytes that it keeps of one text, its cache and states or its index."
     )
-    for pair, rows in by_pair([asdict(point) for point in found.points]).items():
+    for pair, rows in by_pair(report["drafters"]).items():
         yield f"### Drafters of {pair}"
         yield tables.drafters(rows)
         yield tables.markdown(drafter_parts(rows))
-    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in found.conditions["unavailable"].items())
+    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in missing.items())

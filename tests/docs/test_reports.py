@@ -42,7 +42,7 @@ def test_a_report_becomes_a_file_for_each_kind(tmp_path):
     """Latencies of the fastest backend, the sampled sweep with what was predicted, machine, date."""
     (tmp_path / "report.json").write_text(json.dumps(report()))
     assert main([str(tmp_path / "report.json"), str(tmp_path)]) == 0
-    found = {kind: saved(kind, tmp_path) for kind in MAKERS if kind != "drafters"}
+    found = {kind: saved(kind, tmp_path) for kind in MAKERS}
     assert [point.seconds for point in found["latency"].points] == [1.0, 1.0]
     assert found["speed"].points == (SpeedPoint(4, 0.8, 0.1, 2.0, 1.5, 2.5, 3.0, 2.1),)
     assert found["drafts"].points == (DraftPoint("1×16", 9, 0.7, 0.1, 4, 1.5, 1.4, 1.6),)

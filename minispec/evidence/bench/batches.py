@@ -1,7 +1,5 @@
 """The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -19,17 +17,6 @@ PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, wh
 
 
 @dataclass(frozen=True)
-class QueueRun(Run):
-    """What came of a queue of prompts.
-
-    Attributes:
-        live: of the places in all forwards of the target, the share that belonged to a text in the making.
-    """
-
-    live: float = 0.0
-
-
-@dataclass(frozen=True)
 class Queue:
     """A setting that decodes prompts of which only some have a row at a time.
 
@@ -44,7 +31,7 @@ class Queue:
     rows: int
     refill: bool
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> QueueRun:
+    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
         one, models, backend = self.setting, self.setting.models, self.setting.models.backend
         size = len(prompts) if self.refill else self.rows
@@ -62,7 +49,7 @@ class Queue:
                     for name, emitted in zip(r.names, r.emitted, strict=True):
                         texts[first + name] += emitted
             seconds = perf_counter() - started
-        return QueueRun(seconds, tuple(map(tuple, texts)), live=live / max(places, 1))
+        return Run(seconds, tuple(map(tuple, texts)), live=live / max(places, 1))
 
 
 def measure(bench: BenchRun) -> Found:
@@ -88,9 +75,9 @@ def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     settings = (bench.alone("rejection", 1.0), bench.drafted("rejection", 1.0, K))
     sides = {"": [Queue(one, rows, refill) for refill in (False, True) for one in settings]}
     queues = [mixed_prompts(bench, rows * PER_ROW)] * REPEATS
-    runs: list[Any] = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
-    points = []
-    for refill, alone, drafted in ((False, *runs[:2]), (True, *runs[2:])):
+    runs = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
+    points: list[Found] = []
+    for refill, (alone, drafted) in ((False, runs[:2]), (True, runs[2:])):
         live = {"live_target_only": alone, "live_speculative": drafted}
         shares = {name: fmean(run.live for run in of) for name, of in live.items()}
         points.append({"rows": rows, "refill": refill} | shares | gain_of(alone, drafted))

@@ -5,8 +5,6 @@ gains is measured over the target alone where that is fastest, as everywhere in 
 alone on the same backend. The prediction was made before, from prompts that nothing is measured on.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -65,7 +63,7 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
         one: (bench.alone(one.verifier, one.temperature), one, alone_beside(bench, one)) for one in chosen
     }
     for one, (alone, drafted, beside) in bench.interleave(sides, bench.reporting, "the best K").items():
-        name = name_of(one)
+        name = one.label.partition(",")[0]
         parameters, seconds = made_of(bench.pair, name)
         yield figures(bench.pair.name, one, alone, drafted) | {
             "name": name,
@@ -108,11 +106,6 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
         for backend, why in reasons.items():  # one reason for all backends is said once
             where = f", {backend}" if set(reasons) != set(models) or len(set(reasons.values())) > 1 else ""
             unavailable[f"{pair.name}, {name}{where}"] = why
-
-
-def name_of(setting: Setting) -> str:
-    """Returns the name of a setting's drafter."""
-    return setting.label.partition(",")[0]
 
 
 def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:

@@ -39,6 +39,7 @@ class Run:
         statistics: of the rounds; None for the target alone.
         widths: K of each round.
         positions: of each drafted position, how often it was tested, and kept (see `by_position`).
+        live: of the places in all forwards, the share that belonged to a text in the making; of queues only.
     """
 
     seconds: float
@@ -46,6 +47,7 @@ class Run:
     statistics: Statistics | None = None
     widths: tuple[int, ...] = ()
     positions: Positions = ()
+    live: float = 1.0
 
     @property
     def seconds_per_token(self) -> float:

@@ -80,27 +80,6 @@ class BatchPoint:
 
 
 @dataclass(frozen=True)
-class DrafterPoint:
-    """What a way to draft comes to at its best K; `speedup` is over the fastest target alone."""
-
-    name: str
-    pair: str
-    backend: str
-    lossless: bool
-    temperature: float
-    k: int
-    tokens_per_target_call: float
-    acceptance_by_position: list[float]
-    speedup: float
-    speedup_quartiles: list[float]
-    predicted_speedup: float
-    speedup_same_backend: float
-    parameters: int
-    extra_bytes: int
-    seconds_to_train: float | None
-
-
-@dataclass(frozen=True)
 class MemoryPart:
     """What takes memory: `weights` or `cache` of `target` or `draft`, in bytes."""
 
@@ -133,7 +112,6 @@ KINDS: dict[str, type] = {
     "speed": SpeedPoint,
     "drafts": DraftPoint,
     "batches": BatchPoint,
-    "drafters": DrafterPoint,
     "zoo": KillRow,
 }
 

@@ -18,7 +18,6 @@ from minispec.evidence.bench.measure import (
     measure_speed,
 )
 from minispec.evidence.bench.measurements import (
-    FOLDER,
     KINDS,
     Latency,
     load_measurement,
@@ -101,10 +100,7 @@ def test_memory_counts_weights_and_caches(pair):
     assert parts[1].bytes == kv_cache_bytes(pair.target.config, pair.target.max_length)
 
 
-RECORDED = [kind for kind in KINDS if kind != "drafters" or (FOLDER / "drafters.json").is_file()]
-
-
-@pytest.mark.parametrize("kind", RECORDED)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path, kind):
     """Each has points of its kind, machine and date; it is written whole, and nothing else is left behind."""
     found, path = saved(kind), tmp_path / f"{kind}.json"

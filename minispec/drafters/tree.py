@@ -25,12 +25,12 @@ RATES = (0.8, 0.1, 0.04)  # how often a position's first, second, third candidat
 
 
 def with_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
-    """Draws from q every time; the same token may come twice (Miao et al. 2024, SpecInfer)."""
+    """Draws from q [M, V] every time; the same token may come twice (Miao et al. 2024, SpecInfer)."""
     return q
 
 
 def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
-    """Draws from what q has left without the earlier candidates (Jeon et al. 2024, RSD).
+    """Draws from what q [M, V] has left without the earlier candidates (Jeon et al. 2024, RSD).
 
     Where nothing is left, as at temperature 0, the most probable of the other tokens comes.
     """
@@ -41,7 +41,7 @@ def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
 
 
 def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
-    """Takes the most probable token that was not chosen yet: certain, so all mass is on it."""
+    """Takes the most probable token that was not chosen yet: all mass is on it, [M, V]."""
     return one_hot(logits.masked_fill(chosen, -torch.inf).argmax(-1), q.shape[1], q.dtype)
 
 

@@ -30,7 +30,7 @@ class ParallelLayers(nn.Module):
         """Makes one with so many layers for a target of these sizes; it corrects nothing yet."""
         super().__init__()
         self.width = config.width
-        self.mask = nn.Parameter(nn.init.normal_(torch.empty(config.width), std=0.02))
+        self.mask = nn.Parameter(torch.zeros(config.width))
         self.layers = Layers(Block(config) for _ in range(layers))
         self.norm = RMSNorm(config.width, config.norm_eps)
         self.before = nn.Linear(config.width, RANK, bias=False)

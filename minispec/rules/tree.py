@@ -53,7 +53,7 @@ def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 def verify_tree_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     """Follows the candidates that the target would choose, for temperature 0; ties go to the lowest id.
 
-    Arguments are those of `verify_tree`, target_probs being [B, K+1, V]; neither the draft's probabilities nor `rng` are used.
+    Arguments are those of `verify_tree`, target_probs being [B, K+1, V]; neither q nor `rng` is used.
     """
     best = lowest_argmax(target_probs)  # [B, K+1]
     wanted = best[:, 0]

@@ -138,7 +138,10 @@ def begun(part: Part, target: GPT) -> Part:
 
 def make_parallel(target: GPT, number: int) -> ParallelLayers:
     """Returns what begins as the target's first layers and its last norm: an untrained early exit."""
-    return begun(ParallelLayers(target.config, number), target)
+    mask = 0.02 * torch.randn(target.config.width)
+    parts = begun(ParallelLayers(target.config, number), target)
+    parts.mask.data.copy_(mask)
+    return parts
 
 
 def few(target: GPT) -> int:

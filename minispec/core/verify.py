@@ -18,8 +18,9 @@ from minispec.core.warp import lowest_argmax
 class Verifier(Protocol):
     """A rule that accepts a prefix of a draft and picks one more token.
 
-    A rule may carry two attributes. `greedy = True`: it needs temperature 0, and `speculate` refuses it
-    elsewhere. `stops_at_first_rejection = False`: it looks beyond a rejected token.
+    A rule may carry attributes. `greedy = True`: it needs temperature 0, and `speculate` refuses it
+    elsewhere. `stops_at_first_rejection = False`: it looks beyond a rejected token. `lossless = False`: what
+    comes out is not distributed as the target.
     """
 
     def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:

@@ -127,9 +127,7 @@ def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
     target, draft = table_pair(2, seed)
     least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=ngram)
-    return least, replace(
-        least, name="V 2, K 2, cap 4, suffix", k=2, max_new_tokens=4, prompts=ONE, drafter=suffix
-    )
+    return least, replace(least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=suffix)
 
 
 def waiting(seed: int) -> Sequence[Case]:

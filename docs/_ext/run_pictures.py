@@ -19,6 +19,7 @@ from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
+from minispec.show.plots.trees import tree_mask
 from minispec.show.plots.verification import verification_strip
 
 Options = Mapping[str, str]
@@ -58,6 +59,14 @@ def _mask(recording: Recording, r: Round, options: Options) -> Picture:
     return attention_mask(r.target_cache.before[0], r.drafted(0), words)
 
 
+def _tree(recording: Recording, r: Round, options: Options) -> Picture:
+    """The draft, and beside the token that was rejected the one that the target wants there."""
+    drafted, kept = r.draft.tokens[0, : r.drafted(0)].tolist(), r.accepted(0)
+    tokens = [int(r.pending[0]), *drafted[: kept + 1], int(r.verdict.token[0]), *drafted[kept + 1 :]]
+    parents = [*range(kept + 1), kept, *([kept + 1, *range(kept + 3, len(tokens))][: len(tokens) - kept - 3])]
+    return tree_mask(parents, [recording.words[token] for token in tokens], r.target_cache.before[0])
+
+
 def _strip(recording: Recording, r: Round, options: Options) -> Picture:
     return verification_strip(r, recording.words, numbers_drawn(recording, r.index))
 
@@ -77,6 +86,7 @@ def _recomputation(recording: Recording, r: Round, options: Options) -> Picture:
 FIGURES: Mapping[str, Callable[[Recording, Round, Options], Picture]] = {
     "caches": _caches,
     "mask": _mask,
+    "tree": _tree,
     "draft": lambda recording, r, options: draft_bars(r, recording.words),
     "verification": _strip,
     "overlap": _overlap,

@@ -78,7 +78,7 @@ def test_the_tables_say_what_is_imported():
     found = {name: row[heads.index("imports")] for name, row in zip(names, rows, strict=True)}
     assert (found["core"], found["rules"], found["io"]) == ("–", "core", "drafters, core")
     files = {row[0]: row[1:] for row in imports.file_rows("core")}
-    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache", "15"]
+    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache, records", "25"]
     assert len(imports.file_rows("nothing")) == 1
 
 

@@ -1,18 +1,26 @@
 """The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import fmean
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
+
+from minispec.core.commit import Rows
 from minispec.core.loop import generate, speculate
+from minispec.core.model import LanguageModel
+from minispec.core.prefill import Prompts, device_of, prefill, refill
+from minispec.core.rng import Rng
+from minispec.core.rollback import rollback
+from minispec.core.warp import Warp
 from minispec.evidence.bench.interleaved import Batch, Run, Setting, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
 
-K, REPEATS = 4, 3
+K, REPEATS, QUEUES = 4, 3, 2
 PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, which must not count for much
 
 
@@ -35,21 +43,51 @@ class Queue:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
         one, models, backend = self.setting, self.setting.models, self.setting.models.backend
         size = len(prompts) if self.refill else self.rows
-        drafter = backend.drafter(models.draft) if one.k else None
+        how: dict[str, Any] = {"warp": backend.warp(one.temperature), "rng": backend.rng(seed)}
+        how |= {"max_new_tokens": new_tokens, "at_once": self.rows}
+        if one.k:
+            how |= {"drafter": backend.drafter(models.draft), "k": one.k}
+            how["verifier"] = backend.rules[one.verifier]
         texts: list[list[int]] = [[] for _ in prompts]
         live = places = 0
-        how: dict[str, Any] = {"k": one.k, "verifier": backend.rules[one.verifier]}
-        how |= {"warp": backend.warp(one.temperature), "rng": backend.rng(seed), "at_once": self.rows}
         with using_threads(one.threads):
             started = perf_counter()
             for first in range(0, len(prompts), size):
-                batch = prompts[first : first + size]
-                for r in speculate(models.target, drafter, batch, max_new_tokens=new_tokens, **how):
+                decode: Any = speculate if one.k else generate_queue
+                for r in decode(models.target, prompts=prompts[first : first + size], **how):
                     live, places = live + sum(r.live), places + len(r.live)
                     for name, emitted in zip(r.names, r.emitted, strict=True):
                         texts[first + name] += emitted
             seconds = perf_counter() - started
         return Run(seconds, tuple(map(tuple, texts)), live=live / max(places, 1))
+
+
+class Step(NamedTuple):
+    """A step of the target alone: which prompt each row holds, its new token if any, whether it was live."""
+
+    names: list[int]
+    emitted: list[tuple[int, ...]]
+    live: tuple[bool, ...]
+
+
+@torch.inference_mode()
+def generate_queue(
+    target: LanguageModel, prompts: Prompts, *, max_new_tokens: int, warp: Warp, rng: Rng, at_once: int
+) -> Iterator[Step]:
+    """Decodes with the target alone as `generate` does, so many prompts at once; the others wait."""
+    rows = Rows(prompts, max_new_tokens, target.max_length, None)
+    rows.hold(at_once)
+    cache = prefill(target, rows.committed)
+    while any(live := rows.live):
+        logits = target(rows.pending[:, None].to(device_of(target)), cache)[:, -1]  # [B, V]
+        among = None if all(live) else torch.tensor(live, device=logits.device)
+        token = rng.categorical(warp(logits), live=among).tolist()
+        emitted = [rows.append(row, token[row : row + 1]) for row in range(len(live))]
+        if not all(rows.live):
+            rollback(cache, rows.committed)
+        yield Step([*rows.names], emitted, live)
+        if taken := rows.refill():
+            refill(target, cache, taken, [rows.committed[row] for row in taken])
 
 
 def measure(bench: BenchRun) -> Found:
@@ -74,13 +112,13 @@ def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
     settings = (bench.alone("rejection", 1.0), bench.drafted("rejection", 1.0, K))
     sides = {"": [Queue(one, rows, refill) for refill in (False, True) for one in settings]}
-    queues = [mixed_prompts(bench, rows * PER_ROW)] * REPEATS
+    queues = [mixed_prompts(bench, rows * PER_ROW)] * QUEUES
     runs = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
     points: list[Found] = []
-    for refill, (alone, drafted) in ((False, runs[:2]), (True, runs[2:])):
+    for refilled, (alone, drafted) in ((False, runs[:2]), (True, runs[2:])):
         live = {"live_target_only": alone, "live_speculative": drafted}
         shares = {name: fmean(run.live for run in of) for name, of in live.items()}
-        points.append({"rows": rows, "refill": refill} | shares | gain_of(alone, drafted))
+        points.append({"rows": rows, "refill": refilled} | shares | gain_of(alone, drafted))
     return points
 
 

@@ -42,11 +42,12 @@ def test_a_queue_gives_each_prompts_text(pair, k, refill):
     assert run.seconds_per_token == pytest.approx(run.seconds / 45)
 
 
-def test_live_places_are_counted(pair, monkeypatch):
+@pytest.mark.parametrize("name", ["generate_queue", "speculate"])
+def test_live_places_are_counted(pair, monkeypatch, name):
     """Texts of 2, 1, 4 and 1 tokens in two rows take 5 rounds with refill, and 2 and 4 without."""
     ends = {10: 2, 11: 1, 12: 4, 13: 1}
 
-    def speculate(target, drafter, prompts, *, at_once, **_):
+    def decode(target, *, prompts, at_once, **_):
         rows, waiting = [None] * at_once, list(enumerate(prompts))
         while True:
             for row in range(at_once):
@@ -63,9 +64,10 @@ def test_live_places_are_counted(pair, monkeypatch):
                     row[1] -= 1
             rows = [row if row and row[1] else None for row in rows]
 
-    monkeypatch.setattr(batches, "speculate", speculate)
-    one = Setting(on_backend(pair, "torch"))
-    prompts = [[name] for name in ends]
+    k = {"generate_queue": 0, "speculate": 2}[name]
+    monkeypatch.setattr(batches, name, decode)
+    one = Setting(on_backend(pair, "torch"), k)
+    prompts = [[first] for first in ends]
     runs = {refill: Queue(one, 2, refill).decode(prompts, 0, 9) for refill in (False, True)}
     assert runs[False].live == 8 / 12 and runs[True].live == 8 / 10
     assert runs[False].texts == runs[True].texts == ((7, 7), (7,), (7, 7, 7, 7), (7,))
@@ -84,7 +86,7 @@ def test_prompts_are_of_mixed_lengths(bench):
 def test_each_queue_has_four_sides(bench, monkeypatch):
     """Without refill and with it, the target alone and with its draft, for every number of rows."""
     monkeypatch.setattr(batches, "PER_ROW", 3)
-    monkeypatch.setattr(batches, "REPEATS", 1)
+    monkeypatch.setattr(batches, "QUEUES", 1)
     found = batches.measure(bench)
     assert [point["rows"] for point in found["points"]] == [1, 2]
     queue = found["queue"]

@@ -350,7 +350,7 @@ wrote(forwards, measured=said)
 # | early exit: its first layers guess | the same, and a cache | the same | notebook 12: `exit` |
 # | heads: Medusa, EAGLE | the same, and c | the same, if verified | notebook 12: both |
 # | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | notebook 12 |
-# | trees: several guesses a position | target calls a token | the same | `--drafter tree` |
+# | trees: several guesses a position | target calls a token | the same | notebook 13: `tree` |
 #
 # The methods combine, up to a point. A quantized target is read faster, so the same draft is less
 # cheap beside it: c rises. A large batch and a draft use the same spare arithmetic.

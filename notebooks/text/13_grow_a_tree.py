@@ -453,8 +453,8 @@ assert len(forwards) == 2 * (1 + 4)
 #
 # Say how often the first, second and third candidate of a position is kept. If that did not depend
 # on the other positions, a path would be kept with the product of these *rates*, and a call would
-# gain 1 plus the sum over all paths. So always add the most probable path next (Chen and others
-# 2024, Sequoia), no deeper than K.
+# gain 1 plus the sum over all paths. So always add the most probable path next, no deeper than K.
+# (Chen and others 2024 find this tree, Sequoia's, by dynamic programming.)
 
 
 # %% tags=["written"]
@@ -515,4 +515,4 @@ wrote(seen_from, accept_path, path_slots, best_first, measured=said)
 # - For as many draft forwards a tree gains more tokens a call than a chain. The target reads more.
 # - How often candidates are kept decides the shape: sure drafts go deep, doubtful ones wide.
 #
-# Next: several texts at once.
+# Next, notebook 14: many prompts on a few rows.

@@ -446,15 +446,15 @@ assert len(forwards) == 2 * (1 + 4)
 
 # %% [markdown]
 # The tree gains more, for as many draft forwards. But the target reads up to 17 tokens instead of
-# K + 1. On a laptop, with eight rows, that mostly takes longer than the tree gains. A tree pays
-# where more tokens in a pass are nearly free, as on a GPU with one text.
+# K + 1. On a laptop, with eight rows, that mostly costs more than it gains. A tree pays where more
+# tokens in a pass are nearly free, as on a GPU with one text.
 #
 # ## Which shape?
 #
 # Say how often the first, second and third candidate of a position is kept. If that did not depend
-# on the other positions, a path would be kept with the product of these *rates*, and a call would
-# gain 1 plus the sum over all paths. So always add the most probable path next, no deeper than K.
-# (Chen and others 2024 find this tree, Sequoia's, by dynamic programming.)
+# on other positions, a path would be kept with the product of these *rates*, and a call would gain
+# 1 plus the sum over all paths. So always add the most probable path next, no deeper than K
+# (Sequoia, Chen and others 2024).
 
 
 # %% tags=["written"]

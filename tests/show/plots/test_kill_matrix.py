@@ -46,7 +46,7 @@ def test_the_whole_zoo_is_readable():
     names = [check.name for check in CHECKS][-4:]
     modules = [file_of(mutant.function) for mutant in MUTANTS]
     rows = [
-        KillRow(mutant.name, module, mutant.effect, "", "x.!x")
+        KillRow(mutant.name, module, mutant.effect, "", "x.!.")
         for mutant, module in zip(MUTANTS, modules, strict=True)
     ]
     lines = drawn_texts(kill_matrix(rows, names, names[-3:]).figure)

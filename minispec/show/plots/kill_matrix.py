@@ -75,7 +75,7 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
     bottom = top - ROW * (len(columns[-1]) + 0.9)
     page.write(left - 0.15, bottom, "found", ha="right", weight="bold")
     for x, check in zip(xs, checks, strict=True):
-        page.write(x, bottom, str(found[check]), ha="center")
+        page.write(x, bottom, str(found[check]), rotation=90, ha="center")
     x, y = MARGIN, MARGIN + ROW / 2
     for state, step in zip(MARKS.values(), steps, strict=True):
         _draw_mark(page, x + COLUMN * 0.5, y, state)

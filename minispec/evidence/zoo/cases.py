@@ -5,8 +5,6 @@ before the GPTs, and in both those of other drafters last. The first case that s
 smallest instance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,18 +13,7 @@ import torch
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.evidence.proof.cases import (
-    Case,
-    automatic,
-    eagle,
-    exit,
-    medusa,
-    ngram,
-    parallel,
-    stopping,
-    suffix,
-    two_branches,
-)
+from minispec.evidence.proof.cases import OTHERS, Case, automatic, stopping, two_branches
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
 from minispec.rules.coupled import verify_coupled
 from minispec.rules.tree import verify_tree
@@ -126,8 +113,10 @@ def gpts(seed: int) -> Sequence[Case]:
 def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
     target, draft = table_pair(2, seed)
-    least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=ngram)
-    return least, replace(least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=suffix)
+    least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=OTHERS["ngram"])
+    return least, replace(
+        least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=OTHERS["suffix"]
+    )
 
 
 def waiting(seed: int) -> Sequence[Case]:
@@ -142,14 +131,14 @@ def on_the_target(seed: int) -> Sequence[Case]:
     """Returns cases of drafters that live on the target."""
     model, _ = tiny_gpt_pair(seed, vocab_size=2)
     early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
-    least = Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=exit)
+    least = Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=OTHERS["exit"])
     later = replace(least, target=model, draft=model, k=2, max_new_tokens=4)
     two = replace(later, name="GPT, V 2, K 2, cap 3, two rows, medusa", max_new_tokens=3, prompts=RAGGED)
     return (
         least,
-        replace(two, drafter=medusa),
-        replace(later, name="GPT, V 2, K 2, cap 4, eagle", drafter=eagle),
-        replace(later, name="GPT, V 2, K 2, cap 4, parallel", drafter=parallel),
+        replace(two, drafter=OTHERS["medusa"]),
+        replace(later, name="GPT, V 2, K 2, cap 4, eagle", drafter=OTHERS["eagle"]),
+        replace(later, name="GPT, V 2, K 2, cap 4, parallel", drafter=OTHERS["parallel"]),
     )
 
 
@@ -159,7 +148,5 @@ def trees(seed: int) -> Sequence[Case]:
     least = Case("GPT, V 3, K 1, cap 2, tree", target, draft, ((1,),), 1, 2, drafter=two_branches)
     least = replace(least, verifier=verify_tree)
     target, draft = tiny_gpt_pair(seed, vocab_size=2)
-    deeper = replace(
-        least, name="GPT, V 2, K 2, cap 3, tree", target=target, draft=draft, k=2, max_new_tokens=3
-    )
-    return least, deeper
+    deeper = replace(least, name="GPT, V 2, K 2, cap 3, tree", target=target, draft=draft)
+    return least, replace(deeper, k=2, max_new_tokens=3)

@@ -1,4 +1,4 @@
-"""Bugs that cost nothing but time cost it where drafters were trained; those of the zoo have random weights."""
+"""Bugs that cost nothing but time cost it where drafters were trained; the zoo has random weights."""
 
 import pytest
 import torch

@@ -521,10 +521,10 @@ for name, runs in table.items():
 
 # %% [markdown]
 # All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
-# itself: at temperature 1 stories hardly do. After a short match `suffix` drafts less, so more of
-# its later tokens is kept. A head knows neither the pending token nor what other heads have drawn.
-# Exit and feature layer read what they draw, with layers of the target or copies of them. (On
-# stories these layers alone would do: trained with all features at zero, they draft about as well.)
+# itself: at temperature 1 stories hardly do. Here `suffix` drafts as many tokens as `ngram`, from
+# longer matches. A head knows neither the pending token nor what other heads have drawn. Exit and
+# feature layer read what they draw, with layers of the target or copies of them. (On stories these
+# layers alone would do: trained with all features at zero, they draft about as well.)
 #
 # Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
 # quarter of the target. `minispec bench --section drafters` measures what that comes to.

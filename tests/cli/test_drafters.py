@@ -99,7 +99,7 @@ def test_prove_takes_the_cases_of_one_drafter(capsys, name):
     assert status == 0 and document["passed"] and document["sampled"] == []
     assert {name in case["name"] for case in document["cases"]} == {True}
     wanted = {case.name for case in prove.few_cases() if case.drafts_with == name}
-    assert wanted <= {case["name"] for case in document["cases"]} and len(wanted) == 6
+    assert wanted <= {case["name"] for case in document["cases"]} and len(wanted) >= 6
     assert all(mark.startswith(f"{name}: ") for mark in document["coverage"])
     assert {f"{name}: drafted {n}" for n in range(4)} <= set(document["coverage"])
 

@@ -26,12 +26,12 @@ from minispec.rules.coupled import KeyedRng
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 
 
-def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache]) -> LanguageModel:
-    """Returns a copy of a model that puts its first cache into `caches`; later ones refill that one."""
+def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache], refilled: bool) -> LanguageModel:
+    """Returns a copy of a model that puts its cache into `caches`: the last, or the first if it is refilled."""
 
     def new_cache(rows: int) -> KVCache:
         cache = type(model).new_cache(twin, rows)
-        caches.setdefault(name, cache)
+        caches[name] = caches.get(name, cache) if refilled else cache
         return cache
 
     twin = copy(model)
@@ -52,7 +52,7 @@ def check_invariant(case: Case) -> str | None:
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         texts = [list(case.prompts[key]) for key in keys]
         caches: dict[str, KVCache] = {}
-        twins = {name: remembering(model, name, caches) for name, model in models.items()}
+        twins = {name: remembering(model, name, caches, case.waiting) for name, model in models.items()}
         watched = replace(case, target=twins["target"], draft=twins.get("draft", twins["target"]))
         for r in watched.rounds([case.prompts[key] for key in keys], rng):
             for name, emitted in zip(r.names, r.emitted, strict=True):

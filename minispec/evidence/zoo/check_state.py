@@ -27,7 +27,7 @@ ROWS = 64  # yes-or-no draws that are compared at once: all alike with probabili
 
 
 def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache], refilled: bool) -> LanguageModel:
-    """Returns a copy of a model that puts its cache into `caches`: the last, or the first if it is refilled."""
+    """Returns a copy of a model that puts its cache into `caches`: the last, or the first if refilled."""
 
     def new_cache(rows: int) -> KVCache:
         cache = type(model).new_cache(twin, rows)

@@ -8,8 +8,6 @@ Rows of one batch may have different lengths. New tokens come right-padded to on
 truncates each row to what was real.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -40,8 +38,10 @@ class KVCache:
         self.rows = rows
         self.capacity = capacity
         shape = (layers, rows, kv_heads, capacity, head_dim)
-        self._keys = torch.zeros(shape, dtype=dtype, device=device)
-        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        try:
+            self._keys, self._values = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
+        except RuntimeError as error:
+            raise ValueError(f"there is no memory for a cache of {rows:,} rows; take fewer") from error
         self._numbers = 2 * self._keys.numel()
         # Plain integers: asking a GPU would make the loop wait. One list a layer: an early exit reads ahead.
         self._lengths = [[0] * rows] * layers
@@ -154,7 +154,7 @@ class KVCache:
                 raise ValueError(f"row {row} holds {old} tokens and cannot be truncated to {new}")
         self._lengths = [wanted] * len(self._lengths)
 
-    def place(self, row: int, other: KVCache, source: int) -> None:
+    def place(self, row: int, other: "KVCache", source: int) -> None:
         """Takes over, into one row, what another cache of the same model holds in its row `source`."""
         length = other.row_lengths[source]
         for ours, theirs in ((self._keys, other._keys), (self._values, other._values)):

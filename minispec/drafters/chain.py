@@ -34,6 +34,14 @@ def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: 
     return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))
 
 
+def depths_of(parents: Sequence[int]) -> list[int]:
+    """Returns the depth of the pending token, 0, and of each token of a tree, whose parents come first."""
+    depths = [0]
+    for parent in parents:
+        depths.append(depths[parent] + 1)
+    return depths
+
+
 def draw_tree(
     read: Callable[[Tensor, Sequence[int]], Tensor],
     pending: Tensor,
@@ -54,9 +62,7 @@ def draw_tree(
         warp: from logits to distributions.
         rng: draws the candidates, at the position that is their depth.
     """
-    depths = [0]
-    for parent in parents:
-        depths.append(depths[parent] + 1)
+    depths = depths_of(parents)
     tokens = torch.cat([pending[:, None], pending.new_zeros(len(pending), len(parents))], dim=1)  # [B, K+1]
     dists: list[Tensor] = [torch.empty(0)] * len(parents)
     for depth in range(depths[-1]):

@@ -14,11 +14,11 @@ from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import Choice, draw_tree
+from minispec.drafters.chain import Choice, depths_of, draw_tree
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.tree import grow, without_replacement
 
-RATES = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # how often a position's candidates are the one that is kept
+RATES = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
 
 
 def doubtful_tree(nodes: int, depth: int) -> list[int]:
@@ -47,9 +47,7 @@ class MedusaTreeDrafter(MedusaDrafter):
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
-        depths = [0]
-        for parent in self.parents:
-            depths.append(depths[parent] + 1)
+        depths = depths_of(self.parents)
         size = sum(0 < depth <= min(k, len(self.heads)) for depth in depths)
         logits, space = self.heads(self._state), size * self._known.long()  # [B, heads, V], [B]
 

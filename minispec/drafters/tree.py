@@ -19,9 +19,9 @@ from minispec.core.model import GPT, Tree
 from minispec.core.records import ORDER, Draft, Round, are_parents
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
-from minispec.drafters.chain import Choice, draw_tree
+from minispec.drafters.chain import Choice, depths_of, draw_tree
 
-RATES = (0.8, 0.1, 0.04)  # how often a position's first, second, third candidate is the one that is kept
+RATES = (0.8, 0.1, 0.04)  # assumed: how often a position's first, second, third candidate is the one kept
 
 
 def with_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     """Returns the tree whose tokens are most often kept, if candidates are kept independently.
 
     Of all trees with so many tokens it has the largest sum of path probabilities, hence the most accepted
-    tokens (Chen et al. 2024, Sequoia, section 3.1).
+    tokens: what Sequoia finds by dynamic programming (Chen et al. 2024, section 3.1), best first.
 
     Args:
         rates: at each depth, how often the first, second, … candidate of a position is kept, descending.
@@ -112,7 +112,7 @@ class TreeDrafter(ModelDrafter):
         if not are_parents(shape):
             raise ValueError(ORDER)
         self._tree = Tree.after(torch.tensor([0]), shape)
-        self.parents, self._depths = list(parents), self._tree.positions[0].tolist()
+        self.parents, self._depths = list(parents), depths_of(parents)
         self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:

@@ -134,3 +134,9 @@ def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model):
     assert cache.row_lengths == (11, 10)
     got = model(first[:, 11:], cache)
     torch.testing.assert_close(got[0, 0], model(first[:1])[0, 11], rtol=0, atol=1e-11)
+
+
+def test_more_rows_than_memory_allows_are_refused():
+    """One line that says how many rows, not the allocator's error."""
+    with pytest.raises(ValueError, match="no memory for a cache of 1,000,000,000,000 rows; take fewer"):
+        KVCache(2, 10**12, 4, 4096, 64)

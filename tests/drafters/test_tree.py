@@ -9,6 +9,8 @@ import torch
 from tiny import PROMPTS, outcome, same
 
 from minispec import SeededRng, Warp, generate, speculate
+from minispec.drafters.medusa import Medusa
+from minispec.drafters.medusa_tree import MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.tree import (
     TreeDrafter,
     common_tree,
@@ -17,6 +19,7 @@ from minispec.drafters.tree import (
     with_replacement,
     without_replacement,
 )
+from minispec.evidence.proof.models import with_normals
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
@@ -116,6 +119,24 @@ def test_a_tree_at_the_contexts_end(length):
         texts, ends = outcome(rounds, len(prompt))
         assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(prompt))]
         assert set(ends) == {"context"}
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("length", [30, 37, 38, 39])
+def test_a_tree_of_heads_at_the_contexts_end(length, temperature):
+    """The heads know nothing of the cache: the loop cuts their tree to what there is space for."""
+    heads = with_normals(Medusa(TARGET.config.width, TARGET.vocab_size, 3), 3)
+    prompts, warp = [[n % 7 for n in range(length)], [1, 2]], Warp(temperature=temperature)
+    for prompt in (prompts, prompts[:1]):
+        drafter = MedusaTreeDrafter(heads, TARGET, doubtful_tree(16, 3))
+        how = {"max_new_tokens": 60, "warp": warp, "rng": SeededRng(1)}
+        rounds = list(speculate(TARGET, drafter, prompt, k=3, verifier=verify_tree, **how))
+        texts, ends = outcome(rounds, len(prompt))
+        assert [len(own) + len(text) for own, text in zip(prompt, texts, strict=True)] == [40] * len(prompt)
+        assert set(ends) == {"context"}
+        if temperature == 0:
+            steps = list(generate(TARGET, prompt, **how))
+            assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(prompt))]
 
 
 def test_a_tree_that_cannot_fit_is_refused():

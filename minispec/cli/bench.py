@@ -1,7 +1,5 @@
 """`minispec bench`: measure, in sections, what speculative decoding brings on this machine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any

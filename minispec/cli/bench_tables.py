@@ -1,7 +1,5 @@
 """Tables of a report of the bench: what `minispec bench` prints, and the results page shows as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

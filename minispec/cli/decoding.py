@@ -1,7 +1,5 @@
 """Decoding on the command line: K by number or automatic, and a prompt decoded with and without a draft."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low

@@ -1,7 +1,5 @@
 """`minispec demo`: speculative decoding at work, then a pair trained before your eyes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`minispec generate`: decode one prompt and say exactly what happened."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """`minispec prove`: show that nothing is lost."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from functools import partial
 from time import perf_counter

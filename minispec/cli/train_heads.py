@@ -1,7 +1,5 @@
 """`minispec train --drafter`: make what a pair's target needs to draft for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

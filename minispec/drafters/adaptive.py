@@ -9,8 +9,6 @@ given the text so far. A width may depend on the past in any way. It must not de
 own round: to draw tokens, look at them, and drop the unlikely one changes the distribution of those kept.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from math import ceil

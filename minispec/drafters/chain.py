@@ -1,7 +1,5 @@
 """A chain of tokens, or a tree: each is drawn from the distribution that is reported for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -4,8 +4,6 @@ They have two readers: the prediction of a speed-up (`minispec.evidence.theory.p
 chooses its own K while it decodes (`minispec.drafters.adaptive`). Both add the parts up in the same way.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass

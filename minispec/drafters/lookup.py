@@ -9,8 +9,6 @@ after a rejection draws from what p has besides it; the greedy and the coupled r
 Any way to look up is lossless, as long as it knows nothing but the committed text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -10,8 +10,6 @@ them. To drop the token that looked doubtful would be something else: what is le
 distribution *under the condition that it looked good*, and the distribution that is reported is wrong.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol

@@ -6,8 +6,6 @@ idea to draft from one, and to draft more after a long match, is SuffixDecoding'
 occurrence in the row's own text is taken.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import torch

@@ -4,8 +4,6 @@
 target they were made, and how. Nothing is ever unpickled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

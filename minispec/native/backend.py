@@ -1,7 +1,5 @@
 """Backends: `torch`, the code to read, and `native`, the fast one. Both compute the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ The library looks at numbers itself, in microseconds. Most of what is here is as
 look like those of the loop, or where the core decides instead.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

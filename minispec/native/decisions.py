@@ -9,8 +9,6 @@ A rule makes many decisions in one call. So the library gets the numbers that th
 them in the core's order, and says how many it has used.
 """
 
-from __future__ import annotations
-
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable

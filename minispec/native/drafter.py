@@ -1,7 +1,5 @@
 """The native drafter: forward, warp and draw for all K tokens in one call into the library."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from operator import index

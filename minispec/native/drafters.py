@@ -1,7 +1,5 @@
 """Drafters by name: what `--drafter` chooses from, each made for a pair on a backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast

@@ -4,8 +4,6 @@ Building takes some seconds. The file's name is a hash of the source, the flags 
 its own bytes: half of a library would end the process, so the bytes are compared before it is loaded.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

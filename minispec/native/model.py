@@ -5,8 +5,6 @@ nine new tokens, of all rows, so that checking a draft costs far less than writi
 many as torch may use, where the model is large enough for that to be faster.
 """
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import os
@@ -53,7 +51,7 @@ class NativeCache(KVCache):
         owner: the address of the model that it is for.
     """
 
-    def __init__(self, model: NativeGPT, rows: int) -> None:
+    def __init__(self, model: "NativeGPT", rows: int) -> None:
         """Takes the memory for `rows` rows of a model's whole context.
 
         Raises:

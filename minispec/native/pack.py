@@ -9,8 +9,6 @@ No number of a matrix changes. So weights of 16 bits stay exactly what they are,
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 The output then is the target's own, token for token, with or without a draft (Daliri, Musco, Suresh 2024).
 """
 
-from __future__ import annotations
-
 from typing import Unpack
 
 import torch

@@ -14,8 +14,6 @@ The number of rows is part of the shape too. Compare runs of equally many rows, 
 number of threads.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

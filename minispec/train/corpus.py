@@ -4,8 +4,6 @@
 its library; none needs a download. Any UTF-8 text file will do as well. The same seed gives the same split.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sysconfig
 import tokenize

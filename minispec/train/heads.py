@@ -5,8 +5,6 @@ distribution of a later token (Kullback–Leibler divergence, Hinton et al. 2015
 target writes. Each has a loss of its own; the loop is one for all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter

@@ -3,8 +3,6 @@
 A recipe counts steps, never seconds, so the same recipe gives the same weights on the same machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -88,7 +86,7 @@ class Recipe:
     learning_rate: float = 0.004
     other_rate: float = 0.004
 
-    def scaled(self, factor: float) -> Recipe:
+    def scaled(self, factor: float) -> "Recipe":
         """Returns the recipe with all steps, and what the target writes, multiplied; at least one each."""
         stretched: dict[str, Any] = {
             name: tuple(replace(s, steps=max(1, round(s.steps * factor))) for s in getattr(self, name))
@@ -102,7 +100,7 @@ class Recipe:
         return {CURRICULA.get(name, name): value for name, value in asdict(self).items()}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Recipe:
+    def from_json(data: Mapping[str, Any]) -> "Recipe":
         """Reads what `to_json` returns.
 
         Raises:

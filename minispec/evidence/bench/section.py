@@ -4,8 +4,6 @@ A section is a function from a `BenchRun` to what it has found, ready for JSON. 
 through what they have found and in no other way, so a bench that was cut can be resumed where it stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -48,7 +46,7 @@ class Section:
 
     name: str
     title: str
-    run: Callable[[BenchRun], Found]
+    run: Callable[["BenchRun"], Found]
     needs: tuple[str, ...] = ()
     core: bool = True
 

@@ -1,7 +1,5 @@
 """The sections on our own models, from t(n) and the target alone to drafts and automatic K."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace

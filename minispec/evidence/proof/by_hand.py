@@ -4,8 +4,6 @@ Checks compare the shipped code with these. Nothing here uses a cache, a loop of
 for `distributions_after`, which warps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import exp, fsum

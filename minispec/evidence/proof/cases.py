@@ -1,7 +1,5 @@
 """Settings of the loop whose every branch can be enumerated, and the drafters that they can have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -117,7 +115,7 @@ class Case:
             return "context"
         return "cap" if len(tokens) >= self.max_new_tokens else None
 
-    def on(self, backend: Backend) -> Case:
+    def on(self, backend: Backend) -> "Case":
         """Returns the case with a backend's GPTs, warps, rule and drafter; table models stay as they are."""
         if backend is TORCH:
             return self

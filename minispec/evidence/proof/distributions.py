@@ -8,8 +8,6 @@ conditional distributions, from forward passes without a cache. "Lossless" means
 (Leviathan et al. 2023, appendix A.1; Chen et al. 2023, theorem 1).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ Each row of a batch follows a script of its own, so that hundreds of branches ru
 Code in C++ follows no script. `replay.py` says how its branches are taken all the same.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, Unpack

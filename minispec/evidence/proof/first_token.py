@@ -3,8 +3,6 @@
 For a vocabulary of a few tokens one can work that out by hand. Here every branch of the rule is enumerated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

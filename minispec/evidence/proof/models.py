@@ -5,8 +5,6 @@ GPTs are the shipped `GPT` with its real cache. Their numbers come from a fixed 
 on every machine.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeVar
 

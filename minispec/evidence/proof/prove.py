@@ -4,8 +4,6 @@ The enumeration is exact, but models that can be enumerated are small. The sampl
 users run, but can only show that a difference is smaller than something. Each covers what the other cannot.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -22,8 +22,6 @@ A decision that the core's generator takes to be certain, with a probability of 
 is none here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

@@ -8,8 +8,6 @@ This works for models that cannot be enumerated completely, such as the shipped 
 enumeration cannot: whether the numbers that `SeededRng` and `KeyedRng` give are as random as they should be.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +50,7 @@ class Experiment:
     least: float = 0.0
     rng: Callable[[int], Rng] = SeededRng
 
-    def on(self, backend: Backend) -> Experiment:
+    def on(self, backend: Backend) -> "Experiment":
         """Returns the experiment with a backend's case and generator; keyed noise stays what it is."""
         rng = backend.rng if self.rng is SeededRng else self.rng
         return replace(self, case=self.case.on(backend), rng=rng)

@@ -12,8 +12,6 @@ measured there. In float32 d is some millionths, and a fixed limit is simpler. I
 an excuse.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

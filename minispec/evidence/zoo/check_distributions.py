@@ -3,8 +3,6 @@
 Each looks at one case, and says what is wrong, or None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby

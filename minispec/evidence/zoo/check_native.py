@@ -1,7 +1,5 @@
 """Checks of the C++: a case as the native backend decodes it, against the core's models; and its threads."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -4,8 +4,6 @@ Each looks at one case, and says what is wrong, or None. All are exact but the p
 looks at generators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace

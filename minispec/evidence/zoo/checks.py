@@ -5,8 +5,6 @@ it, and how much may be off. None looks at the case that it is given. All draw w
 is the same each time; over seeds, right code would fail as rarely as the docstrings say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reads mutants from text: each is a small patch, with a line on what it does."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

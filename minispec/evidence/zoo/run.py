@@ -8,8 +8,6 @@ Bugs of the C++ are planted and found in the same way, on the cases as the nativ
 there is no native backend they are left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

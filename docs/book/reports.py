@@ -4,7 +4,7 @@
         --output minispec/evidence/recorded/bench-stories.json
     minispec bench --section real-sizes --output minispec/evidence/recorded/bench-real-sizes.json
     PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
-    minispec bench --section drafters --output minispec/evidence/recorded/drafters.json
+    minispec bench --section drafters --pair stories --output minispec/evidence/recorded/drafters-stories.json
 
 Those of minispec measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
 and batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from minispec.evidence.bench.drafters import PAIRS
 from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
 
 Report = Mapping[str, Any]
@@ -52,10 +53,10 @@ def saved_reports(names: Sequence[str] = SAVED) -> list[dict[str, Any]]:
     return [load_report(FOLDER / f"bench-{name}.json") for name in names]
 
 
-def saved_drafters(folder: Path = FOLDER) -> dict[str, Any] | None:
-    """Returns the report on ways to draft, if one was recorded."""
-    path = folder / "drafters.json"
-    return load_report(path) if path.is_file() else None
+def saved_drafters(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Returns the reports on ways to draft that were recorded, one a pair."""
+    paths = [folder / f"drafters-{name}.json" for name in PAIRS]
+    return [load_report(path) for path in paths if path.is_file()]
 
 
 def measurement_of(report: Report, kind: str) -> Measurement:

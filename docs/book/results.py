@@ -37,12 +37,12 @@ the verifier looked at, the share that it kept. This page is generated from repo
 hand."""
 
 
-def page(reports: Sequence[Report], drafters: Report | None = None) -> str:
+def page(reports: Sequence[Report], drafters: Sequence[Report] = ()) -> str:
     """Returns the page as Markdown.
 
     Args:
         reports: of the bench, the shipped pair's first.
-        drafters: the one on ways to draft, if there is one.
+        drafters: those on ways to draft, one a pair.
 
     Raises:
         ValueError: if there are none.
@@ -52,7 +52,7 @@ def page(reports: Sequence[Report], drafters: Report | None = None) -> str:
     own = reports[0]["conditions"]
     parts = ["# Results", fill(HEAD.format(prompt=own["prompt_tokens"], new=own["plan"]["new_tokens"]))]
     parts += [part for report in reports for part in of_pair(report)]
-    parts += of_drafters(drafters) if drafters is not None else []
+    parts += of_drafters(drafters)
     parts += [
         "## Measure it yourself",
         "<!-- not run: takes a quarter of an hour -->",
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         named = [load_report(path) for path in arguments[1:]]
-        drafters = None if named else saved_drafters()
+        drafters = [] if named else saved_drafters()
         write_whole(Path(arguments[0]), page(named or saved_reports(), drafters))
     except ValueError as error:
         print(f"minispec: {error}", file=sys.stderr)

@@ -1,8 +1,6 @@
 """What the results page says of ways to draft, from what was recorded of them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from book import results_tables as tables
@@ -10,15 +8,11 @@ from book.results_tables import fill
 from minispec.cli.bench_tables import by_pair, drafter_parts
 
 
-def of_drafters(report: Mapping[str, Any]) -> Iterator[str]:
+def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields what the page says of ways to draft."""
+    if not reports:
+        return
     yield "## Ways to draft"
-    machine, missing = report["machine"], report["sections"]["drafters"]["unavailable"]
-    where = machine["gpu"] or machine["processor"]
-    yield fill(
-        f"Measured on {report['date']}: {where}, {machine['cores']} cores, torch {machine['torch']}, "
-        f"{report['conditions']['dtype']}."
-    )
     yield fill(
         "Each drafter on each backend that it has, at the K that suits it there, greedy (T = 0) and sampled "
         "(T = 1). All of them are lossless. Speed-ups are over the target alone on the backend where that is "
@@ -32,8 +26,17 @@ def of_drafters(report: Mapping[str, Any]) -> Iterator[str]:
         "backend. Beside it what the drafter takes: seconds of training, parameters that the target does not "
         "have, and the bytes that it keeps of one text, its cache and states or its index."
     )
-    for pair, rows in by_pair(report["drafters"]).items():
-        yield f"### Drafters of {pair}"
+    measured = {report["pair"] for report in reports}
+    for report in reports:
+        yield f"### Drafters of {report['pair']}"
+        machine, own = report["machine"], report["conditions"]
+        yield fill(
+            f"Measured on {report['date']}: {machine['gpu'] or machine['processor']}, {machine['cores']} "
+            f"cores, torch {machine['torch']}, {own['dtype']}; {own['plan']['reporting']} prompts, "
+            f"{own['plan']['new_tokens']} new tokens each."
+        )
+        rows = by_pair(report["drafters"])[report["pair"]]
         yield tables.drafters(rows)
         yield tables.markdown(drafter_parts(rows))
-    yield "\n".join(f"- Not measured: {name}: {why}" for name, why in missing.items())
+        missing = report["sections"]["drafters"]["unavailable"].items()
+        yield "\n".join(f"- Not measured: {name}: {why}" for name, why in missing if name not in measured)

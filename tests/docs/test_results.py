@@ -23,7 +23,7 @@ def report(pair="stories", **sections):
         "pair": pair,
         "date": "2026-01-02",
         "machine": {"processor": "a processor", "cores": 2, "threads": 2, "torch": "2.13", "gpu": None},
-        "conditions": {"dtype": "float32", "prompt_tokens": 32, "plan": {"new_tokens": 160}},
+        "conditions": {"dtype": "float32", "prompt_tokens": 32, "plan": {"new_tokens": 160, "reporting": 8}},
         "settings": [],
         "sections": sections,
         "skipped": {"transformers": "transformers is not installed"},
@@ -187,14 +187,19 @@ def drafters():
 
 def test_ways_to_draft_stand_on_the_page_once_they_are_recorded(tmp_path):
     """What each gains, a loss marked; where it is right and what it takes; what was not measured."""
-    assert saved_drafters(tmp_path) is None
-    (tmp_path / "drafters.json").write_text(json.dumps(drafters()))
+    assert saved_drafters(tmp_path) == []
+    (tmp_path / "drafters-stories.json").write_text(json.dumps(drafters()))
     text = page([report()], saved_drafters(tmp_path))
     assert "| exit | torch | 1 | 4 | 4.50 | 2.00x | 1.90–2.10 | 2.20x | 3.10x |" in text
     assert "| ngram | native | 1 | 4 | 4.50 | 0.90x (a loss) | 1.90–2.10 | 0.80x | 3.10x |" in text
     assert "| exit | 1 | 95 90 | 35 | 16,512 | 128 |" in text and "### Drafters of stories" in text
     assert "- Not measured: english: there is none" in text and "a processor, 2 cores" in text
     assert "Ways to draft" not in page([report()])
+    rows = [{**one, "pair": "english"} for one in drafters()["drafters"]]
+    other = drafters() | {"pair": "english", "drafters": rows}
+    (tmp_path / "drafters-english.json").write_text(json.dumps(other))
+    text = page([report()], saved_drafters(tmp_path))
+    assert "### Drafters of english" in text and "- Not measured: english" not in text
 
 
 def test_without_native_there_are_no_ratios():

@@ -28,7 +28,7 @@ from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
-from minispec.rules.typical import verify_typical
+from minispec.rules.lossy import verify_typical
 from minispec.show.text import glyphs_for, legend, marked
 
 # Rules that no backend has, each with its random number generator.

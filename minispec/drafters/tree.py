@@ -45,6 +45,24 @@ def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
     return one_hot(logits.masked_fill(chosen, -torch.inf).argmax(-1), q.shape[1], q.dtype)
 
 
+def greedy_drafting(candidates: int) -> Choice:
+    """Returns the choice whose candidates are accepted most often, as many as are said (Hu et al. 2025).
+
+    The first is drawn from what q [M, V] has left without the k − 1 most probable tokens; these come after
+    it. With `verify_tree` one of them is kept with their probability under p, and Σ min(p, q) outside.
+    """
+
+    def choice(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
+        top = torch.zeros_like(chosen)
+        for _ in range(candidates - 1):
+            top = top | (most_probable(q, logits, top) > 0)
+        first = ~chosen.any(-1, keepdim=True)
+        then = most_probable(q, logits, chosen)
+        return torch.where(first, without_replacement(q, logits, top), then)
+
+    return choice
+
+
 def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[int]]:
     """Returns the tree whose tokens are most often kept, if candidates are kept independently.
 

@@ -84,8 +84,7 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
         The path that each row keeps: [B, K] bool.
     """
     rows, k = draft.tokens.shape
-    device = draft.tokens.device
-    parents = torch.arange(k, device=device).expand(rows, k) if draft.parents is None else draft.parents
+    device, parents = draft.tokens.device, parents_of(draft)
     lengths = draft.lengths.to(device)
     at = torch.zeros(rows, dtype=torch.long, device=device)  # the last kept: 0 is the pending token
     path = torch.zeros(rows, k, dtype=torch.bool, device=device)
@@ -95,3 +94,10 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
             path[:, i] = accepts(i, testing, path.sum(-1))
             at = torch.where(path[:, i], i + 1, at)
     return path
+
+
+def parents_of(draft: Draft) -> Tensor:
+    """Returns which token each one follows, as in a `Draft`; in a chain the one before: [B, K]."""
+    if draft.parents is not None:
+        return draft.parents
+    return torch.arange(draft.k, device=draft.tokens.device).expand_as(draft.tokens)

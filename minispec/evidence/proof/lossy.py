@@ -14,7 +14,7 @@ from minispec.evidence.proof.distributions import (
     total_variation,
 )
 from minispec.evidence.proof.models import tiny_gpt_pair
-from minispec.rules.typical import verify_typical
+from minispec.rules.lossy import verify_typical
 
 
 @dataclass(frozen=True)

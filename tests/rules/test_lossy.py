@@ -12,7 +12,7 @@ from minispec.evidence.checker.instances import as_floats, standard_instances
 from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.lossy import damage, typical_cases
 from minispec.evidence.proof.prove import all_cases
-from minispec.rules.typical import threshold, verify_typical
+from minispec.rules.lossy import threshold, verify_typical
 
 
 def lost(p, q):

@@ -1,0 +1,44 @@
+"""Block verification: all drafted tokens are judged together, and never fewer are kept than one by one.
+
+Rejection sampling throws a token away at once where the target finds it too unlikely. But what comes after it
+may be likelier for the target than for the draft. Block verification counts with the probability ratio of the
+whole beginning, and keeps the longest beginning that one of its coins accepts (Sun et al. 2024).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import residual
+
+
+def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Keeps the longest beginning that a coin accepts; what comes out is distributed as the target.
+
+    With w_0 = 1, w_i = min(1, w_{i−1}·p_i(x_i)/q_i(x_i)) and S_i = Σ [w_i·p_{i+1} − q_{i+1}]+ the coin after
+    token i says yes with probability S_i / (S_i + 1 − w_i), and with w_K after the last one. If i is the last
+    yes, the next token comes from norm([w_i·p_{i+1} − q_{i+1}]+). Sun et al. 2024, algorithm 2; it accepts no
+    fewer tokens than `verify_rejection` does, in expectation: theorem 2. Arguments and result are those of
+    `Verifier`, target_probs being [B, K+1, V].
+    """
+    p, lengths = target_probs.double(), draft.lengths.to(target_probs.device)
+    inside = torch.arange(draft.k + 1, device=p.device) < lengths[:, None]  # [B, K+1]
+    # Where a draft has ended, q is 0: so S_i = w_i, the coin's probability is w_i, and the residual p.
+    q = F.pad(draft.probs.double(), (0, 0, 0, 1)) * inside[..., None]  # [B, K+1, V]
+    accepted = torch.zeros_like(lengths)
+    w = kept_w = torch.ones_like(p[:, 0, 0])  # [B], after token i; after the last accepted one
+    for i in range(draft.k):
+        token = draft.tokens[:, i, None]
+        w = (w * p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]).nan_to_num(0).clamp(max=1)
+        s = (w[:, None] * p[:, i + 1] - q[:, i + 1]).clamp(min=0).sum(-1)
+        coin = (s / (s + (1 - w))).nan_to_num(0)  # in brackets, for rounding makes S + 1 − w more than 1
+        kept = rng.bernoulli(coin, positions=i, live=inside[:, i])
+        accepted, kept_w = torch.where(kept, i + 1, accepted), torch.where(kept, w, kept_w)
+    each = torch.arange(len(p), device=p.device)
+    dist = residual(kept_w[:, None] * p[each, accepted], q[each, accepted])
+    return Verdict(accepted, rng.categorical(dist, positions=accepted))
+
+
+verify_block.stops_at_first_rejection = False  # type: ignore[attr-defined]

@@ -1,0 +1,105 @@
+"""Rules that are lossy on purpose: they accept more, and what comes out is not distributed as the target.
+
+Two ask no draft for its q: a token that the target finds likely enough is accepted, as often as the draft
+proposes it. The other two are rejection sampling for something else than p and q. How far off each is, is
+known exactly: at one position by a closed form, in whole texts by `evidence/proof/lossy.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, update_wrapper
+
+import torch
+from torch import Tensor
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier, verify_rejection
+
+EPSILON = 0.09  # typical: what is more probable than this is always accepted
+DELTA = 0.3  # typical: where the target is unsure, less is enough
+
+
+def verify_typical(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Accepts while the target's probability of a drafted token is above the threshold; then draws from p.
+
+    Medusa's rule (Cai et al. 2024, section 2.3.1). At temperature 0 only the most probable token is likely
+    enough. Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
+    """
+    return accept_likely(draft, target_probs, rng, lambda p: p > threshold(p)[..., None])
+
+
+def threshold(p: Tensor) -> Tensor:
+    """Returns min(ε, δ·e^−H), H being the entropy of p in nats: [..., V] -> [...] (Cai et al. 2024)."""
+    entropy = -torch.xlogy(p, p).sum(-1)
+    return (DELTA * (-entropy).exp()).clamp(max=EPSILON)
+
+
+def verify_relaxed(
+    draft: Draft, target_probs: Tensor, rng: Rng, *, most: int = 10, delta: float = 0.6
+) -> Verdict:
+    """Accepts while a token is among the `most` most probable, and less than delta below the first of them.
+
+    The rule of TensorRT-LLM: p(x) ≥ max p − delta. Arguments and result are else those of `verify_typical`.
+    """
+
+    def likely(p: Tensor) -> Tensor:
+        best = p.topk(min(most, p.shape[-1])).values  # descending
+        return p >= torch.maximum(best[..., -1:], best[..., :1] - delta)
+
+    return accept_likely(draft, target_probs, rng, likely)
+
+
+def accept_likely(
+    draft: Draft, target_probs: Tensor, rng: Rng, likely: Callable[[Tensor], Tensor]
+) -> Verdict:
+    """Accepts while tokens are likely enough; then draws from p, after a rejection as at the end.
+
+    Where a token x ~ q is tested, p comes out with the probability that x is not accepted, else q restricted
+    to what is.
+
+    Args:
+        draft: its probabilities are not used.
+        target_probs: [B, K+1, V].
+        rng: draws the last token.
+        likely: says which tokens are, of p [B, K, V]: [B, K, V] bool.
+    """
+    p = target_probs.double()
+    inside = torch.arange(draft.k, device=p.device) < draft.lengths.to(p.device)[:, None]
+    kept = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & inside  # [B, K]
+    accepted = kept.long().cumprod(-1).sum(-1)  # length of the leading run
+    here = p[torch.arange(len(p), device=p.device), accepted]  # [B, V]
+    return Verdict(accepted, rng.categorical(here, positions=accepted))
+
+
+def verify_mixture(draft: Draft, target_probs: Tensor, rng: Rng, *, weight: float = 0.5) -> Verdict:
+    """Accepts with probability min(1, 1 − w + w·p/q), and corrects from norm(max(0, p − q)).
+
+    That is rejection sampling for the mixture w·p + (1 − w)·q, which is what comes out: at one position
+    TV = (1 − w)·TV(p, q). In transformers it is `assistant_ensemble_weight`. Arguments and result are those
+    of `Verifier`, target_probs being [B, K+1, V]; weight: w, 1 being lossless.
+    """
+    p, q = target_probs.double(), draft.probs.double()
+    inside = torch.arange(draft.k, device=p.device) < draft.lengths.to(p.device)[:, None]
+    mixed = torch.where(inside[..., None], weight * p[:, :-1] + (1 - weight) * q, p[:, :-1])
+    return verify_rejection(draft, torch.cat([mixed, p[:, -1:]], dim=1), rng)
+
+
+def verify_lenient(draft: Draft, target_probs: Tensor, rng: Rng, *, lenience: float = 0.5) -> Verdict:
+    """Accepts with probability min(1, p/(l·q)), and corrects from norm(max(0, p − l·q)).
+
+    That is rejection sampling which takes q for smaller than it is, so that no token comes with more than p/l
+    (Leviathan et al. 2023, appendix A.5). Arguments and result are those of `Verifier`, target_probs being
+    [B, K+1, V]; lenience: l, 1 being lossless.
+    """
+    return verify_rejection(replace(draft, probs=lenience * draft.probs.double()), target_probs, rng)
+
+
+LOSSY = (verify_typical, verify_relaxed, verify_mixture, verify_lenient)
+for rule in LOSSY:
+    rule.lossless = False  # type: ignore[attr-defined]
+
+
+def with_parameters(rule: Callable[..., Verdict], **parameters: float) -> Verifier:
+    """Returns a rule with other parameters than its own; it says the same of itself, such as `lossless`."""
+    return update_wrapper(partial(rule, **parameters), rule)

@@ -26,21 +26,13 @@ FACES: Mapping[Kind, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True)
 class Card:
-    """An answer to a student.
+    """An answer to a student."""
 
-    Attributes:
-        kind: what sort of answer.
-        title: of the question or the exercise.
-        paragraphs: in plain words.
-        choices: what may be chosen, by letter.
-        detail: lines in a fixed-width font, such as a counterexample or a picture made of characters.
-    """
-
-    kind: Kind
-    title: str
-    paragraphs: tuple[str, ...] = ()
-    choices: tuple[tuple[str, str], ...] = ()
-    detail: str = ""
+    kind: Kind  #: what sort of answer
+    title: str  #: of the question or the exercise
+    paragraphs: tuple[str, ...] = ()  #: in plain words
+    choices: tuple[tuple[str, str], ...] = ()  #: what may be chosen, by letter
+    detail: str = ""  #: lines in a fixed-width font, such as a counterexample or a picture made of characters
 
     @property
     def passed(self) -> bool:

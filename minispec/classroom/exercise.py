@@ -23,62 +23,37 @@ Run = Callable[[Trial], Outcome]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of looking at an answer.
+    """What came of looking at an answer."""
 
-    Attributes:
-        verdict: whether it is right, wrong, or not written yet.
-        message: what to say, in plain words.
-        detail: the smallest counterexample, or a score, for a fixed-width font.
-        recognised: the name of the typical wrong answer that it behaves like, or an empty string.
-    """
-
-    verdict: Literal["right", "wrong", "blank"]
-    message: str
-    detail: str = ""
-    recognised: str = ""
+    verdict: Literal["right", "wrong", "blank"]  #: whether it is right, wrong, or not written yet
+    message: str  #: what to say, in plain words
+    detail: str = ""  #: the smallest counterexample, or a score, for a fixed-width font
+    recognised: str = ""  #: the name of the typical wrong answer that it behaves like, or an empty string
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """Something to write.
+    """Something to write."""
 
-    Attributes:
-        key: its name in notebooks.
-        title: a verb and what to do.
-        notebook: its number.
-        difficulty: 1 to 3.
-        minutes: how long it takes, about.
-        stub: the source that a notebook starts the student from.
-        hints: two, the second one says more.
-        goal: what is wanted, in a sentence.
-        praise: what is said when it is right.
-        wrong: typical wrong answers by name, each with what is said to whoever gives one. They are run
-            besides the student's, and recognised by what they do; where several fit, the first one counts.
-            None where `judged_by` knows one by something else.
-        right: the right answer.
-        trials: from the smallest up.
-        read: turns what came back into nested tuples of numbers and texts, or raises `Malformed`.
-        show: writes such a value for people.
-        judged_by: looks at a written answer where trials would not do.
-        picture: shows the goal in characters.
-    """
-
-    key: str
-    title: str
-    notebook: int
-    difficulty: Literal[1, 2, 3]
-    minutes: int
-    stub: str
-    hints: tuple[str, str]
-    goal: str
-    praise: str
+    key: str  #: its name in notebooks
+    title: str  #: a verb and what to do
+    notebook: int  #: its number
+    difficulty: Literal[1, 2, 3]  #: 1 to 3
+    minutes: int  #: how long it takes, about
+    stub: str  #: the source that a notebook starts the student from
+    hints: tuple[str, str]  #: two, the second one says more
+    goal: str  #: what is wanted, in a sentence
+    praise: str  #: what is said when it is right
+    #: typical wrong answers by name, each with what is said to whoever gives one. They are run besides the
+    #: student's, and recognised by what they do; where several fit, the first one counts. None where
+    #: `judged_by` knows one by something else.
     wrong: Mapping[str, tuple[str, Any]]
-    right: Any = None
-    trials: tuple[Trial, ...] = ()
-    read: Callable[[Any], Any] = lambda value: value
-    show: Callable[[Any], str] = field(default=str)
-    judged_by: Callable[[Any], Judgement] | None = None
-    picture: str = ""
+    right: Any = None  #: the right answer
+    trials: tuple[Trial, ...] = ()  #: from the smallest up
+    read: Callable[[Any], Any] = lambda value: value  #: makes nested tuples, or raises `Malformed`
+    show: Callable[[Any], str] = field(default=str)  #: writes such a value for people
+    judged_by: Callable[[Any], Judgement] | None = None  #: for answers that trials cannot judge
+    picture: str = ""  #: shows the goal in characters
 
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""

@@ -18,19 +18,12 @@ Number = float | tuple[float, ...]  # several: a distribution, by the parts of a
 
 @dataclass(frozen=True)
 class Choice:
-    """One possible answer.
+    """One possible answer."""
 
-    Attributes:
-        text: as it stands in the notebook.
-        reply: what is said to whoever chose it.
-        belief: what somebody believes who chooses it, in a few words; empty for the right answer.
-        value: the number that a figure can draw for it, if there is one.
-    """
-
-    text: str
-    reply: str
-    belief: str = ""
-    value: float | None = None
+    text: str  #: as it stands in the notebook
+    reply: str  #: what is said to whoever chose it
+    belief: str = ""  #: what somebody believes who chooses it, in a few words; empty for the right answer
+    value: float | None = None  #: the number that a figure can draw for it, if there is one
 
     @property
     def right(self) -> bool:
@@ -49,30 +42,19 @@ class Slip:
 
 @dataclass(frozen=True)
 class Question:
-    """Something to predict before it is shown: one of several choices, a number, or a distribution.
+    """Something to predict before it is shown: one of several choices, a number, or a distribution."""
 
-    Attributes:
-        key: its name in notebooks.
-        notebook: its number.
-        text: the question.
-        choices: by letter; empty if a number is asked for.
-        unit: what the number counts, such as `target calls`.
-        answer: the number, if it follows from the question alone; None if the notebook computes it. Several
-            numbers are a distribution, such as (6, 4, 2) twelfths; a guess must then have the same sum.
-        tolerance: how far a guess may be off, relative to the answer.
-        reply: what is said with a right number.
-        slips: numbers that people often give.
-    """
-
-    key: str
-    notebook: int
-    text: str
-    choices: Mapping[str, Choice] = field(default_factory=dict)
-    unit: str = ""
+    key: str  #: its name in notebooks
+    notebook: int  #: its number
+    text: str  #: the question
+    choices: Mapping[str, Choice] = field(default_factory=dict)  #: by letter; empty if a number is asked for
+    unit: str = ""  #: what the number counts, such as `target calls`
+    #: the number, if it follows from the question alone; None if the notebook computes it. Several numbers
+    #: are a distribution, such as (6, 4, 2) twelfths; a guess must then have the same sum.
     answer: Number | None = None
-    tolerance: float = 1e-3
-    reply: str = ""
-    slips: tuple[Slip, ...] = ()
+    tolerance: float = 1e-3  #: how far a guess may be off, relative to the answer
+    reply: str = ""  #: what is said with a right number
+    slips: tuple[Slip, ...] = ()  #: numbers that people often give
 
     @property
     def numeric(self) -> bool:
@@ -82,21 +64,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Guess:
-    """A question, and what was guessed.
+    """A question, and what was guessed."""
 
-    Attributes:
-        question: what was asked.
-        choices: the choices as the notebook shows them; empty if a number is asked for.
-        said: the guess as it was typed, or None.
-        truth: the number, or distribution, that is so, once it is known; None for a question with choices.
-        slips: numbers that people often give, with replies.
-    """
-
-    question: Question
-    choices: Mapping[str, str]
-    said: Any = None
-    truth: Number | None = None
-    slips: tuple[Slip, ...] = ()
+    question: Question  #: what was asked
+    choices: Mapping[str, str]  #: the choices as the notebook shows them; empty if a number is asked for
+    said: Any = None  #: the guess as it was typed, or None
+    truth: Number | None = None  #: what is so, once it is known; None for a question with choices
+    slips: tuple[Slip, ...] = ()  #: numbers that people often give, with replies
 
     @property
     def guess(self) -> str | Number | None:

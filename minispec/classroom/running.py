@@ -35,17 +35,11 @@ class OutOfTime(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run.
+    """What came of one run."""
 
-    Attributes:
-        value: what came back.
-        fault: what went wrong, in plain words, or an empty string.
-        kind: the name of the exception, or what else went wrong; equal faults have equal kinds.
-    """
-
-    value: Any = None
-    fault: str = ""
-    kind: str = ""
+    value: Any = None  #: what came back
+    fault: str = ""  #: what went wrong, in plain words, or an empty string
+    kind: str = ""  #: the name of the exception, or what else went wrong; equal faults have equal kinds
 
     @property
     def blank(self) -> bool:

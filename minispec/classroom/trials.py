@@ -32,17 +32,11 @@ PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of an answer.
+    """One run of an answer."""
 
-    Attributes:
-        text: the call as people write it.
-        run: the name of what calls the answer, in `RUNS`.
-        arguments: of that, after the answer; plain data, tensors and records, so that they can be sent.
-    """
-
-    text: str
-    run: str
-    arguments: tuple[Any, ...]
+    text: str  #: the call as people write it
+    run: str  #: the name of what calls the answer, in `RUNS`
+    arguments: tuple[Any, ...]  #: of that, after the answer: plain data, tensors and records
 
 
 def call(name: str, *arguments: Any) -> Trial:

@@ -12,17 +12,11 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """A table before it is drawn.
+    """A table before it is drawn."""
 
-    Attributes:
-        columns: their headings.
-        rows: cells.
-        left: how many columns stand left; the others stand right.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int = 1
+    columns: Sequence[str]  #: their headings
+    rows: Sequence[Sequence[str]]  #: cells
+    left: int = 1  #: how many columns stand left; the others stand right
 
     def rich(self, title: str) -> Table:
         """Returns it for a terminal."""

@@ -101,29 +101,17 @@ def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Conso
 
 @dataclass(frozen=True)
 class Decoding:
-    """How one prompt is decoded, with a draft and by the target alone.
+    """How one prompt is decoded, with a draft and by the target alone."""
 
-    Attributes:
-        pair: its tokenizer and end-of-text.
-        models: its models on a backend.
-        prompt: token ids.
-        verifier: by name.
-        k: drafted tokens per round; for an automatic K the most of them.
-        max_new_tokens: at most this many.
-        seed: of the sampling.
-        costs: what an automatic K is chosen by, anew in each run; None: K is fixed.
-        drafter: by name.
-    """
-
-    pair: Pair
-    models: Models
-    prompt: list[int]
-    verifier: str
-    k: int
-    max_new_tokens: int
-    seed: int
-    costs: Costs | None = None
-    drafter: str = MODEL
+    pair: Pair  #: its tokenizer and end-of-text
+    models: Models  #: its models on a backend
+    prompt: list[int]  #: token ids
+    verifier: str  #: by name
+    k: int  #: drafted tokens per round; for an automatic K the most of them
+    max_new_tokens: int  #: at most this many
+    seed: int  #: of the sampling
+    costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
+    drafter: str = MODEL  #: by name
 
     @property
     def temperature(self) -> float:

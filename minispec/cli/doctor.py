@@ -36,21 +36,13 @@ PAIRS = ("quick", "english")  # trained here when first asked for
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact about this machine.
+    """One fact about this machine."""
 
-    Attributes:
-        name: what was looked at.
-        value: what was found.
-        state: fine; missing, which some things will miss; or broken.
-        advice: what to do, or an empty string.
-        needed: whether `make demo` cannot do without.
-    """
-
-    name: str
-    value: str
-    state: Literal["fine", "missing", "broken"] = "fine"
-    advice: str = ""
-    needed: bool = False
+    name: str  #: what was looked at
+    value: str  #: what was found
+    state: Literal["fine", "missing", "broken"] = "fine"  #: missing: some things will miss it
+    advice: str = ""  #: what to do, or an empty string
+    needed: bool = False  #: whether `make demo` cannot do without
 
 
 def doctor(as_json: options.JsonOption = False) -> None:

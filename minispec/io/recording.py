@@ -23,27 +23,15 @@ DrawKind = Literal["accept", "pick"]
 
 @dataclass(frozen=True)
 class Draw:
-    """One decision.
+    """One decision."""
 
-    Attributes:
-        row: the row of the batch.
-        position: which token of the row's text it is about, counted from 0, prompt included; None if the
-            caller did not say.
-        kind: `accept`, a yes or no; or `pick`, one id of many.
-        low: the outcome came up because the number is at least this …
-        high: … and below this. For a yes they are 0 and the probability of yes, for a no that probability
-            and 1. A pick owns an interval as long as its probability.
-        number: the number drawn, in [0, 1); None where the decision was certain and nothing was drawn.
-        outcome: 1 or 0 for yes or no; the id that was picked.
-    """
-
-    row: int
-    position: int | None
-    kind: DrawKind
-    low: float
-    high: float
-    number: float | None
-    outcome: int
+    row: int  #: the row of the batch
+    position: int | None  #: which token of the row's text, from 0, prompt included; None: not said
+    kind: DrawKind  #: `accept`, a yes or no; or `pick`, one id of many
+    low: float  #: the outcome owns the numbers from here …
+    high: float  #: … to here, as many as it is probable; a yes those from 0
+    number: float | None  #: that was drawn, in [0, 1); None where the outcome was certain
+    outcome: int  #: 1 or 0 for yes or no; the id that was picked
 
     @property
     def probability(self) -> float:
@@ -117,19 +105,12 @@ class LoggingRng(SeededRng):
 
 @dataclass(frozen=True)
 class Recording:
-    """A run that can be shown without its models.
+    """A run that can be shown without its models."""
 
-    Attributes:
-        trace: the run.
-        words: for every id of the vocabulary, its text.
-        draws: for each round, what was decided at random, in order; empty tuples where nothing was noted.
-        info: where it comes from: pair, prompt, seed, …, for people and files.
-    """
-
-    trace: Trace
-    words: tuple[str, ...]
-    draws: tuple[tuple[Draw, ...], ...] = ()
-    info: Mapping[str, Any] = field(default_factory=dict)
+    trace: Trace  #: the run
+    words: tuple[str, ...]  #: for every id of the vocabulary, its text
+    draws: tuple[tuple[Draw, ...], ...] = ()  #: for each round, what was decided at random, in order
+    info: Mapping[str, Any] = field(default_factory=dict)  #: where it comes from: pair, prompt, …
 
     def __post_init__(self) -> None:
         if not self.draws:

@@ -28,17 +28,11 @@ class CacheLengths:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRound(Round):
-    """A round, and what was seen of it from outside.
+    """A round, and what was seen of it from outside."""
 
-    Attributes:
-        target_cache: lengths of the target's cache.
-        draft_cache: lengths of the drafter's cache, or None if it has none.
-        seconds: time spent in `draft`, `verify`, `rollback` and `other`; the first round also has `prefill`.
-    """
-
-    target_cache: CacheLengths
-    draft_cache: CacheLengths | None
-    seconds: Mapping[str, float]
+    target_cache: CacheLengths  #: lengths of the target's cache
+    draft_cache: CacheLengths | None  #: lengths of the drafter's cache, or None if it has none
+    seconds: Mapping[str, float]  #: by phase: `draft`, `verify`, `rollback`, `other`; at first `prefill` too
 
 
 @dataclass(frozen=True)

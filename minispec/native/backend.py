@@ -18,23 +18,14 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Backend:
-    """What `speculate` needs besides prompts and numbers.
+    """What `speculate` needs besides prompts and numbers."""
 
-    Attributes:
-        name: `torch` or `native`.
-        model: makes of a GPT a model that computes on this backend.
-        warp: makes a warp, from the arguments of `Warp`.
-        rng: makes a random number generator from a seed.
-        rules: verifiers by name.
-        drafter: makes a drafter from a draft model.
-    """
-
-    name: str
-    model: Callable[[GPT], LanguageModel]
-    warp: Callable[..., Warp]
-    rng: Callable[[int], Rng]
-    rules: Mapping[str, Verifier] = field(hash=False)
-    drafter: type[ModelDrafter]
+    name: str  #: `torch` or `native`
+    model: Callable[[GPT], LanguageModel]  #: makes of a GPT a model that computes on this backend
+    warp: Callable[..., Warp]  #: makes a warp, from the arguments of `Warp`
+    rng: Callable[[int], Rng]  #: makes a random number generator from a seed
+    rules: Mapping[str, Verifier] = field(hash=False)  #: verifiers by name
+    drafter: type[ModelDrafter]  #: makes a drafter from a draft model
 
 
 TORCH = Backend(
@@ -58,19 +49,12 @@ BACKENDS = {backend.name: backend for backend in (TORCH, NATIVE)}
 
 @dataclass(frozen=True)
 class Models:
-    """A pair, ready to compute on a backend.
+    """A pair, ready to compute on a backend."""
 
-    Attributes:
-        target: the target.
-        draft: the draft.
-        backend: on which one.
-        note: why it is `torch` where `auto` was asked for and `native` cannot be had; else None.
-    """
-
-    target: LanguageModel
-    draft: LanguageModel
-    backend: Backend
-    note: str | None = None
+    target: LanguageModel  #: the target
+    draft: LanguageModel  #: the draft
+    backend: Backend  #: on which one
+    note: str | None = None  #: why it is `torch` where `auto` was asked for; else None
 
 
 def on_backend(pair: Pair, name: str) -> Models:

@@ -32,22 +32,15 @@ NODES = 16  # tokens of a tree
 
 @dataclass(frozen=True)
 class NamedDrafter:
-    """A way to draft, by the name of the command line.
+    """A way to draft, by the name of the command line."""
 
-    Attributes:
-        make: makes it for a pair, its models on a backend, and a K. Returns the target to decode with, for
-            a drafter may share the target's layers, and what drafts.
-        has_model: whether the pair's draft model drafts; else what is known of that model says nothing here.
-        adapts: whether an automatic K can be chosen for it: its costs are known, and it can rest.
-        rules: what verifies its drafts, by the names of verifiers; None: any rule for chains.
-        backends: by name, on which it can draft.
-    """
-
+    #: makes it for a pair, its models on a backend, and a K. Returns the target to decode with, for a drafter
+    #: may share the target's layers, and what drafts.
     make: Callable[..., tuple[LanguageModel, Drafter]]
-    has_model: bool = False
-    adapts: bool = True
-    rules: Mapping[str, Verifier] | None = None
-    backends: Sequence[str] = tuple(BACKENDS)
+    has_model: bool = False  #: whether the pair's draft model drafts: what is known of it counts
+    adapts: bool = True  #: whether an automatic K can be chosen for it: its costs are known, and it can rest
+    rules: Mapping[str, Verifier] | None = None  #: by the names of verifiers; None: any for chains
+    backends: Sequence[str] = tuple(BACKENDS)  #: by name, on which it can draft
 
     def backend(self, asked: str) -> str:
         """Returns on which backend it drafts where one is asked for by name, or `auto`.

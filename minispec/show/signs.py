@@ -9,23 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class State:
-    """How one state of a token, a cache slot or a model is drawn, everywhere.
+    """How one state of a token, a cache slot or a model is drawn, everywhere."""
 
-    Attributes:
-        colour: of its area or its line.
-        glyph: the sign that says the same without colour; empty for plain text.
-        ink: the colour of text on that area.
-        hatch: the pattern of its area, or an empty string.
-        marker: of its points in line charts.
-        word: what it is called.
-    """
-
-    colour: str
-    glyph: str = ""
-    ink: str = "black"
-    hatch: str = ""
-    marker: str = "o"
-    word: str = ""
+    colour: str  #: of its area or its line
+    glyph: str = ""  #: the sign that says the same without colour; empty for plain text
+    ink: str = "black"  #: the colour of text on that area
+    hatch: str = ""  #: the pattern of its area, or an empty string
+    marker: str = "o"  #: of its points in line charts
+    word: str = ""  #: what it is called
 
 
 STATES = {

@@ -19,59 +19,35 @@ TOP = 4  # tokens of each distribution in a chart
 
 @dataclass(frozen=True)
 class Token:
-    """A token as it stands at one moment.
+    """A token as it stands at one moment."""
 
-    Attributes:
-        id: in the vocabulary.
-        text: what it stands for.
-        state: what has become of it.
-        pending: whether it is committed, but not yet read by either model when the round began.
-    """
-
-    id: int
-    text: str
-    state: TokenState
-    pending: bool = False
+    id: int  #: in the vocabulary
+    text: str  #: what it stands for
+    state: TokenState  #: what has become of it
+    pending: bool = False  #: whether it is committed, but not yet read by either model when the round began
 
 
 @dataclass(frozen=True)
 class RoundPosition:
-    """One drafted position of a round, or the one after them, filled in as the round goes on.
+    """One drafted position of a round, or the one after them, filled in as the round goes on."""
 
-    Attributes:
-        guess: what the draft says there; None where it says nothing.
-        q: the guess's probability for the draft.
-        says: the target's most probable token there, once it has read so far.
-        p: the guess's probability for the target.
-        test: the number drawn and the probability it was compared with, where there was one.
-        verdict: `accepted` or `rejected` once tested, `untested` after a rejection, or `bonus`.
-        kept: what is committed there in the end.
-    """
-
-    guess: Token | None = None
-    q: float | None = None
-    says: str | None = None
-    p: float | None = None
-    test: Draw | None = None
-    verdict: Literal["", "accepted", "rejected", "untested", "bonus"] = ""
-    kept: Token | None = None
+    guess: Token | None = None  #: what the draft says there; None where it says nothing
+    q: float | None = None  #: the guess's probability for the draft
+    says: str | None = None  #: the target's most probable token there, once it has read so far
+    p: float | None = None  #: the guess's probability for the target
+    test: Draw | None = None  #: the number drawn, and what it was compared with
+    verdict: Literal["", "accepted", "rejected", "untested", "bonus"] = ""  #: `bonus` after the draft
+    kept: Token | None = None  #: what is committed there in the end
 
 
 @dataclass(frozen=True)
 class TokenBars:
-    """One token in a chart of distributions.
+    """One token in a chart of distributions."""
 
-    Attributes:
-        id: of the token.
-        text: of the token.
-        mark: `guess` for the drafted token, `picked` for the one that is taken, else an empty string.
-        values: its probabilities by name: `p`, `q` and `residual`, or some of them.
-    """
-
-    id: int
-    text: str
-    mark: str
-    values: Mapping[str, float]
+    id: int  #: of the token
+    text: str  #: of the token
+    mark: str  #: `guess` for the drafted token, `picked` for the one that is taken, else an empty string
+    values: Mapping[str, float]  #: its probabilities by name: `p`, `q` and `residual`, or some of them
 
 
 @dataclass(frozen=True)
@@ -87,39 +63,22 @@ NO_CHART = Chart()
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens, and how everything stands after it.
+    """One thing that happens, and how everything stands after it."""
 
-    Attributes:
-        phase: which part of a round.
-        title: in a few words.
-        sentence: what happens, in one to three short sentences.
-        text: the text so far, prompt and guesses included.
-        target_cache: what the target's cache holds.
-        draft_cache: what the draft's holds; None if the drafter has none.
-        round: the index of the round; None before the first and after the last.
-        before: how many tokens stand before the round's pending one.
-        positions: those that the round is about.
-        here: which of them the step is about, or None.
-        chart: the most probable tokens there.
-        draw: the number that was drawn, where one was.
-        target_cut: what the target's cache held until this step cut it.
-        draft_cut: likewise of the draft's.
-    """
-
-    phase: Phase
-    title: str
-    sentence: str
-    text: tuple[Token, ...]
-    target_cache: tuple[Token, ...]
-    draft_cache: tuple[Token, ...] | None
-    round: int | None = None
-    before: int = 0
-    positions: tuple[RoundPosition, ...] = ()
-    here: int | None = None
-    chart: Chart = NO_CHART
-    draw: Draw | None = None
-    target_cut: tuple[Token, ...] = ()
-    draft_cut: tuple[Token, ...] = ()
+    phase: Phase  #: which part of a round
+    title: str  #: in a few words
+    sentence: str  #: what happens, in one to three short sentences
+    text: tuple[Token, ...]  #: the text so far, prompt and guesses included
+    target_cache: tuple[Token, ...]  #: what the target's cache holds
+    draft_cache: tuple[Token, ...] | None  #: what the draft's holds; None if the drafter has none
+    round: int | None = None  #: the index of the round; None before the first and after the last
+    before: int = 0  #: how many tokens stand before the round's pending one
+    positions: tuple[RoundPosition, ...] = ()  #: those that the round is about
+    here: int | None = None  #: which of them the step is about, or None
+    chart: Chart = NO_CHART  #: the most probable tokens there
+    draw: Draw | None = None  #: the number that was drawn, where one was
+    target_cut: tuple[Token, ...] = ()  #: what the target's cache held until this step cut it
+    draft_cut: tuple[Token, ...] = ()  #: likewise of the draft's
 
 
 def chart(

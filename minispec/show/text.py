@@ -89,29 +89,17 @@ def legend(glyphs: Glyphs) -> Text:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One line of the demo's table.
+    """One line of the demo's table."""
 
-    Attributes:
-        label: how it was decoded.
-        tokens: emitted.
-        target_calls: prefill left out.
-        seconds: prefill included.
-        statistics: of a speculative run, or None for target-only.
-        same: whether the tokens equal target-only's; None where only the distribution is the same.
-        backend: on which it was decoded.
-        text: what was emitted, as token ids.
-        k: how many tokens most rounds drafted, at the median; None for target-only.
-    """
-
-    label: str
-    tokens: int
-    target_calls: int
-    seconds: float
-    statistics: Statistics | None = None
-    same: bool | None = None
-    backend: str = "torch"
-    text: tuple[int, ...] = ()
-    k: int | None = None
+    label: str  #: how it was decoded
+    tokens: int  #: emitted
+    target_calls: int  #: prefill left out
+    seconds: float  #: prefill included
+    statistics: Statistics | None = None  #: of a speculative run, or None for target-only
+    same: bool | None = None  #: whether the tokens equal target-only's; None where only distributions do
+    backend: str = "torch"  #: on which it was decoded
+    text: tuple[int, ...] = ()  #: what was emitted, as token ids
+    k: int | None = None  #: how many tokens most rounds drafted, at the median; None for target-only
 
     def speed_up(self, alone: "Outcome") -> float:
         """Returns how many times less time a token takes than in another run."""

@@ -23,19 +23,12 @@ SOURCE = 800  # characters of a passage of source, at least
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in documents, split.
+    """A text in documents, split."""
 
-    Attributes:
-        name: `stories`, `english`, `python`, or the file's path.
-        train: documents to learn from.
-        validation: documents to be measured on, none of them in `train`.
-        stories: for `stories`, the validation documents with what the grammar knows of them.
-    """
-
-    name: str
-    train: Sequence[str]
-    validation: Sequence[str]
-    stories: Sequence[Story] = field(default=())
+    name: str  #: `stories`, `english`, `python`, or the file's path
+    train: Sequence[str]  #: documents to learn from
+    validation: Sequence[str]  #: documents to be measured on, none of them in `train`
+    stories: Sequence[Story] = field(default=())  #: the validation documents, with what the grammar knows
 
     @property
     def sha256(self) -> str:

@@ -19,15 +19,10 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Distribution:
-    """A finite distribution over words.
+    """A finite distribution over words."""
 
-    Attributes:
-        words: the options, all different.
-        weights: one positive number per word; they sum to 1.
-    """
-
-    words: tuple[str, ...]
-    weights: tuple[float, ...]
+    words: tuple[str, ...]  #: the options, all different
+    weights: tuple[float, ...]  #: one positive number per word; they sum to 1
 
     def without(self, taken: set[str]) -> "Distribution":
         """Returns the distribution given that none of `taken` comes up."""

@@ -22,22 +22,15 @@ CURRICULA = {
 
 @dataclass(frozen=True)
 class CurriculumStage:
-    """A stretch of training on sequences of one length; a curriculum is several of them in a row.
+    """A stretch of training on sequences of one length; a curriculum is several of them in a row."""
 
-    Attributes:
-        steps: how many optimizer steps.
-        rows: sequences per step.
-        window: tokens per sequence.
-        friends: for stories, how many friends they have. Who belongs to whom is learned much sooner
-            when there are few to tell apart, so the first stages have one and two.
-        mix: for stories, what the texts are, as (kind, parts): `story`, or a kind of roll call.
-    """
-
-    steps: int
-    rows: int
-    window: int
+    steps: int  #: how many optimizer steps
+    rows: int  #: sequences per step
+    window: int  #: tokens per sequence
+    #: for stories, how many friends they have. Who belongs to whom is learned much sooner when there are few
+    #: to tell apart, so the first stages have one and two.
     friends: int = 3
-    mix: tuple[tuple[str, float], ...] = (("story", 1.0),)
+    mix: tuple[tuple[str, float], ...] = (("story", 1.0),)  #: for stories: kinds and their parts
 
     def __post_init__(self) -> None:
         known = ("story", *KINDS)
@@ -52,39 +45,22 @@ class CurriculumStage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a pair.
+    """How to make a pair."""
 
-    Attributes:
-        name: what the pair will be called.
-        corpus: `stories`, `english`, `python`, or the path of a text file.
-        seed: of the corpus, the initialisation, and the order of sequences.
-        tokenizer: `bpe` or `characters`.
-        target: sizes of the target; its vocab_size is an upper limit, the tokenizer decides.
-        draft: sizes of the draft.
-        target_stages: the target's curriculum, by cross-entropy.
-        draft_stages: the draft's curriculum, by cross-entropy.
-        distill_stages: what the draft then learns from the target.
-        written: what the target writes for that, as (how many sequences, at which temperature).
-        stories: how many stories to draw for each kind of curriculum stage.
-        friends: how many friends the stories have that the pair is for, and is measured on.
-        learning_rate: of the matrices (Muon), at its highest.
-        other_rate: of embeddings, head and norms (AdamW), at its highest.
-    """
-
-    name: str
-    corpus: str
-    seed: int
-    tokenizer: str
-    target: GPTConfig
-    draft: GPTConfig
-    target_stages: Sequence[CurriculumStage]
-    draft_stages: Sequence[CurriculumStage]
-    distill_stages: Sequence[CurriculumStage]
-    written: Sequence[tuple[int, float]] = ()
-    stories: int = 20_000
-    friends: int = 3
-    learning_rate: float = 0.004
-    other_rate: float = 0.004
+    name: str  #: what the pair will be called
+    corpus: str  #: `stories`, `english`, `python`, or the path of a text file
+    seed: int  #: of the corpus, the initialisation, and the order of sequences
+    tokenizer: str  #: `bpe` or `characters`
+    target: GPTConfig  #: sizes of the target; its vocab_size is an upper limit, the tokenizer decides
+    draft: GPTConfig  #: sizes of the draft
+    target_stages: Sequence[CurriculumStage]  #: the target's curriculum, by cross-entropy
+    draft_stages: Sequence[CurriculumStage]  #: the draft's curriculum, by cross-entropy
+    distill_stages: Sequence[CurriculumStage]  #: what the draft then learns from the target
+    written: Sequence[tuple[int, float]] = ()  #: by the target for it: how many, at which temperature
+    stories: int = 20_000  #: how many stories to draw for each kind of curriculum stage
+    friends: int = 3  #: how many friends the stories have that the pair is for, and is measured on
+    learning_rate: float = 0.004  #: of the matrices (Muon), at its highest
+    other_rate: float = 0.004  #: of embeddings, head and norms (AdamW), at its highest
 
     def scaled(self, factor: float) -> "Recipe":
         """Returns the recipe with all steps, and what the target writes, multiplied; at least one each."""

@@ -17,35 +17,21 @@ SENTENCES = 14  # of a roll call
 
 @dataclass(frozen=True)
 class Forced:
-    """A word that an earlier sentence forces.
+    """A word that an earlier sentence forces."""
 
-    Attributes:
-        start: offset of its first character (the leading space) in the story.
-        end: offset after its last character.
-        fact: what kind of fact it recalls: animal, place, pronoun, thing or seat.
-    """
-
-    start: int
-    end: int
-    fact: str
+    start: int  #: offset of its first character (the leading space) in the story
+    end: int  #: offset after its last character
+    fact: str  #: what kind of fact it recalls: animal, place, pronoun, thing or seat
 
 
 @dataclass(frozen=True)
 class Story:
-    """One story.
+    """One story."""
 
-    Attributes:
-        text: the story.
-        log_prob: natural logarithm of its probability under the grammar, in nats.
-        opening_log_prob: the part of it that belongs to choices made before any text was written; they
-            decide the first token.
-        forced: the words that earlier sentences force, left to right.
-    """
-
-    text: str
-    log_prob: float
-    opening_log_prob: float
-    forced: tuple[Forced, ...]
+    text: str  #: the story
+    log_prob: float  #: natural logarithm of its probability under the grammar, in nats
+    opening_log_prob: float  #: of the choices before any text: they decide the first token
+    forced: tuple[Forced, ...]  #: the words that earlier sentences force, left to right
 
 
 class Author:

@@ -42,23 +42,14 @@ CLIP = 1.0
 
 @dataclass(frozen=True)
 class Progress:
-    """What a training reports now and then.
+    """What a training reports now and then."""
 
-    Attributes:
-        model: `target`, `draft-plain` or `draft`.
-        step: optimizer steps done.
-        steps: of how many.
-        loss: of the last batch, in nats per token; for `draft`, the divergence from the target.
-        seconds: spent on this model so far, also before it was taken up again.
-        validation: nats per token on whole held-out documents, or None where it was not measured.
-    """
-
-    model: str
-    step: int
-    steps: int
-    loss: float
-    seconds: float
-    validation: float | None = None
+    model: str  #: `target`, `draft-plain` or `draft`
+    step: int  #: optimizer steps done
+    steps: int  #: of how many
+    loss: float  #: of the last batch, in nats per token; for `draft`, the divergence from the target
+    seconds: float  #: spent on this model so far, also before it was taken up again
+    validation: float | None = None  #: nats per token on whole held-out documents, where measured
 
     def to_json(self) -> dict[str, Any]:
         """Returns it as `pair.json` has it, where `model` is called `stage`."""
@@ -74,19 +65,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Trained:
-    """The outcome of one run.
+    """The outcome of one run."""
 
-    Attributes:
-        model: with its last weights, float32.
-        steps: how many optimizer steps made it.
-        seconds: how long they took, also before the run was taken up again.
-        tokens: how many tokens it read.
-    """
-
-    model: GPT
-    steps: int
-    seconds: float
-    tokens: int
+    model: GPT  #: with its last weights, float32
+    steps: int  #: how many optimizer steps made it
+    seconds: float  #: how long they took, also before the run was taken up again
+    tokens: int  #: how many tokens it read
 
 
 Tell = Callable[[Progress], None]  # what is told how a training goes

@@ -115,15 +115,10 @@ VERIFIER = exercise(
 
 @dataclass(frozen=True)
 class Score:
-    """What a test said.
+    """What a test said."""
 
-    Attributes:
-        alarms: right rules that it called wrong.
-        found: bugs that it found.
-    """
-
-    alarms: tuple[str, ...]
-    found: tuple[str, ...]
+    alarms: tuple[str, ...]  #: right rules that it called wrong
+    found: tuple[str, ...]  #: bugs that it found
 
     def __str__(self) -> str:
         count = (

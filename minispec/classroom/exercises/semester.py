@@ -230,15 +230,10 @@ FORMS = (bytes_of, positions_of, verify_of, mask_of, residual_of, accept_of, len
 
 @dataclass(frozen=True)
 class Semester:
-    """The exercises of one semester.
+    """The exercises of one semester."""
 
-    Attributes:
-        tag: draws what is asked for.
-        exercises: in the order of the notebooks, under the names that they have there.
-    """
-
-    tag: str
-    exercises: tuple[Exercise, ...]
+    tag: str  #: draws what is asked for
+    exercises: tuple[Exercise, ...]  #: in the order of the notebooks, under the names that they have there
 
     def check(self, key: str, answer: Any = None) -> Card:
         """Looks at an answer and shows a card; make it the last line of a cell."""

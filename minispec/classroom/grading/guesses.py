@@ -18,34 +18,21 @@ ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 @dataclass(frozen=True)
 class AnswerCount:
-    """How many gave one answer.
+    """How many gave one answer."""
 
-    Attributes:
-        answer: as it was given.
-        count: how many gave it.
-        right: whether it is right; None if that depends on the machine.
-        belief: what somebody believes who gives it, or an empty string.
-    """
-
-    answer: str
-    count: int
-    right: bool | None = None
-    belief: str = ""
+    answer: str  #: as it was given
+    count: int  #: how many gave it
+    right: bool | None = None  #: whether it is right; None if that depends on the machine
+    belief: str = ""  #: what somebody believes who gives it, or an empty string
 
 
 @dataclass(frozen=True)
 class Tally:
-    """All answers to one question.
+    """All answers to one question."""
 
-    Attributes:
-        question: what was asked.
-        bars: choices in their order, or the commonest numbers; every choice has one, also those of nobody.
-        unanswered: how many left it open.
-    """
-
-    question: Question
-    bars: tuple[AnswerCount, ...]
-    unanswered: int
+    question: Question  #: what was asked
+    bars: tuple[AnswerCount, ...]  #: choices in their order, all of them; or the commonest numbers
+    unanswered: int  #: how many left it open
 
 
 def guesses_in(submission: Submission) -> dict[str, Any]:

@@ -22,23 +22,14 @@ SIGNS = {"right": "✓", "wrong": "✗", "blank": "…", "missing": "–"}
 
 @dataclass(frozen=True)
 class Mark:
-    """What came of one exercise.
+    """What came of one exercise."""
 
-    Attributes:
-        key: of the exercise.
-        verdict: right, wrong, blank (the stub is there, and nothing in it), or missing.
-        points: the exercise's difficulty if it is right, else 0.
-        message: what the card in the notebook would say.
-        detail: the smallest counterexample, or a score.
-        uses: names of minispec in the answer, beyond what the exercise says to use.
-    """
-
-    key: str
-    verdict: Literal["right", "wrong", "blank", "missing"]
-    points: int = 0
-    message: str = ""
-    detail: str = ""
-    uses: tuple[str, ...] = ()
+    key: str  #: of the exercise
+    verdict: Literal["right", "wrong", "blank", "missing"]  #: blank: the stub and no more
+    points: int = 0  #: the exercise's difficulty if it is right, else 0
+    message: str = ""  #: what the card in the notebook would say
+    detail: str = ""  #: the smallest counterexample, or a score
+    uses: tuple[str, ...] = ()  #: names of minispec in the answer, beyond what the exercise says to use
 
     @property
     def sign(self) -> str:
@@ -48,19 +39,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one student.
+    """What came of one student."""
 
-    Attributes:
-        student: the name of the submission.
-        marks: in the order of the exercises.
-        guesses: by question, as they were typed.
-        faults: what could not be read.
-    """
-
-    student: str
-    marks: tuple[Mark, ...]
-    guesses: dict[str, Any] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
+    student: str  #: the name of the submission
+    marks: tuple[Mark, ...]  #: in the order of the exercises
+    guesses: dict[str, Any] = field(default_factory=dict)  #: by question, as they were typed
+    faults: tuple[str, ...] = ()  #: what could not be read
 
     @property
     def points(self) -> int:

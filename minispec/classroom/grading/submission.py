@@ -31,64 +31,39 @@ IDLE = re.compile(r"pass$|\.\.\.$|raise NotImplementedError|(?P<quote>['\"]).*(?
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement at the top level of a notebook.
+    """One statement at the top level of a notebook."""
 
-    Attributes:
-        node: as Python reads it.
-        source: as the student wrote it.
-        binds: names that it sets.
-        uses: names that it needs from elsewhere, also inside of functions.
-    """
-
-    node: ast.stmt
-    source: str
-    binds: frozenset[str]
-    uses: frozenset[str]
+    node: ast.stmt  #: as Python reads it
+    source: str  #: as the student wrote it
+    binds: frozenset[str]  #: names that it sets
+    uses: frozenset[str]  #: names that it needs from elsewhere, also inside of functions
 
 
 @dataclass(frozen=True)
 class Source:
-    """A notebook or script.
+    """A notebook or script."""
 
-    Attributes:
-        name: its path within the submission.
-        statements: in order.
-        faults: what cannot be read, in plain words.
-    """
-
-    name: str
-    statements: tuple[Statement, ...]
-    faults: tuple[str, ...] = ()
+    name: str  #: its path within the submission
+    statements: tuple[Statement, ...]  #: in order
+    faults: tuple[str, ...] = ()  #: what cannot be read, in plain words
 
 
 @dataclass(frozen=True)
 class Submission:
-    """All that one student handed in.
+    """All that one student handed in."""
 
-    Attributes:
-        student: the name of the folder, or of the file without its ending.
-        sources: in the order of their names.
-    """
-
-    student: str
-    sources: tuple[Source, ...]
+    student: str  #: the name of the folder, or of the file without its ending
+    sources: tuple[Source, ...]  #: in the order of their names
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a submission holds for one exercise.
+    """What a submission holds for one exercise."""
 
-    Attributes:
-        name: what is to be judged: a function or a class.
-        source: that, and what it needs.
-        blank: whether nothing has been written yet.
-        uses: names of ours in it, beyond what the exercise says to use.
-    """
-
-    name: str
-    source: str
-    blank: bool
-    uses: tuple[str, ...] = ()
+    name: str  #: what is to be judged: a function or a class
+    source: str  #: that, and what it needs
+    blank: bool  #: whether nothing has been written yet
+    uses: tuple[str, ...] = ()  #: names of ours in it, beyond what the exercise says to use
 
 
 def read_submissions(folder: Path) -> list[Submission]:

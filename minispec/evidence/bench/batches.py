@@ -26,18 +26,11 @@ PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, wh
 
 @dataclass(frozen=True)
 class Queue:
-    """A setting that decodes prompts of which only some have a row at a time.
+    """A setting that decodes prompts of which only some have a row at a time."""
 
-    Attributes:
-        setting: how it decodes.
-        rows: at once.
-        refill: whether a row that is done goes on with the next prompt; else the next prompts wait until all
-            rows are done.
-    """
-
-    setting: Setting
-    rows: int
-    refill: bool
+    setting: Setting  #: how it decodes
+    rows: int  #: at once
+    refill: bool  #: whether a row that is done goes on with the next prompt; else all wait for each other
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""

@@ -31,23 +31,14 @@ Positions = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Run:
-    """What came of decoding some prompts side by side.
+    """What came of decoding some prompts side by side."""
 
-    Attributes:
-        seconds: from the prompts to the last token, prefill included.
-        texts: the new tokens, row by row.
-        statistics: of the rounds; None for the target alone.
-        widths: K of each round.
-        positions: of each drafted position, how often it was tested, and kept (see `by_position`).
-        live: of the places in all forwards, the share that belonged to a text in the making; of queues only.
-    """
-
-    seconds: float
-    texts: tuple[tuple[int, ...], ...]
-    statistics: Statistics | None = None
-    widths: tuple[int, ...] = ()
-    positions: Positions = ()
-    live: float = 1.0
+    seconds: float  #: from the prompts to the last token, prefill included
+    texts: tuple[tuple[int, ...], ...]  #: the new tokens, row by row
+    statistics: Statistics | None = None  #: of the rounds; None for the target alone
+    widths: tuple[int, ...] = ()  #: K of each round
+    positions: Positions = ()  #: how often each drafted position was tested, and kept (see `by_position`)
+    live: float = 1.0  #: of queues: which share of places in forwards belonged to a text in the making
 
     @property
     def seconds_per_token(self) -> float:
@@ -64,25 +55,15 @@ class Decodes(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """Models, and how they decode.
+    """Models, and how they decode."""
 
-    Attributes:
-        models: target and draft on a backend, which brings the warp, the random numbers and the rules.
-        k: drafted tokens per round; 0 is the target alone.
-        verifier: `greedy` or `rejection`.
-        temperature: 0 for greedy.
-        threads: processor threads; None: as many as torch uses anyway.
-        label: what else tells it from other settings, for people.
-        drafter: another drafter than the backend's.
-    """
-
-    models: Models
-    k: int = 0
-    verifier: str = "greedy"
-    temperature: float = 0.0
-    threads: int | None = None
-    label: str = ""
-    drafter: Drafter | None = None
+    models: Models  #: target and draft on a backend, which brings the warp, the random numbers and the rules
+    k: int = 0  #: drafted tokens per round; 0 is the target alone
+    verifier: str = "greedy"  #: `greedy` or `rejection`
+    temperature: float = 0.0  #: 0 for greedy
+    threads: int | None = None  #: processor threads; None: as many as torch uses anyway
+    label: str = ""  #: what else tells it from other settings, for people
+    drafter: Drafter | None = None  #: another drafter than the backend's
 
     @property
     def name(self) -> str:

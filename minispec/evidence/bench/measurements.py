@@ -90,21 +90,13 @@ class MemoryPart:
 
 @dataclass(frozen=True)
 class KillRow:
-    """One bug of the zoo, and what each check said.
+    """One bug of the zoo, and what each check said."""
 
-    Attributes:
-        name: of the mutant.
-        module: the module in which it is planted, such as `verify`.
-        effect: `biased`, `slower` or `breaks`.
-        harm: what it does, in a few words.
-        marks: a character per check: `x` killed, `!` killed by an exception, `.` missed.
-    """
-
-    name: str
-    module: str
-    effect: str
-    harm: str
-    marks: str
+    name: str  #: of the mutant
+    module: str  #: the module in which it is planted, such as `verify`
+    effect: str  #: `biased`, `slower` or `breaks`
+    harm: str  #: what it does, in a few words
+    marks: str  #: a character per check: `x` killed, `!` killed by an exception, `.` missed
 
 
 KINDS: dict[str, type] = {
@@ -118,21 +110,13 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured.
+    """What was measured."""
 
-    Attributes:
-        kind: a key of `KINDS`.
-        date: the day, as in 2026-11-21.
-        machine: as `machine.describe_machine` says.
-        conditions: what else a reader needs to know: the pair, K, tokens, repetitions.
-        points: what came out, records of the kind.
-    """
-
-    kind: str
-    date: str
-    machine: Mapping[str, Any]
-    conditions: Mapping[str, Any]
-    points: tuple[Any, ...]
+    kind: str  #: a key of `KINDS`
+    date: str  #: the day, as in 2026-11-21
+    machine: Mapping[str, Any]  #: as `machine.describe_machine` says
+    conditions: Mapping[str, Any]  #: what else a reader needs to know: the pair, K, tokens, repetitions
+    points: tuple[Any, ...]  #: what came out, records of the kind
 
     @property
     def where(self) -> str:

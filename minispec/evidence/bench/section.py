@@ -34,54 +34,31 @@ def installed(module: str, package: str, extra: str) -> Any:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the bench.
+    """A part of the bench."""
 
-    Attributes:
-        name: as people choose it.
-        title: what it measures, in a few words.
-        run: measures it.
-        needs: sections that must be found before.
-        core: whether plain `bench` runs it.
-    """
-
-    name: str
-    title: str
-    run: Callable[["BenchRun"], Found]
-    needs: tuple[str, ...] = ()
-    core: bool = True
+    name: str  #: as people choose it
+    title: str  #: what it measures, in a few words
+    run: Callable[["BenchRun"], Found]  #: measures it
+    needs: tuple[str, ...] = ()  #: sections that must be found before
+    core: bool = True  #: whether plain `bench` runs it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        name: `quick`, `core` or `full`.
-        prompts: at most so many of the pair's prompts, in all.
-        choosing: at most so many of them, and no more than a quarter, choose K.
-        reporting: at most so many of them report.
-        repeats: how often each reporting prompt is measured.
-        new_tokens: per prompt.
-        widths: values of K to choose from.
-        few_widths: the same where a section has much else to vary.
-        temperatures: of the sampled sweep.
-        rows: sizes of a batch.
-        latencies: how often each forward is timed.
-        backends: that are tried.
-    """
-
-    name: str = "core"
-    prompts: int = 32
-    choosing: int = 4
-    reporting: int = 8
-    repeats: int = 2
-    new_tokens: int = NEW_TOKENS
-    widths: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12)
-    few_widths: tuple[int, ...] = (2, 4, 6, 8, 10)
-    temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5)
-    rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    latencies: int = 12
-    backends: tuple[str, ...] = tuple(BACKENDS)
+    name: str = "core"  #: `quick`, `core` or `full`
+    prompts: int = 32  #: at most so many of the pair's prompts, in all
+    choosing: int = 4  #: at most so many of them, and no more than a quarter, choose K
+    reporting: int = 8  #: at most so many of them report
+    repeats: int = 2  #: how often each reporting prompt is measured
+    new_tokens: int = NEW_TOKENS  #: per prompt
+    widths: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12)  #: values of K to choose from
+    few_widths: tuple[int, ...] = (2, 4, 6, 8, 10)  #: the same where a section has much else to vary
+    temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5)  #: of the sampled sweep
+    rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  #: sizes of a batch
+    latencies: int = 12  #: how often each forward is timed
+    backends: tuple[str, ...] = tuple(BACKENDS)  #: that are tried
 
     def __post_init__(self) -> None:
         if min(self.choosing, self.reporting, self.repeats, self.latencies) < 1:
@@ -97,40 +74,24 @@ FULL = Plan("full", prompts=64, choosing=16, reporting=20, latencies=30)
 
 @dataclass(frozen=True)
 class Prompts:
-    """A pair's prompts in three groups that share none.
+    """A pair's prompts in three groups that share none."""
 
-    Attributes:
-        learning: what predictions are made from.
-        choosing: what K is chosen on.
-        reporting: what is reported.
-    """
-
-    learning: list[list[int]]
-    choosing: list[list[int]]
-    reporting: list[list[int]]
+    learning: list[list[int]]  #: what predictions are made from
+    choosing: list[list[int]]  #: what K is chosen on
+    reporting: list[list[int]]  #: what is reported
 
 
 @dataclass
 class BenchRun:
-    """What a section is handed.
+    """What a section is handed."""
 
-    Attributes:
-        pair: the models.
-        plan: how much to measure.
-        prompts: in three groups.
-        seed: of the sampling.
-        selected: the names of all sections of this run.
-        found: what earlier sections have found, by name.
-        tell: told what comes next, for people.
-    """
-
-    pair: Pair
-    plan: Plan
-    prompts: Prompts
-    seed: int = 0
-    selected: tuple[str, ...] = ()
-    found: dict[str, Found] = field(default_factory=dict)
-    tell: Tell = lambda text: None
+    pair: Pair  #: the models
+    plan: Plan  #: how much to measure
+    prompts: Prompts  #: in three groups
+    seed: int = 0  #: of the sampling
+    selected: tuple[str, ...] = ()  #: the names of all sections of this run
+    found: dict[str, Found] = field(default_factory=dict)  #: what earlier sections have found, by name
+    tell: Tell = lambda text: None  #: told what comes next, for people
     _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
 
     def models(self, backend: str, draft: GPT | None = None) -> Models:

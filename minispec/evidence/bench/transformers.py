@@ -33,21 +33,13 @@ CHOOSING = 12  # prompts at most that choose among its many settings
 
 @dataclass(frozen=True)
 class Theirs:
-    """transformers' `generate`, as a setting of ours is run.
+    """transformers' `generate`, as a setting of ours is run."""
 
-    Attributes:
-        target: a `LlamaForCausalLM`.
-        assistant: another, or None for plain generation.
-        tokens: num_assistant_tokens.
-        threshold: assistant_confidence_threshold.
-        threads: processor threads; None: as many as torch uses anyway.
-    """
-
-    target: Any
-    assistant: Any = None
-    tokens: int = 0
-    threshold: float = 0.0
-    threads: int | None = None
+    target: Any  #: a `LlamaForCausalLM`
+    assistant: Any = None  #: another, or None for plain generation
+    tokens: int = 0  #: num_assistant_tokens
+    threshold: float = 0.0  #: assistant_confidence_threshold
+    threads: int | None = None  #: processor threads; None: as many as torch uses anyway
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Continues one prompt greedily, and times it.

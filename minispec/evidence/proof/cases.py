@@ -41,39 +41,22 @@ COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 
 @dataclass(frozen=True)
 class Case:
-    """One setting of the loop, to be enumerated or sampled.
+    """One setting of the loop, to be enumerated or sampled."""
 
-    Attributes:
-        name: for people.
-        target: the model whose distribution the output must have.
-        draft: the model that guesses.
-        prompts: each becomes a start; branches of all of them run together, as rows of ragged batches.
-        k: K.
-        max_new_tokens: the cap.
-        warp: of the target, and of the draft unless it has its own.
-        eos: ids that end a row.
-        verifier: the rule.
-        draft_warp: the draft's own warp, or None.
-        drafter: makes what drafts, from the draft and its own warp.
-        rows: how many branches run as rows of one batch; 1 where a row's drafts depend on the others.
-        waiting: whether only two of three of them run at once, and the others wait for a row that is done.
-        rng: what enumerates it.
-    """
-
-    name: str
-    target: LanguageModel
-    draft: LanguageModel
-    prompts: tuple[Text, ...]
-    k: int
-    max_new_tokens: int
-    warp: Warp = field(default_factory=Warp)
-    eos: tuple[int, ...] = ()
-    verifier: Verifier = verify_rejection
-    draft_warp: Warp | None = None
-    drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter
-    rows: int = 512
-    waiting: bool = False
-    rng: type[EnumeratingRng] = EnumeratingRng
+    name: str  #: for people
+    target: LanguageModel  #: the model whose distribution the output must have
+    draft: LanguageModel  #: the model that guesses
+    prompts: tuple[Text, ...]  #: each becomes a start; branches of all run together, in ragged batches
+    k: int  #: K
+    max_new_tokens: int  #: the cap
+    warp: Warp = field(default_factory=Warp)  #: of the target, and of the draft unless it has its own
+    eos: tuple[int, ...] = ()  #: ids that end a row
+    verifier: Verifier = verify_rejection  #: the rule
+    draft_warp: Warp | None = None  #: the draft's own warp, or None
+    drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter  #: from the draft and its warp
+    rows: int = 512  #: how many branches run at once; 1 where a row's drafts depend on the others
+    waiting: bool = False  #: whether only two of three rows run at once, and the others wait
+    rng: type[EnumeratingRng] = EnumeratingRng  #: what enumerates it
 
     @property
     def drafts_all(self) -> bool:

@@ -27,25 +27,15 @@ APART = "rows of a batch draft different numbers"
 
 @dataclass(frozen=True)
 class RowRound:
-    """One row's share of one round.
+    """One row's share of one round."""
 
-    Attributes:
-        round: the whole round.
-        row: which row of it.
-        text: what was committed before, prompt included.
-        drafted: the tokens proposed.
-        accepted: how many of them were kept.
-        emitted: what was committed.
-        finish: why the row ended, or None.
-    """
-
-    round: Round
-    row: int
-    text: Text
-    drafted: Text
-    accepted: int
-    emitted: Text
-    finish: Finish | None
+    round: Round  #: the whole round
+    row: int  #: which row of it
+    text: Text  #: what was committed before, prompt included
+    drafted: Text  #: the tokens proposed
+    accepted: int  #: how many of them were kept
+    emitted: Text  #: what was committed
+    finish: Finish | None  #: why the row ended, or None
 
     @property
     def tested(self) -> int | None:
@@ -79,19 +69,12 @@ Steps = tuple[RowRound, ...]
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch of one row, from its prompt to its end.
+    """One branch of one row, from its prompt to its end."""
 
-    Attributes:
-        prompt: which prompt of the case.
-        weight: the probability of the branch.
-        steps: its rounds.
-        decisions: how many decisions of the row were open; None where rows were not told apart.
-    """
-
-    prompt: int
-    weight: float
-    steps: Steps
-    decisions: int | None
+    prompt: int  #: which prompt of the case
+    weight: float  #: the probability of the branch
+    steps: Steps  #: its rounds
+    decisions: int | None  #: how many decisions of the row were open; None where rows were not told apart
 
     @property
     def tokens(self) -> Text:
@@ -158,21 +141,13 @@ Distribution = dict[Outcome, float]
 
 @dataclass(frozen=True)
 class Enumerated:
-    """What all branches of a case come to.
+    """What all branches of a case come to."""
 
-    Attributes:
-        distributions: of the outcomes, one per prompt.
-        branches: how many there are, all prompts together.
-        coverage: how often branches showed what (see `marks`).
-        acceptance: expected accepted tokens over expected tested ones; None if nothing was tested.
-        tokens_per_call: expected tokens over expected rounds; None if there was no round.
-    """
-
-    distributions: list[Distribution]
-    branches: int
-    coverage: Mapping[str, int]
-    acceptance: float | None
-    tokens_per_call: float | None
+    distributions: list[Distribution]  #: of the outcomes, one per prompt
+    branches: int  #: how many there are, all prompts together
+    coverage: Mapping[str, int]  #: how often branches showed what (see `marks`)
+    acceptance: float | None  #: expected accepted over expected tested tokens; None if none was tested
+    tokens_per_call: float | None  #: expected tokens over expected rounds; None if there was no round
 
 
 def speculative_distributions(case: Case, together: bool = False) -> Enumerated:

@@ -17,15 +17,10 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branch
 
 @dataclass(frozen=True)
 class FirstToken:
-    """What comes out first when one token is drafted.
+    """What comes out first when one token is drafted."""
 
-    Attributes:
-        kept: [V], for each token the probability that it is drafted and accepted.
-        said: [V], the probability that a drafted token is rejected and the rule says this one.
-    """
-
-    kept: tuple[float, ...]
-    said: tuple[float, ...]
+    kept: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
+    said: tuple[float, ...]  #: [V], that a drafted token is rejected and the rule says this one
 
     @property
     def distribution(self) -> tuple[float, ...]:

@@ -58,19 +58,12 @@ WARPS = (
 
 @dataclass(frozen=True)
 class Proved:
-    """What one case has shown.
+    """What one case has shown."""
 
-    Attributes:
-        name: of the case.
-        branches: how many were enumerated.
-        error: the largest difference of any outcome's probability from the exact one, speculative.
-        target_only_error: the same for `generate`.
-    """
-
-    name: str
-    branches: int
-    error: float
-    target_only_error: float
+    name: str  #: of the case
+    branches: int  #: how many were enumerated
+    error: float  #: the largest difference of any outcome's probability from the exact one, speculative
+    target_only_error: float  #: the same for `generate`
 
     @property
     def passed(self) -> bool:
@@ -80,17 +73,11 @@ class Proved:
 
 @dataclass(frozen=True)
 class Proof:
-    """All that was shown.
+    """All that was shown."""
 
-    Attributes:
-        cases: enumerated completely.
-        coverage: for each thing that must have come up, in how many branches it did.
-        sampled: tests on samples.
-    """
-
-    cases: tuple[Proved, ...]
-    coverage: dict[str, int]
-    sampled: tuple[Sampled, ...]
+    cases: tuple[Proved, ...]  #: enumerated completely
+    coverage: dict[str, int]  #: for each thing that must have come up, in how many branches it did
+    sampled: tuple[Sampled, ...]  #: tests on samples
 
     @property
     def branches(self) -> int:

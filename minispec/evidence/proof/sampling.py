@@ -33,21 +33,14 @@ LEAST = 2e-4  # of the shipped pair's continuations, those as likely as this are
 
 @dataclass(frozen=True)
 class Experiment:
-    """A case of the loop, to be sampled.
+    """A case of the loop, to be sampled."""
 
-    Attributes:
-        case: with a single prompt.
-        samples: N.
-        rows: the most that are decoded as one batch.
-        least: continuations less likely than this are pooled.
-        rng: makes the random number generator from a seed. Keyed noise repeats from batch to batch: with it,
-            `rows` must be at least `samples`.
-    """
-
-    case: Case
-    samples: int
-    rows: int = 4096
-    least: float = 0.0
+    case: Case  #: with a single prompt
+    samples: int  #: N
+    rows: int = 4096  #: the most that are decoded as one batch
+    least: float = 0.0  #: continuations less likely than this are pooled
+    #: makes the random number generator from a seed. Keyed noise repeats from batch to batch: with it, `rows`
+    #: must be at least `samples`.
     rng: Callable[[int], Rng] = SeededRng
 
     def on(self, backend: Backend) -> "Experiment":

@@ -30,24 +30,16 @@ NARROW_CAP = 0.5
 
 @dataclass(frozen=True)
 class Flip:
-    """The first position where two greedy texts part.
+    """The first position where two greedy texts part."""
 
-    Attributes:
-        position: how many new tokens they share.
-        tokens: what the one and the other have there; None where a text has ended.
-        logits: the target's logits of both, from an uncached forward in the model's own type.
-        gap: how far these are apart.
-        difference: the most that any logit of that position changes when the text is read by one-token steps
-            with a cache instead: what one against many forwards amounts to there.
-        limit: the largest gap that rounding explains.
-    """
-
-    position: int
-    tokens: tuple[int | None, int | None]
-    logits: tuple[float, float]
-    gap: float
+    position: int  #: how many new tokens they share
+    tokens: tuple[int | None, int | None]  #: what each has there; None where it has ended
+    logits: tuple[float, float]  #: the target's, of both, from an uncached forward in its own type
+    gap: float  #: how far these are apart
+    #: the most that any logit of that position changes when the text is read by one-token steps with a cache
+    #: instead: what one against many forwards amounts to there
     difference: float
-    limit: float
+    limit: float  #: the largest gap that rounding explains
 
     @property
     def is_near_tie(self) -> bool:

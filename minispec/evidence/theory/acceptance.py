@@ -88,19 +88,12 @@ def acceptance_probabilities(
 
 @dataclass(frozen=True)
 class Coupling:
-    """What each rule would accept at the positions of one text.
+    """What each rule would accept at the positions of one text."""
 
-    Attributes:
-        positions: how many tokens of target-only text were looked at.
-        rejection: mean probability that rejection sampling accepts a drafted token.
-        coupled: mean probability that draft and target pick the same token from the same noise.
-        bound: mean of (1 − TV) / (1 + TV), which the second cannot be below (Daliri et al. 2024, theorem 1).
-    """
-
-    positions: int
-    rejection: float
-    coupled: float
-    bound: float
+    positions: int  #: how many tokens of target-only text were looked at
+    rejection: float  #: mean probability that rejection sampling accepts a drafted token
+    coupled: float  #: mean probability that draft and target pick the same token from the same noise
+    bound: float  #: mean of (1 − TV) / (1 + TV), the least of the second (Daliri et al. 2024, theorem 1)
 
 
 def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:

@@ -23,15 +23,10 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Situation:
-    """How one row is decoded.
+    """How one row is decoded."""
 
-    Attributes:
-        costs: of its rounds.
-        alpha: the probability of a drafted token to be accepted if all before it were.
-    """
-
-    costs: Costs
-    alpha: float
+    costs: Costs  #: of its rounds
+    alpha: float  #: the probability of a drafted token to be accepted if all before it were
 
     def speed_up(self, k: int) -> float:
         """Returns that of K over a step of the target alone, prefill left out; 0 is the target alone."""

@@ -121,17 +121,11 @@ def refined_speed_up(
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a machine can do at its best.
+    """What a machine can do at its best."""
 
-    Attributes:
-        name: for people.
-        bandwidth: bytes per second from memory.
-        arithmetic: operations (additions and multiplications) per second.
-    """
-
-    name: str
-    bandwidth: float
-    arithmetic: float
+    name: str  #: for people
+    bandwidth: float  #: bytes per second from memory
+    arithmetic: float  #: operations (additions and multiplications) per second
 
     def __post_init__(self) -> None:
         if min(self.bandwidth, self.arithmetic) <= 0:
@@ -140,21 +134,13 @@ class Hardware:
 
 @dataclass(frozen=True)
 class ForwardCost:
-    """The least that one forward of a model takes: its weights are read once, whatever the number of tokens.
+    """The least that one forward of a model takes: its weights are read once, however many tokens."""
 
-    Attributes:
-        tokens: new tokens of the forward.
-        bytes: read from memory: the weights.
-        operations: two per weight and token (Kaplan et al. 2020, table 1).
-        moving: seconds to read the bytes.
-        computing: seconds to do the operations.
-    """
-
-    tokens: int
-    bytes: float
-    operations: float
-    moving: float
-    computing: float
+    tokens: int  #: new tokens of the forward
+    bytes: float  #: read from memory: the weights
+    operations: float  #: two per weight and token (Kaplan et al. 2020, table 1).
+    moving: float  #: seconds to read the bytes
+    computing: float  #: seconds to do the operations
 
     @property
     def seconds(self) -> float:

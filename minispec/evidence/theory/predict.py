@@ -21,23 +21,14 @@ Text = Sequence[float]  # a_t of each position
 
 @dataclass(frozen=True)
 class ExpectedRounds:
-    """What is expected to happen while a text is written.
+    """What is expected to happen while a text is written."""
 
-    Attributes:
-        by_width: [K+1], how many rounds draft so many tokens.
-        emitted: tokens.
-        drafted: drafted tokens.
-        tested: those that the rule looked at.
-        accepted: those that it kept.
-        caught_up: in how many rounds the draft had a token to catch up on.
-    """
-
-    by_width: tuple[float, ...]
-    emitted: int
-    drafted: float
-    tested: float
-    accepted: float
-    caught_up: float
+    by_width: tuple[float, ...]  #: [K+1], how many rounds draft so many tokens
+    emitted: int  #: tokens
+    drafted: float  #: drafted tokens
+    tested: float  #: those that the rule looked at
+    accepted: float  #: those that it kept
+    caught_up: float  #: in how many rounds the draft had a token to catch up on
 
     @property
     def target_calls(self) -> float:
@@ -58,21 +49,13 @@ class ExpectedRounds:
 
 @dataclass(frozen=True)
 class PredictedSpeedUp:
-    """What one setting should come to.
+    """What one setting should come to."""
 
-    Attributes:
-        k: K.
-        speed_up: seconds per token, target-only over speculative.
-        simple: the same by theorem 3.8 of Leviathan et al. 2023, from α and c alone.
-        alpha: α, the mean of all a_t. It estimates E Σ min(p, q) (corollary 3.6).
-        tokens_per_target_call: the mean over all rounds.
-    """
-
-    k: int
-    speed_up: float
-    simple: float
-    alpha: float
-    tokens_per_target_call: float
+    k: int  #: K
+    speed_up: float  #: seconds per token, target-only over speculative
+    simple: float  #: the same by theorem 3.8 of Leviathan et al. 2023, from α and c alone.
+    alpha: float  #: α, the mean of all a_t. It estimates E Σ min(p, q) (corollary 3.6).
+    tokens_per_target_call: float  #: the mean over all rounds
 
 
 def rounds(text: Text, k: int) -> ExpectedRounds:

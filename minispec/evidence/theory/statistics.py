@@ -29,33 +29,19 @@ SUM_ERROR = 1e-9  # a distribution may miss a sum of 1 by this
 
 @dataclass(frozen=True)
 class Sampled:
-    """What a sampled test found, and what it could have found.
+    """What a sampled test found, and what it could have found."""
 
-    Attributes:
-        name: what was tested.
-        samples: N.
-        cells: how many outcomes were told apart; 0 where outcomes are numbers.
-        distance: between what was seen and the exact distribution.
-        threshold: at this distance, or beyond, the test fails.
-        false_alarm: the probability that right code fails, at most.
-        detects: code that is at least this far off is caught, but for a probability of `miss`.
-        miss: see `detects`.
-        impossible: how many samples were outcomes of probability 0; one is enough to fail.
-        rare: probability of the pooled cell. What is wrong inside that cell alone is not seen.
-        measure: which distance it is.
-    """
-
-    name: str
-    samples: int
-    cells: int
-    distance: float
-    threshold: float
-    false_alarm: float
-    detects: float
-    miss: float
-    impossible: int = 0
-    rare: float = 0.0
-    measure: str = "total variation"
+    name: str  #: what was tested
+    samples: int  #: N
+    cells: int  #: how many outcomes were told apart; 0 where outcomes are numbers
+    distance: float  #: between what was seen and the exact distribution
+    threshold: float  #: at this distance, or beyond, the test fails
+    false_alarm: float  #: the probability that right code fails, at most
+    detects: float  #: code that is at least this far off is caught, but for a probability of `miss`
+    miss: float  #: see `detects`
+    impossible: int = 0  #: how many samples were outcomes of probability 0; one is enough to fail
+    rare: float = 0.0  #: probability of the pooled cell. What is wrong inside that cell alone is not seen.
+    measure: str = "total variation"  #: which distance it is
 
     @property
     def passed(self) -> bool:

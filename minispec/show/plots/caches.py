@@ -33,21 +33,13 @@ LOOKS = STATES | {"rolled back": GONE}
 
 @dataclass(frozen=True)
 class Slot:
-    """One slot of a cache, or one token of the text.
+    """One slot of a cache, or one token of the text."""
 
-    Attributes:
-        owner: `text`, `target` or `draft`.
-        position: in the text, counted from 0.
-        token: the id that stands there or, after rollback, stood there; None in an empty slot.
-        state: a name of `STATES`, or `empty`.
-        held: whether the cache holds it now; for the text, whether it is committed.
-    """
-
-    owner: str
-    position: int
-    token: int | None
-    state: str
-    held: bool
+    owner: str  #: `text`, `target` or `draft`
+    position: int  #: in the text, counted from 0
+    token: int | None  #: the id that stands there or, after rollback, stood there; None in an empty slot
+    state: str  #: a name of `STATES`, or `empty`
+    held: bool  #: whether the cache holds it now; for the text, whether it is committed
 
 
 def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[Slot]:

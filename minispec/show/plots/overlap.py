@@ -33,23 +33,14 @@ DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "m
 
 @dataclass(frozen=True)
 class Share:
-    """One column: a token, or all tokens that have no column of their own.
+    """One column: a token, or all tokens that have no column of their own."""
 
-    Attributes:
-        token: its id, or None for the others together.
-        label: what stands under it.
-        p: the target's probability.
-        q: the draft's.
-        kept: min(p, q), or its sum over the others.
-        residual: what norm(max(0, p − q)) gives it.
-    """
-
-    token: int | None
-    label: str
-    p: float
-    q: float
-    kept: float
-    residual: float
+    token: int | None  #: its id, or None for the others together
+    label: str  #: what stands under it
+    p: float  #: the target's probability
+    q: float  #: the draft's
+    kept: float  #: min(p, q), or its sum over the others
+    residual: float  #: what norm(max(0, p − q)) gives it
 
 
 def shares(

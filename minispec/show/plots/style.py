@@ -33,22 +33,14 @@ class Picture:
 
     Notebooks and pages show it as HTML: an image with its alternative text, and a caption. Where there is no
     HTML, the text twin says the same in characters.
-
-    Attributes:
-        name: a short name for files, such as `verification`.
-        figure: what is drawn.
-        alt: what a screen reader says instead: what is shown, and what it comes to.
-        caption: one sentence that a reader can repeat, with a computed number in it.
-        twin: the same content as lines of plain text.
-        title: its message, to be read in five seconds: over the figure, and at the beginning of alt and twin.
     """
 
-    name: str
-    figure: Figure
-    alt: str
-    caption: str
-    twin: str
-    title: str = ""
+    name: str  #: a short name for files, such as `verification`
+    figure: Figure  #: what is drawn
+    alt: str  #: what a screen reader says instead: what is shown, and what it comes to
+    caption: str  #: one sentence that a reader can repeat, with a computed number in it
+    twin: str  #: the same content as lines of plain text
+    title: str = ""  #: its message, over the figure and at the beginning of alt and twin
 
     def png(self, dpi: int = 100) -> bytes:
         """Returns the image, the same bytes for the same figure."""

@@ -28,17 +28,11 @@ WORKS = {
 
 @dataclass(frozen=True)
 class WorkTimes:
-    """What each piece of work takes, in target passes.
+    """What each piece of work takes, in target passes."""
 
-    Attributes:
-        target: one token by the target alone.
-        draft: one step of the draft model.
-        verify: one pass of the target over K + 1 tokens.
-    """
-
-    target: float = 1.0
-    draft: float = 0.1
-    verify: float = 1.0
+    target: float = 1.0  #: one token by the target alone
+    draft: float = 0.1  #: one step of the draft model
+    verify: float = 1.0  #: one pass of the target over K + 1 tokens
 
     def __post_init__(self) -> None:
         if min(self.target, self.verify) <= 0 or self.draft < 0:
@@ -47,19 +41,12 @@ class WorkTimes:
 
 @dataclass(frozen=True)
 class Span:
-    """One piece of work.
+    """One piece of work."""
 
-    Attributes:
-        work: a `step` of the target alone, a `draft` step, a `verify` pass, or the draft's `catch-up`.
-        start: when it begins.
-        end: when it ends.
-        yields: the tokens that are known when it ends, as (id, state).
-    """
-
-    work: Literal["step", "draft", "verify", "catch-up"]
-    start: float
-    end: float
-    yields: tuple[tuple[int, str], ...] = ()
+    work: Literal["step", "draft", "verify", "catch-up"]  #: of the target alone, or of a round
+    start: float  #: when it begins
+    end: float  #: when it ends
+    yields: tuple[tuple[int, str], ...] = ()  #: the tokens that are known when it ends, as (id, state)
 
 
 def serial_spans(tokens: Sequence[int], times: WorkTimes) -> list[Span]:

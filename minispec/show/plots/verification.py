@@ -24,27 +24,16 @@ WORDS = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested
 
 @dataclass(frozen=True)
 class DraftedToken:
-    """What happened to one token of a draft.
+    """What happened to one token of a draft."""
 
-    Attributes:
-        index: which drafted token, counted from 0.
-        token: its id.
-        q: its probability for the draft.
-        p: its probability for the target.
-        acceptance: min(1, p/q), the probability that `verify_rejection` accepts it.
-        favourite: the target's most probable token there, which `verify_greedy` compares with.
-        drawn: the number between 0 and 1 that was compared with `acceptance`, or None if it is not known.
-        state: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text.
-    """
-
-    index: int
-    token: int
-    q: float
-    p: float
-    acceptance: float
-    favourite: int
-    drawn: float | None
-    state: str
+    index: int  #: which drafted token, counted from 0
+    token: int  #: its id
+    q: float  #: its probability for the draft
+    p: float  #: its probability for the target
+    acceptance: float  #: min(1, p/q), the probability that `verify_rejection` accepts it
+    favourite: int  #: the target's most probable token there, which `verify_greedy` compares with
+    drawn: float | None  #: the number that was compared with `acceptance`, where it is known
+    state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
 
 
 def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -> list[DraftedToken]:
@@ -157,26 +146,15 @@ def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: in
 
 @dataclass(frozen=True)
 class Position:
-    """One drafted token that was tested.
+    """One drafted token that was tested."""
 
-    Attributes:
-        round: in which round.
-        position: in the text, counted from 0, prompt included.
-        token: its id.
-        word: its text.
-        acceptance: min(1, p/q), its probability to be accepted.
-        tv: the total variation between p and q there; 1 − tv is the mean acceptance over all tokens that
-            the draft could have drawn.
-        accepted: whether it was.
-    """
-
-    round: int
-    position: int
-    token: int
-    word: str
-    acceptance: float
-    tv: float
-    accepted: bool
+    round: int  #: in which round
+    position: int  #: in the text, counted from 0, prompt included
+    token: int  #: its id
+    word: str  #: its text
+    acceptance: float  #: min(1, p/q), its probability to be accepted
+    tv: float  #: the total variation of p and q there; 1 − tv is the mean acceptance of all tokens
+    accepted: bool  #: whether it was
 
 
 def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[Position]:

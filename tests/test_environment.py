@@ -245,4 +245,4 @@ def test_all_data_of_the_package_is_installed():
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert data_left_out(pyproject) == []
     assert data_left_out(pyproject.replace('"show/*.css"', '"show/*.htm"')) == ["step.css"]
-    assert "exercises.txt" in data_left_out(pyproject.replace('"classroom/**/*.txt"', '"classroom/*.txt"'))
+    assert "exercises.toml" in data_left_out(pyproject.replace('"classroom/**/*.toml"', '"classroom/*.toml"'))

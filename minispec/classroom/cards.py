@@ -82,3 +82,15 @@ DETAIL = (
 def escape(text: str) -> str:
     """Returns text that means itself in HTML."""
     return html.escape(text, quote=False)
+
+
+def joined(value: Any) -> Any:
+    """Returns a text with its lines joined; of lists, as tuples, and tables all that is in them."""
+    match value:
+        case str():
+            return " ".join(value.split())
+        case list():
+            return tuple(map(joined, value))
+        case dict():
+            return {name: joined(inner) for name, inner in value.items()}
+    return value

@@ -4,14 +4,13 @@ A prediction never stops a notebook. Unanswered it invites; answered it replies 
 that is no choice is told what would be one. A figure may draw `guess.value` besides the truth.
 """
 
-import ast
 import math
-import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minispec.classroom.cards import Card
+from minispec.classroom.cards import Card, joined
 
 Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
 
@@ -188,42 +187,10 @@ def near(one: Number, other: Number, tolerance: float) -> bool:
 
 
 def questions_in(text: str) -> tuple[Question, ...]:
-    """Reads questions from plain text, a paragraph each.
-
-    Its first line is `key (notebook N)`; then comes the question. Each answer is a line with its reply
-    indented below it: `a) a choice`, `= 3 tokens` (the right number), `= ? tokens, within 0.1` (the
-    notebook computes it). With a wrong one stands what people believe who give it: `b) a choice <- belief`,
-    `4 <- belief`. A choice `a=0.5) …` has a number for figures.
-    """
-    return tuple(map(question_in, text.strip().split("\n\n")))
-
-
-def question_in(paragraph: str) -> Question:
-    """Reads one question."""
-    first, *lines = re.sub(r"\n {3}", "\t", paragraph).split("\n")
-    key, notebook = first.removesuffix(")").split(" (notebook ")
-    text: list[str] = []
-    choices: dict[str, Choice] = {}
-    slips: list[Slip] = []
-    right: dict[str, Any] = {}
-    for line in lines:
-        answer, *replies = line.split("\t")
-        (answer, _, belief), reply = answer.partition(" <- "), " ".join(replies)
-        if found := re.fullmatch(r"([abc])(?:=(\S+))?\) (.+)", answer):
-            choices[found[1]] = Choice(found[3], reply, belief, float(found[2]) if found[2] else None)
-        elif found := re.fullmatch(r"= (\?|[\d.]+|\(.+?\)) (.+?)(?:, within (\S+))?", answer):
-            right = {"unit": found[2], "tolerance": float(found[3] or 1e-3), "reply": reply}
-            right["answer"] = None if found[1] == "?" else number_in(found[1])
-        elif belief:
-            slips.append(Slip(number_in(answer), belief, reply))
-        elif choices or right:
-            raise ValueError(f"question {key!r} has a line that is no answer: {line!r}")
-        else:
-            text.append(line)
-    return Question(key, int(notebook), " ".join(text), choices, slips=tuple(slips), **right)
-
-
-def number_in(text: str) -> Number:
-    """Reads a number, or several in brackets."""
-    value = ast.literal_eval(text)
-    return tuple(map(float, value)) if isinstance(value, tuple) else float(value)
+    """Reads questions from TOML, a table each; questions.toml says what stands in it."""
+    found = []
+    for key, said in joined(tomllib.loads(text)).items():
+        choices = {letter: Choice(**choice) for letter, choice in said.pop("choices", {}).items()}
+        slips = tuple(Slip(**slip) for slip in said.pop("slips", ()))
+        found.append(Question(key, **said, choices=choices, slips=slips))
+    return tuple(found)

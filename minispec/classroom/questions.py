@@ -1,4 +1,4 @@
-"""All questions (questions.txt has them in the order of the notebooks), and `predict`, which asks them."""
+"""All questions (questions.toml has them in the order of the notebooks), and `predict`, which asks them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from minispec.classroom.question import Guess, Question, questions_in
 
-QUESTIONS = questions_in(Path(__file__).with_name("questions.txt").read_text(encoding="utf-8"))
+QUESTIONS = questions_in(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 
 
 def question_named(key: str) -> Question:

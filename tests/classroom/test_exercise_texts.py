@@ -1,4 +1,4 @@
-"""What exercises say: read from a text file, which has neither more nor less than the code."""
+"""What exercises say: read from a TOML file, which has neither more nor less than the code."""
 
 import importlib.util
 
@@ -10,28 +10,32 @@ from minispec.classroom.exercises.sampling import ENOUGH
 from minispec.classroom.exercises.texts import TEXTS, exercise, texts_in
 from minispec.classroom.rules import BUGS
 
-ONE = '''say-yes (notebook 3, difficulty 2, 4 minutes)
-title: Say
-    yes
-stub:
-    def say_yes():
-        """Returns yes.
+ONE = """
+[say-yes]
+notebook = 3
+difficulty = 2
+minutes = 4
+title = \"\"\"Say
+  yes\"\"\"
+stub = '''
+def say_yes():
+    \"\"\"Returns yes.
 
-        Always.
-        """
-        ...
-goal: A yes: whatever happens.
-picture:
-      yes  yes
-    = yes
-hint: First.
-hint: Second,
-    on two lines.
-praise: Yes.
-wrong no:
-    That is no.
-wrong not-always: Not always.
+    Always.
+    \"\"\"
+    ...
 '''
+goal = "A yes: whatever happens."
+picture = '''
+  yes  yes
+= yes
+'''
+hints = ["First.", "Second, on\\n two lines."]
+praise = "Yes."
+[say-yes.wrong]
+no = "That is no."
+not-always = "Not always."
+"""
 
 
 def test_an_exercise_is_read_as_it_is_written():
@@ -56,26 +60,23 @@ def test_an_exercise_is_read_as_it_is_written():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("4 minutes", "soon", "in place of 'say-yes .notebook 3, difficulty 2, soon.'"),
-        ("difficulty 2", "difficulty 4", "in place of 'say-yes"),
-        ("praise: Yes.", "prise: Yes.", "'say-yes' has an unknown or second part 'prise'"),
-        ("praise: Yes.", "goal: Yes.", "second part 'goal'"),
-        ("praise: Yes.", "key: yes", "second part 'key'"),
-        ("wrong not-always", "wrong no", "second part 'wrong no'"),
-        ("praise: Yes.\n", "", "'say-yes' lacks praise"),
-        ("goal: A yes: whatever happens.", "goal:", "'say-yes' lacks goal"),
-        ("hint: First.\n", "", "lacks two hints"),
-        ("hint: First.", "hint: First.\nhint: Between.", "lacks two hints"),
-        ("wrong no:\n    That is no.\nwrong not-always: Not always.\n", "", "lacks wrong answers"),
-        (ONE, f"{ONE}\n{ONE}", "has the exercise 'say-yes' twice"),
+        ("minutes = 4", "", "exercises.toml lacks the parts of 'say-yes': minutes"),
+        ('praise = "Yes."', "", "exercises.toml lacks the parts of 'say-yes': praise"),
+        ('praise = "Yes."', 'praise = ""', "lacks the parts of 'say-yes': praise"),
+        ('praise = "Yes."', 'praise = "Yes."\nprise = "Yes."', "lacks, the parts of 'say-yes': prise"),
+        ('"First.", ', "", "exercises.toml should have two hints for 'say-yes', not 1"),
+        ('"First.", ', '"First.", "Between.", ', "two hints for 'say-yes', not 3"),
+        ('no = "That is no."\nnot-always = "Not always."\n', "", "lacks the parts of 'say-yes': wrong"),
+        ("not-always =", "no =", "overwrite"),
+        (ONE, f"{ONE}\n{ONE}", "say-yes"),
     ],
 )
 def test_what_is_missing_unknown_or_there_twice_is_told_in_a_line(old, new, message):
-    """An author's error names the file, the exercise and the part."""
+    """An author's error names the exercise and the part; what is there twice TOML refuses."""
     assert old in ONE
     with pytest.raises(ValueError, match=message) as error:
         texts_in(ONE.replace(old, new))
-    assert "exercises.txt" in str(error.value) and "\n" not in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_wrong_answers_and_their_messages_have_the_same_names():
@@ -101,7 +102,7 @@ def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):
     load_again(exercises)
     with monkeypatch.context() as patch:
         patch.setattr(texts, "TEXTS", {key: said for key, said in TEXTS.items() if key != "cache-bytes"})
-        with pytest.raises(ValueError, match=r"exercises.txt lacks the exercises: cache-bytes"):
+        with pytest.raises(ValueError, match=r"exercises.toml lacks the exercises: cache-bytes"):
             load_again(counting)
     with monkeypatch.context() as patch:
         patch.setattr(texts, "TEXTS", TEXTS | {"no-code": {}})

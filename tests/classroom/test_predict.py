@@ -161,14 +161,14 @@ def test_an_unknown_key_is_an_authors_error():
 
 
 def test_each_question_is_whole():
-    """Exactly one choice is right, and a number has a unit; a line that is no answer is an error."""
+    """Exactly one choice is right, and a number has a unit; an unknown part is an error."""
     for question in QUESTIONS:
         if question.numeric:
             assert question.unit
         else:
             assert sum(choice.right for choice in question.choices.values()) == 1, question.key
-    with pytest.raises(ValueError, match="no answer"):
-        questions_in("k (notebook 1)\nWhat?\na) this\n   Yes.\nor that")
+    with pytest.raises(TypeError, match="anser"):
+        questions_in('[k]\nnotebook = 1\ntext = "What?"\nanser = 3')
 
 
 def calls_in(text):

@@ -1,69 +1,34 @@
-"""What exercises say, read from exercises.txt. What they run stands in Python; keys join the two."""
+"""What exercises say, read from exercises.toml. What they run stands in Python; keys join the two."""
 
-import re
+import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
+from minispec.classroom.cards import joined
 from minispec.classroom.exercise import Exercise
 
-HEAD = re.compile(r"([\w-]+) \(notebook (\d+), difficulty ([123]), (\d+) minutes\)")
-WHOLE = ("stub", "picture")  # kept as they stand
-LINES = ("title", "goal", "praise")
+PARTS = ("notebook", "difficulty", "minutes", "title", "stub", "goal", "hints", "praise", "wrong")
+WHOLE = ("stub", "picture")  # kept as they stand; all other texts are joined to one line
 
 
 def texts_in(text: str) -> dict[str, dict[str, Any]]:
-    """Reads what exercises say, by key.
-
-    An exercise begins with `key (notebook N, difficulty D, M minutes)`, and a blank line ends it. It has
-    parts, `name: text`; further lines of a part are indented by four spaces. `stub` and `picture` keep their
-    lines. There are two parts `hint`, and a part `wrong NAME` for each typical wrong answer.
+    """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only.
 
     Raises:
-        ValueError: if something is missing, there twice, or unknown.
+        ValueError: if a part is missing, there twice, or unknown, or there are not two hints.
     """
-    texts: dict[str, dict[str, Any]] = {}
-    for paragraph in re.split(r"\n\n+(?=\S)", text.strip()):
-        said = text_in(paragraph)
-        if said["key"] in texts:
-            raise ValueError(f"exercises.txt has the exercise {said['key']!r} twice")
-        texts[said["key"]] = said
+    texts = tomllib.loads(text)
+    for key, said in texts.items():
+        same_names(f"parts of {key!r}", PARTS, {part for part in said if said[part]} - {"picture"})
+        if len(said["hints"]) != 2:
+            raise ValueError(f"exercises.toml should have two hints for {key!r}, not {len(said['hints'])}")
+        said |= {part: joined(value) for part, value in said.items() if part not in WHOLE} | {"key": key}
     return texts
 
 
-def text_in(paragraph: str) -> dict[str, Any]:
-    """Reads what one exercise says: fields of an `Exercise`, but in `wrong` messages only."""
-    first, *parts = re.split(r"\n(?=\S)", paragraph)
-    if (head := HEAD.fullmatch(first)) is None:
-        raise ValueError(f"in exercises.txt a line `key (notebook N, …)` should stand in place of {first!r}")
-    hints: list[str] = []
-    wrong: dict[str, str] = {}
-    said: dict[str, Any] = {"key": head[1]}
-    said |= zip(("notebook", "difficulty", "minutes"), map(int, head.groups()[1:]), strict=True)
-    for part in parts:
-        name, _, value = part.partition(":")
-        line = " ".join(value.split())
-        if name == "hint":
-            hints.append(line)
-        elif name.startswith("wrong ") and name[6:] not in wrong:
-            wrong[name[6:]] = line
-        elif name in (*WHOLE, *LINES) and name not in said:
-            said[name] = dedent(value.strip("\n")) + "\n" if name in WHOLE else line
-        else:
-            raise ValueError(f"in exercises.txt {head[1]!r} has an unknown or second part {name!r}")
-    lacking = [name for name in ("stub", *LINES) if not said.get(name)]
-    lacking += ["two hints"] * (len(hints) != 2) + ["wrong answers"] * (not wrong)
-    if lacking:
-        raise ValueError(f"in exercises.txt {head[1]!r} lacks {', '.join(lacking)}")
-    return said | {"hints": tuple(hints), "wrong": wrong}
-
-
-TEXTS = texts_in(Path(__file__).with_name("exercises.txt").read_text(encoding="utf-8"))
-
-
 def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
-    """Returns an exercise: what exercises.txt says under this key, and what it runs.
+    """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
     Args:
         key: its name.
@@ -71,7 +36,7 @@ def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
         code: the fields of `Exercise` that are run.
 
     Raises:
-        ValueError: if exercises.txt lacks it, or has other wrong answers.
+        ValueError: if exercises.toml lacks it, or has other wrong answers.
     """
     same_names("exercises", [key], TEXTS.keys() & {key})
     said = TEXTS[key]
@@ -81,7 +46,7 @@ def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
 
 
 def same_names(what: str, run: Collection[str], said: Collection[str]) -> None:
-    """Compares the names of what is run with the names in exercises.txt.
+    """Compares the names of what is run with the names in exercises.toml.
 
     Raises:
         ValueError: if they differ.
@@ -89,4 +54,7 @@ def same_names(what: str, run: Collection[str], said: Collection[str]) -> None:
     lacking, surplus = set(run) - set(said), set(said) - set(run)
     for names, fault in ((lacking, "lacks"), (surplus, "has, and the code lacks,")):
         if names:
-            raise ValueError(f"exercises.txt {fault} the {what}: {', '.join(sorted(names))}")
+            raise ValueError(f"exercises.toml {fault} the {what}: {', '.join(sorted(names))}")
+
+
+TEXTS = texts_in(Path(__file__).with_name("exercises.toml").read_text(encoding="utf-8"))

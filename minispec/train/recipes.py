@@ -5,8 +5,10 @@ A recipe counts steps, never seconds, so the same recipe gives the same weights 
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from minispec.core.model import GPTConfig
@@ -85,13 +87,9 @@ class Recipe:
         fields = dict(data)
         try:
             for name, theirs in CURRICULA.items():
-                stages = [
-                    {**stage, "mix": tuple((kind, parts) for kind, parts in stage["mix"])}
-                    for stage in fields.pop(theirs)
-                ]
-                fields[name] = tuple(CurriculumStage(**stage) for stage in stages)
+                fields[name] = tuple(map(stage_from, fields.pop(theirs)))
             fields |= {name: GPTConfig(**fields[name]) for name in ("target", "draft")}
-            fields["written"] = tuple((count, degree) for count, degree in fields.get("written", ()))
+            fields["written"] = tuple(map(tuple, fields.get("written", ())))
             return Recipe(**fields)
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no recipe of a training: {error}") from error
@@ -99,6 +97,12 @@ class Recipe:
     def fingerprint(self) -> str:
         """Returns a hash of the whole recipe: a run is resumed by the same recipe only."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def stage_from(data: Mapping[str, Any]) -> CurriculumStage:
+    """Returns a stage from its fields, as JSON or TOML has them."""
+    fields = dict(data)
+    return CurriculumStage(**fields | ({"mix": tuple(map(tuple, fields["mix"]))} if "mix" in fields else {}))
 
 
 def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size: int) -> GPTConfig:
@@ -110,85 +114,21 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
     return replace(sizes, rope_theta=1000.0)
 
 
-# The pair that is shipped. Eight layers make the target many times as dear to call as its one-layer draft,
-# and so narrow a model reads six tokens nearly as fast as one. The target learns whose fact is whose from
-# roll calls, one kind of fact after the other, and only then from stories.
-ROLL_CALLS = (("animal", 0.3), ("thing", 0.3), ("place", 0.3), ("seat", 0.5), ("animal's seat", 0.5))
-REVIEW = (("animal", 0.1), ("thing", 0.15), ("place", 0.2), ("seat", 0.15), ("animal's seat", 0.15))
-STORIES = Recipe(
-    name="stories",
-    corpus="stories",
-    seed=0,
-    tokenizer="bpe",
-    target=gpt(layers=8, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
-    draft=gpt(layers=1, width=32, heads=2, kv_heads=1, ffn=64, vocab_size=512),
-    target_stages=(
-        CurriculumStage(100, 32, 64, friends=1),
-        CurriculumStage(250, 16, 128, friends=2, mix=(("animal", 1),)),
-        CurriculumStage(200, 16, 128, friends=2, mix=(("animal", 0.5), ("thing", 1))),
-        CurriculumStage(200, 16, 128, friends=2, mix=(("animal", 0.3), ("thing", 0.5), ("place", 1))),
-        CurriculumStage(250, 16, 128, friends=2, mix=ROLL_CALLS),
-        CurriculumStage(900, 16, 128, friends=2, mix=(("story", 1), *REVIEW)),
-        CurriculumStage(400, 8, 256, friends=2),
-    ),
-    draft_stages=(CurriculumStage(200, 32, 64, friends=1), CurriculumStage(2400, 8, 256, friends=2)),
-    distill_stages=(CurriculumStage(1200, 8, 256, friends=2),),
-    stories=30_000,
-    friends=2,
-)
+def recipes_in(text: str) -> dict[str, Recipe]:
+    """Reads recipes from TOML by name; recipes.toml says what stands in a table."""
+    found = {}
+    for name, said in tomllib.loads(text).items():
+        said |= {which: gpt(**said[which]) for which in ("target", "draft")}
+        said |= {curriculum: tuple(map(stage_from, said[curriculum])) for curriculum in CURRICULA}
+        said["written"] = tuple(map(tuple, said.get("written", ())))
+        found[name] = Recipe(name=name, seed=0, tokenizer="bpe", **said)
+    return found
 
-# Trained live in the demo: stories with two friends, which a small target learns to tell apart in a minute.
-QUICK = Recipe(
-    name="quick",
-    corpus="stories",
-    seed=0,
-    tokenizer="bpe",
-    target=gpt(layers=3, width=128, heads=8, kv_heads=4, ffn=352, vocab_size=512),
-    draft=gpt(layers=1, width=64, heads=2, kv_heads=1, ffn=176, vocab_size=512),
-    target_stages=(CurriculumStage(100, 32, 64, friends=1), CurriculumStage(280, 16, 128, friends=2)),
-    draft_stages=(CurriculumStage(240, 16, 128, friends=2),),
-    distill_stages=(CurriculumStage(130, 16, 128, friends=2),),
-    stories=5_000,
-    friends=2,
-)
 
-# Its target's weights take 40 MB, more than the caches of most processors hold. So they come from memory for
-# every forward, and while they come there is time to check several tokens.
-ENGLISH = Recipe(
-    name="english",
-    corpus="english",
-    seed=0,
-    tokenizer="bpe",
-    target=gpt(layers=6, width=384, heads=6, kv_heads=3, ffn=1024, vocab_size=1024),
-    draft=gpt(layers=1, width=128, heads=4, kv_heads=2, ffn=352, vocab_size=1024),
-    target_stages=(CurriculumStage(340, 8, 256),),
-    draft_stages=(CurriculumStage(350, 8, 256),),
-    distill_stages=(CurriculumStage(1500, 8, 256),),
-    written=((256, 1.0), (128, 0.0)),
-)
-
-# For a text of one's own, about a megabyte of anything. The target's weights take 20 MB, more than the fast
-# caches of most processors hold: they are fetched for every forward, so that to read six tokens takes little
-# longer than to read one. The draft has two layers because a single one cannot copy what stood after an
-# earlier occurrence of a token (see `initialise`): with one of 128, about as quick to call, fewer of its
-# tokens were accepted. Most of its steps are distillation, for a megabyte of text
-# more than a quarter of it on what the target writes.
-OWN_TEXT = Recipe(
-    name="own-text",
-    corpus="",  # `minispec train --text FILE` says which
-    seed=0,
-    tokenizer="bpe",
-    target=gpt(layers=3, width=384, heads=8, kv_heads=4, ffn=1024, vocab_size=512),
-    draft=gpt(layers=2, width=96, heads=3, kv_heads=1, ffn=256, vocab_size=512),
-    target_stages=(CurriculumStage(170, 16, 128), CurriculumStage(200, 8, 256)),
-    draft_stages=(CurriculumStage(350, 16, 128),),
-    distill_stages=(CurriculumStage(1400, 8, 256),),
-    written=((384, 1.0), (128, 0.0)),
-    learning_rate=0.006,
-    other_rate=0.006,
-)
+RECIPES = recipes_in(Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8"))
+QUICK, STORIES, OWN_TEXT = (RECIPES[name] for name in ("quick", "stories", "own-text"))
 PYTHON = replace(OWN_TEXT, name="python", corpus="python")
-PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, ENGLISH, PYTHON)}
+PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, RECIPES["english"], PYTHON)}
 
 # A short story that says where the cat slept, and ends where one must remember it.
 WALKTHROUGHS = {

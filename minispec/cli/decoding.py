@@ -1,6 +1,6 @@
 """Decoding on the command line: K by number or automatic, and a prompt decoded with and without a draft."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from time import perf_counter
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
+from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
@@ -19,10 +20,38 @@ from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
-from minispec.io.walkthrough import VERIFIERS
-from minispec.native.backend import AUTO, Models
+from minispec.native.backend import AUTO, TORCH, Backend, Models
 from minispec.native.drafters import DRAFTERS, MODEL
+from minispec.rules.block import verify_block
+from minispec.rules.compare import verify_compare
+from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.rules.lossy import verify_lenient, verify_mixture, verify_relaxed, verify_typical
 from minispec.show.text import Outcome
+
+RULES: Mapping[str, Verifier] = {  # by the names of `--verifier`
+    **TORCH.rules,
+    "block": verify_block,
+    "compare": verify_compare,
+    "coupled": verify_coupled,
+    "typical": verify_typical,
+    "relaxed": verify_relaxed,
+    "mixture": verify_mixture,
+    "lenient": verify_lenient,
+}
+
+
+def rule_and_source(verifier: str, backend: Backend) -> tuple[Verifier, Callable[[int], Rng]]:
+    """Returns a rule by name, the backend's own if it has one, and what draws for it, made from a seed."""
+    rule = backend.rules.get(verifier, RULES[verifier])
+    return rule, KeyedRng if rule is verify_coupled else backend.rng
+
+
+def loss(verifier: str, temperature: float) -> str | None:
+    """Says that a text is not the target's; None if it is. At temperature 0 only a mixture can lose."""
+    rule = RULES[verifier]
+    if getattr(rule, "lossless", True) or (temperature == 0 and rule is not verify_mixture):
+        return None
+    return f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
 
 
 def read_k(k: str) -> int:
@@ -116,7 +145,7 @@ class Decoding:
     @property
     def temperature(self) -> float:
         """The temperature that the verifier is shown at."""
-        return VERIFIERS[self.verifier][1]
+        return 0.0 if self.verifier == "greedy" else 1.0
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
@@ -124,24 +153,23 @@ class Decoding:
         return {
             "max_new_tokens": self.max_new_tokens,
             "warp": backend.warp(self.temperature),
-            "rng": backend.rng(self.seed),
+            "rng": rule_and_source(self.verifier, backend)[1](self.seed),
             "eos": self.pair.tokenizer.end_of_text,
         }
 
     def speculative(self) -> Iterator[ObservedRound]:
         """Decodes with the draft."""
-        backend = self.models.backend
         kind = DRAFTERS[self.drafter]
         target, drafter = kind.make(self.pair, self.models, self.k)
         if self.costs is not None:
             drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
-        rule = kind.rule(self.verifier, backend.rules[self.verifier])
+        rule = kind.rule(self.verifier, rule_and_source(self.verifier, self.models.backend)[0])
         return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
     def measured_costs(self) -> Costs:
         """Measures what the parts of a round take, in a fraction of a second."""
         backend = self.models.backend
-        warp, rule = backend.warp(self.temperature), backend.rules[self.verifier]
+        warp, rule = backend.warp(self.temperature), rule_and_source(self.verifier, backend)[0]
         settings = (rule, warp, self.max_new_tokens)
         return costs_of_run(self.models, self.prompt, *settings, repeats=2, drafter=self.drafter)
 

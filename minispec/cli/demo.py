@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, read_k, tell_advice
+from minispec.cli.decoding import RULES, Decoding, loss, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.prefill import check_prompts
@@ -32,6 +32,10 @@ def demo(
         str, typer.Option("--k", help="Drafted tokens per round; auto: as many as pay here, measured first.")
     ] = AUTO,
     drafter: options.DrafterOption = MODEL,
+    verifier: Annotated[
+        str | None,
+        typer.Option("--verifier", help=f"By default greedy, then rejection. {options.VERIFIER_HELP}"),
+    ] = None,
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
     no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
@@ -48,7 +52,12 @@ def demo(
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
     kind = named(drafter, k)
+    if verifier is not None:
+        options.choose(verifier, tuple(RULES), "--verifier")
+        kind.rule(verifier, RULES[verifier])  # refused here if it verifies no trees
     if html is not None:
+        if verifier is not None:
+            raise ValueError("--html shows both usual verifiers; leave out --verifier")
         if drafter != MODEL:
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
@@ -62,11 +71,12 @@ def demo(
     settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
     decoding = settings | {"drafter": drafter}
     chooses = k == AUTO
-    documents = [decode_both_ways(*shown[0], backends, decoding, chooses, console)]
+    rules = tuple(VERIFIERS) if verifier is None else (verifier,)
+    documents = [decode_both_ways(*shown[0], backends, rules, decoding, chooses, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
-        documents.append(decode_both_ways(*shown[1], backends, decoding, chooses, console))
+        documents.append(decode_both_ways(*shown[1], backends, rules, decoding, chooses, console))
     if html is not None:
         settings["k"] = K if chooses else most  # a page is the same on every machine
         write_whole(html, walk_page(shown, settings))
@@ -100,16 +110,18 @@ def decode_both_ways(
     pair: Pair,
     text: str,
     backends: Sequence[Backend],
+    verifiers: Sequence[str],
     settings: Mapping[str, Any],
     chooses: bool,
     console: Console,
 ) -> dict[str, object]:
-    """Decodes a prompt with both verifiers, target-only beside each, on every backend, and prints all of it.
+    """Decodes a prompt with each verifier, target-only beside it, on every backend, and prints all of it.
 
     Args:
         pair: the models.
         text: the prompt.
         backends: one after the other.
+        verifiers: by name.
         settings: of each `Decoding`.
         chooses: whether K is automatic.
         console: where it is printed.
@@ -127,13 +139,15 @@ def decode_both_ways(
     ready = [on_backend(pair, backend.name) for backend in backends]
     outcomes: list[tuple[Outcome, Outcome]] = []
     every: list[Decoding] = []
-    for verifier in VERIFIERS:
+    for verifier in verifiers:
         runs = [Decoding(pair, models, ids, verifier, **settings) for models in ready]
         runs = [replace(run, costs=run.measured_costs() if chooses else None) for run in runs]
         for run in runs:  # a short one first, to warm up
             replace(run, max_new_tokens=min(run.max_new_tokens, 8)).timed()
         title = f"\nSpeculative, {verifier} verifier, temperature {runs[-1].temperature:g}:"
         console.print(title, style="bold")
+        if said := loss(verifier, runs[-1].temperature):
+            console.print(said)
         console.print(text, style="dim", end="", markup=False, soft_wrap=True)
         deque(show(runs[-1].speculative(), pair, console), maxlen=0)  # the terminal slows it: it is not timed
         outcomes += [run.timed() for run in runs]
@@ -165,6 +179,7 @@ def describe(alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, 
     return {
         "backend": fast.backend,
         "verifier": fast.label,
+        "lossless": loss(fast.label, 0.0 if fast.label == "greedy" else 1.0) is None,
         "k": fast.k,
         "tokens": fast.tokens,
         "target_calls": fast.target_calls,

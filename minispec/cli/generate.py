@@ -1,7 +1,7 @@
 """`minispec generate`: decode one prompt and say exactly what happened."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import tee
 from statistics import median
@@ -12,12 +12,10 @@ import typer
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import automatic, costs_of_run, read_k
+from minispec.cli.decoding import RULES, automatic, costs_of_run, loss, read_k, rule_and_source
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
-from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
@@ -26,16 +24,8 @@ from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
-from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
-from minispec.rules.lossy import verify_typical
 from minispec.show.text import glyphs_for, legend, marked
-
-# Rules that no backend has, each with its random number generator.
-RULES: dict[str, tuple[Verifier, Callable[[int], Rng]]] = {
-    "coupled": (verify_coupled, KeyedRng),  # draft and target share the noise of each position
-    "typical": (verify_typical, SeededRng),
-}
 
 
 def generate(
@@ -44,9 +34,7 @@ def generate(
     ] = None,
     pair: options.PairOption = "stories",
     drafter: options.DrafterOption = MODEL,
-    verifier: Annotated[
-        str, typer.Option("--verifier", help="greedy, rejection, coupled, or typical, which is lossy.")
-    ] = "rejection",
+    verifier: options.VerifierOption = "rejection",
     k: Annotated[
         str,
         typer.Option(
@@ -92,7 +80,7 @@ def generate(
     as_json: options.JsonOption = False,
 ) -> None:
     """Continue a prompt, speculatively."""
-    options.choose(verifier, (*TORCH.rules, *RULES), "--verifier")
+    options.choose(verifier, tuple(RULES), "--verifier")
     kind = named(drafter, k)
     asked = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and asked != TORCH.name:
@@ -119,7 +107,7 @@ def generate(
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
     on = ready.backend
-    chain, source = RULES[verifier] if verifier in RULES else (on.rules[verifier], on.rng)
+    chain, source = rule_and_source(verifier, on)
     rule = kind.rule(verifier, chain) if most else chain
     warp = on.warp(degree, top_k, top_p)
     cost = None
@@ -145,9 +133,9 @@ def generate(
     trace = Trace((tuple(ids),), config, tuple(rounds))
     document = describe(trace, models, stopper, perf_counter() - started, logprobs)
     document["drafter"] = drafter if most > 0 else None
-    document["lossless"] = getattr(rule, "lossless", True) or most == 0 or degree == 0
-    if not document["lossless"]:
-        said = f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
+    said = loss(verifier, degree) if most else None
+    document["lossless"] = said is None
+    if said is not None:
         print(said, file=sys.stderr)
     if cost is not None:
         document["exact"] = cost

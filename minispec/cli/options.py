@@ -44,6 +44,10 @@ DrafterOption = Annotated[
         "medusa-tree: those heads, likewise.",
     ),
 ]
+VERIFIER_HELP = (
+    "greedy, rejection, block, compare or coupled; or, lossy, typical, relaxed, mixture or lenient."
+)
+VerifierOption = Annotated[str, typer.Option("--verifier", help=VERIFIER_HELP)]
 NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", help="Processor threads; by default all cores.")

@@ -8,9 +8,10 @@ import torch
 from tiny import PROMPTS, outcome
 
 from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier, generate, speculate, verify_greedy
-from minispec.evidence.checker.instances import as_floats, standard_instances
+from minispec.evidence.checker.instance import as_floats
+from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.distributions import branches
-from minispec.evidence.proof.lossy import damage, typical_cases
+from minispec.evidence.proof.lossy import damage, lossy_cases
 from minispec.evidence.proof.prove import all_cases
 from minispec.rules.lossy import threshold, verify_typical
 
@@ -93,7 +94,7 @@ def test_at_temperature_0_it_is_the_greedy_rule():
 
 def test_heads_through_the_loop_lose_what_the_closed_form_says():
     """Two tokens of text: one is drafted. The loop reports p and q of that round."""
-    for case in typical_cases():
+    for case in lossy_cases():
         case = replace(case, prompts=((1, 0),), k=1, max_new_tokens=2)
         first = next(branches(case)).steps[0]
         assert len(first.drafted) == 1
@@ -102,7 +103,7 @@ def test_heads_through_the_loop_lose_what_the_closed_form_says():
 
 def test_longer_texts_lose_no_less():
     """The first token's damage is a part of the text's; rejection on the same cases loses nothing."""
-    for case in typical_cases((1,)):
+    for case in lossy_cases((1,)):
         found = [damage(replace(case, max_new_tokens=n)).total_variation for n in (1, 2, 3)]
         assert found[0] < 1e-12 < 0.01 < found[1] <= found[2]
 

@@ -23,6 +23,7 @@ from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import (
     Choice,
     TreeDrafter,
+    greedy_drafting,
     most_probable,
     with_replacement,
     without_replacement,
@@ -196,6 +197,11 @@ def fixed_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
     return grown(model, warp, most_probable)
 
 
+def greedy_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
+    """Returns a drafter of the same tree, where one candidate is drawn and another is the most probable."""
+    return grown(model, warp, greedy_drafting(2))
+
+
 def two_branches(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
     """Returns a drafter of a tree: two candidates for the first position, and one after each of them."""
     return grown(model, warp, without_replacement, (0, 0, 1, 2))
@@ -221,7 +227,7 @@ def medusa_tree(model: LanguageModel, warp: Warp | None) -> MedusaTreeDrafter:
     return MedusaTreeDrafter(heads, model, (0, 0, 1, 1), warp=warp)
 
 
-TREES = (tree, repeating_tree, fixed_tree, two_branches, one_branch)
+TREES = (tree, repeating_tree, fixed_tree, greedy_tree, two_branches, one_branch)
 
 # By the names of the command line, what drafts otherwise than with the draft model.
 OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {

@@ -6,7 +6,7 @@ Both are enumerated, as the proof enumerates lossless rules. Nothing is proved: 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from minispec.core.verify import verify_rejection
+from minispec.core.verify import Verifier, verify_rejection
 from minispec.evidence.proof.cases import OTHERS, Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -43,9 +43,10 @@ def damage(case: Case) -> Damage:
     return Damage(case.name, apart, found.tokens_per_call, lossless.tokens_per_call)
 
 
-def typical_cases(seeds: Sequence[int] = (0, 1, 2)) -> Iterator[Case]:
-    """Yields cases of typical acceptance, with two heads of random weights on a tiny GPT of three tokens."""
+def lossy_cases(rule: Verifier = verify_typical, seeds: Sequence[int] = (0, 1, 2)) -> Iterator[Case]:
+    """Yields cases of a lossy rule, with two heads of random weights on a tiny GPT of three tokens."""
+    what = rule.__name__.removeprefix("verify_")  # type: ignore[attr-defined]
     for seed in seeds:
         model, _ = tiny_gpt_pair(seed, 3)
-        case = Case(f"GPT {seed}, medusa, typical", model, model, ((1, 0), (0, 1, 1)), 2, 3)
-        yield replace(case, drafter=OTHERS["medusa"], verifier=verify_typical)
+        case = Case(f"GPT {seed}, medusa, {what}", model, model, ((1, 0), (0, 1, 1)), 2, 3)
+        yield replace(case, drafter=OTHERS["medusa"], verifier=rule)

@@ -35,7 +35,10 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.models import table_pair, tiny_gpt_pair, with_normals
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
+from minispec.rules.block import verify_block
+from minispec.rules.compare import verify_compare
 from minispec.rules.coupled import verify_coupled
+from minispec.rules.several import verify_k_sequential
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
@@ -127,7 +130,8 @@ def prove(
 def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
     """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
     found = speculative_distributions(case)
-    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches}
+    rule = case.verifier.__name__  # type: ignore[attr-defined]
+    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches, rule: found.branches}
     coverage.update({mark: n for mark, n in seen.items() if mark in coverage})
     both = (found.distributions, target_only_distributions(case))
     errors = [max(map(largest_error, ours, exact)) for ours in both]
@@ -143,6 +147,8 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         *(f"{name}: {APART}" for name in looked),
         *(f"{name}: accepted {n}" for name in CHAINS if name in drafters for n in range(4)),
         *(f"{make.__name__}: accepted {n}" for make in TREES if "tree" in drafters for n in range(3)),
+        *(rule.__name__ for rule in (verify_block, verify_compare) if "model" in drafters),
+        *(rule.__name__ for rule in (verify_k_sequential,) if "tree" in drafters),
         *(f"medusa_tree: accepted {n}" for n in range(3) if "medusa-tree" in drafters),
         *(f"medusa: {what}" for what in (*TWO_HEADS, APART) if "medusa" in drafters),
     ]
@@ -185,6 +191,7 @@ def few_cases() -> Iterator[Case]:
     yield from lookup_cases(seed=0, longer=0)
     yield from self_drafting_cases(seed=0, longer=0)
     yield from tree_cases(seed=0, longer=0)
+    yield from rule_cases(seed=0, longer=0)
     yield from waiting_cases(seed=0, longer=0)
 
 
@@ -196,6 +203,7 @@ def all_cases() -> Iterator[Case]:
         yield from lookup_cases(seed, longer=1)
         yield from self_drafting_cases(seed, longer=1)
         yield from tree_cases(seed, longer=1)
+        yield from rule_cases(seed, longer=1)
         yield from waiting_cases(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
@@ -323,6 +331,26 @@ def tree_cases(seed: int, longer: int) -> Iterator[Case]:
     yield Case(
         f"GPT {seed}, short context, tree", big, small, PROMPTS, 4, 9, drafter=tree, verifier=verify_tree
     )
+
+
+def rule_cases(seed: int, longer: int) -> Iterator[Case]:
+    """Yields cases of rules that look beyond a rejection, or draw the target's token first."""
+    small, table, gpts = table_pair(2, seed), table_pair(3, seed), tiny_gpt_pair(seed, 2)
+    for rule in (verify_block, verify_compare):
+        what = rule.__name__
+        base = Case(f"GPT {seed}, {what}", *gpts, PROMPTS, 2, 3 + longer, verifier=rule)
+        yield base
+        base = replace(base, name=f"two tokens {seed}, {what}, waiting", target=small[0], draft=small[1])
+        yield replace(base, eos=(1,), waiting=True)
+    base = replace(base, verifier=verify_block)
+    least = replace(base, name=f"two tokens {seed}, verify_block, K 3", k=3, max_new_tokens=4 + longer)
+    yield least
+    yield replace(least, name=f"two tokens {seed}, verify_block, stop rule", drafter=stopping)
+    yield Case(f"table {seed}, verify_block", *table, PROMPTS, 2, 3, Warp(1.3), (2,), verify_block)
+    least = Case(f"GPT {seed}, verify_k_sequential", *gpts, PROMPTS, 4, 3, verifier=verify_k_sequential)
+    least = replace(least, drafter=repeating_tree)
+    yield least
+    yield replace(least, name=f"{least.name}, EOS", warp=Warp(0.7), eos=(1,))
 
 
 def waiting_cases(seed: int, longer: int) -> Iterator[Case]:

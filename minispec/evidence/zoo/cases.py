@@ -15,6 +15,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit
 from minispec.evidence.proof.cases import OTHERS, Case, automatic, stopping, two_branches
 from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
+from minispec.rules.block import verify_block
 from minispec.rules.coupled import verify_coupled
 from minispec.rules.tree import verify_tree
 
@@ -52,6 +53,7 @@ def two_ids(seed: int) -> Sequence[Case]:
         replace(wider, name="V 2, K 2, cap 3, two rows", prompts=RAGGED),
         replace(wider, name="V 2, K 2, context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
         replace(wider, name="V 2, K 2, cap 3, greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
+        replace(wider, name="V 2, K 2, cap 3, block", verifier=verify_block),
         replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=stopping),
         replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=automatic, rows=1),
     )
@@ -80,6 +82,7 @@ def three_ids(seed: int) -> Sequence[Case]:
         ),
         replace(least, name="V 3, K 1, cap 2, hotter draft", draft_warp=Warp(2.0)),
         wider,
+        replace(wider, name="V 3, K 2, cap 3, block, sharp draft", draft_warp=SHARP, verifier=verify_block),
         replace(wider, name="V 3, K 2, cap 3, T 0.5, top-k 2, top-p 0.8", warp=Warp(0.5, 2, 0.8)),
         replace(greedy, name="V 3, K 2, cap 3, ties, greedy", target=tied[0], draft=tied[1]),
     )

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -26,27 +25,13 @@ COLUMNS = (
 
 def bench(
     pair: options.PairOption = "stories",
-    section: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--section", help=f"Measure this only, and what it needs; may be repeated: {', '.join(NAMES)}."
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option("--skip", help="Leave this section out; may be repeated.")
-    ] = None,
-    k: Annotated[
-        list[int] | None, typer.Option("--k", help="Values of K to choose from; may be repeated.")
-    ] = None,
-    repeats: Annotated[int | None, typer.Option("--repeats", help="Measurements per prompt.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts and values of K: a minute.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="All sections, and more prompts: a quarter of an hour.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="Write the report here, as JSON; a run that was cut goes on."),
-    ] = None,
+    section: Annotated[list[str] | None, options.option("bench", "section", names=NAMES)] = None,
+    skip: Annotated[list[str] | None, options.option("bench", "skip")] = None,
+    k: Annotated[list[int] | None, options.option("bench", "k")] = None,
+    repeats: Annotated[int | None, options.option("bench", "repeats")] = None,
+    quick: Annotated[bool, options.option("bench", "quick")] = False,
+    full: Annotated[bool, options.option("bench", "full")] = False,
+    output: Annotated[Path | None, options.option("bench", "output")] = None,
     backend: options.BackendOption = "auto",
     seed: options.SeedOption = 0,
     device: options.DeviceOption = "cpu",

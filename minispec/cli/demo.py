@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from minispec.cli import options
@@ -27,21 +26,14 @@ from minispec.train.recipes import QUICK
 
 def demo(
     pair: options.PairOption = "stories",
-    prompt: Annotated[str | None, typer.Option("--prompt", help="By default the pair's own.")] = None,
-    k: Annotated[
-        str, typer.Option("--k", help="Drafted tokens per round; auto: as many as pay here, measured first.")
-    ] = AUTO,
+    prompt: Annotated[str | None, options.option("demo", "prompt")] = None,
+    k: Annotated[str, options.option("demo", "k")] = AUTO,
     drafter: options.DrafterOption = MODEL,
-    verifier: Annotated[
-        str | None,
-        typer.Option("--verifier", help=f"By default greedy, then rejection. {options.VERIFIER_HELP}"),
-    ] = None,
+    verifier: Annotated[str | None, options.option("demo", "verifier")] = None,
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
-    no_train: Annotated[bool, typer.Option("--no-train", help="Leave out the live training.")] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Also write a page on which to walk through the runs.")
-    ] = None,
+    no_train: Annotated[bool, options.option("demo", "no-train")] = False,
+    html: Annotated[Path | None, options.option("demo", "html")] = None,
     backend: options.BackendOption = "auto",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,

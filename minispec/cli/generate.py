@@ -8,7 +8,6 @@ from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from minispec.cli import options
@@ -29,50 +28,22 @@ from minispec.show.text import glyphs_for, legend, marked
 
 
 def generate(
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", help="What to continue; - reads standard input.")
-    ] = None,
+    prompt: Annotated[str | None, options.option("generate", "prompt")] = None,
     pair: options.PairOption = "stories",
     drafter: options.DrafterOption = MODEL,
     verifier: options.VerifierOption = "rejection",
-    k: Annotated[
-        str,
-        typer.Option(
-            "--k",
-            help="Drafted tokens per round; 0 is target-only; auto: as many as pay here, measured first. "
-            "A sampled text then depends on this machine's speed as well as on the seed; its distribution "
-            "does not.",
-        ),
-    ] = "4",
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", help="By default 1, and 0 for the greedy verifier.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Keep the k most probable tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Keep the smallest set of this mass.")
-    ] = None,
+    k: Annotated[str, options.option("generate", "k")] = "4",
+    temperature: Annotated[float | None, options.option("generate", "temperature")] = None,
+    top_k: Annotated[int | None, options.option("generate", "top-k")] = None,
+    top_p: Annotated[float | None, options.option("generate", "top-p")] = None,
     max_new_tokens: options.NewTokensOption = 100,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option("--stop", help="End before this text, as at end-of-text; may be repeated."),
-    ] = None,
-    ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after end-of-text.")] = False,
+    stop: Annotated[list[str] | None, options.option("generate", "stop")] = None,
+    ignore_eos: Annotated[bool, options.option("generate", "ignore-eos")] = False,
     seed: options.SeedOption = 0,
-    target_only: Annotated[
-        bool, typer.Option("--target-only", help="Decode without a draft, as with --k 0.")
-    ] = False,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Show text as it comes, with its tokens marked.")
-    ] = False,
-    logprobs: Annotated[
-        bool, typer.Option("--logprobs", help="Add the target's log-probability of each token.")
-    ] = False,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact", help="Compute logits that are equal to the last bit for every K; say the cost."
-        ),
-    ] = False,
+    target_only: Annotated[bool, options.option("generate", "target-only")] = False,
+    stream: Annotated[bool, options.option("generate", "stream")] = False,
+    logprobs: Annotated[bool, options.option("generate", "logprobs")] = False,
+    exact: Annotated[bool, options.option("generate", "exact")] = False,
     backend: options.BackendOption = "torch",
     device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = "float32",

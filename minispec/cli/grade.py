@@ -30,25 +30,13 @@ def grade_command(
         Path | None, typer.Argument(help="Holds one folder, notebook or script per student.")
     ] = None,
     file: Annotated[Path | None, typer.Argument(help="Where --csv goes; by default standard output.")] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write a table with a row per student.")] = False,
-    exercises: Annotated[
-        str, typer.Option("--exercises", help="Which to grade, with commas between; by default all.")
-    ] = "",
-    predictions: Annotated[
-        Path | None, typer.Option("--predictions", help="Write the class's predictions to this HTML page.")
-    ] = None,
-    seconds: Annotated[
-        float,
-        typer.Option("--seconds", help="Time for one exercise of one student.", min=1, max=MOST_SECONDS),
-    ] = 120,
-    jobs: Annotated[int, typer.Option("--jobs", help="Students at the same time.", min=1, max=MOST_JOBS)] = 1,
-    tag: Annotated[
-        str | None,
-        typer.Option("--semester", help="Grade the exercises of this semester: its tag, as 2027S."),
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option("--write", help="Write a notebook with the semester's stubs, and end.")
-    ] = None,
+    as_csv: Annotated[bool, options.option("grade", "csv")] = False,
+    exercises: Annotated[str, options.option("grade", "exercises")] = "",
+    predictions: Annotated[Path | None, options.option("grade", "predictions")] = None,
+    seconds: Annotated[float, options.option("grade", "seconds", min=1, max=MOST_SECONDS)] = 120,
+    jobs: Annotated[int, options.option("grade", "jobs", min=1, max=MOST_JOBS)] = 1,
+    tag: Annotated[str | None, options.option("grade", "semester")] = None,
+    write: Annotated[Path | None, options.option("grade", "write")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Grade a folder of submissions, in a container or on a machine that you trust them with."""

@@ -24,10 +24,8 @@ def lab(
     folder: Annotated[Path, typer.Argument(help="Where your copy of the notebooks is, or will be.")] = Path(
         "minispec-lab"
     ),
-    with_solutions: Annotated[
-        bool, typer.Option("--with-solutions", help="Copy the solutions of the exercises too.")
-    ] = False,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Copy only; do not start JupyterLab.")] = False,
+    with_solutions: Annotated[bool, options.option("lab", "with-solutions")] = False,
+    no_open: Annotated[bool, options.option("lab", "no-open")] = False,
 ) -> None:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:

@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -17,41 +19,32 @@ MOST_SEED = 2**32 - 1
 MOST_THREADS = 1024
 MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
-PairOption = Annotated[
-    str, typer.Option("--pair", help="A pair's name (stories, quick, english, …) or its folder.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Fixes every random draw.", min=0, max=MOST_SEED)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
-DtypeOption = Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float64.")]
-BackendOption = Annotated[
-    str,
-    typer.Option(
-        "--backend",
-        help="How models compute: torch, the code to read; native, the fastest, which is C++ and is built in "
-        "seconds the first time; auto: native where it can be had. Texts differ by rounding at most.",
-    ),
-]
-DrafterOption = Annotated[
-    str,
-    typer.Option(
-        "--drafter",
-        help="What proposes tokens. model: the pair's draft model; ngram: what followed the last tokens "
-        "where they stood before in the text; suffix: the same for the longest end of the text; exit: the "
-        "target's first layers; medusa: heads on its last state; eagle: layers that go on from its states; "
-        "parallel: layers that guess all tokens at once (these four are made by train --drafter); tree: the "
-        "draft model, with 16 candidates in a tree; "
-        "medusa-tree: those heads, likewise.",
-    ),
-]
-VERIFIER_HELP = (
-    "greedy, rejection, block, compare or coupled; or, lossy, typical, relaxed, mixture or lenient."
-)
-VerifierOption = Annotated[str, typer.Option("--verifier", help=VERIFIER_HELP)]
-NewTokensOption = Annotated[int, typer.Option("--max-new-tokens", help="At most this many tokens.")]
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", help="Processor threads; by default all cores.")
-]
+HELP = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+
+
+def option(command: str, name: str, names: Iterable[str] = (), **how: Any) -> Any:
+    """Returns an option whose help stands in options.toml.
+
+    Args:
+        command: under which it stands there; `every` for what several share.
+        name: without its dashes.
+        names: what the help lists as `{names}`.
+        how: for `typer.Option`, such as `min`.
+    """
+    text = " ".join(HELP[command][name].split()).format(names=", ".join(names))
+    return typer.Option(f"--{name}", help=text, **how)
+
+
+PairOption = Annotated[str, option("every", "pair")]
+SeedOption = Annotated[int, option("every", "seed", min=0, max=MOST_SEED)]
+JsonOption = Annotated[bool, option("every", "json")]
+DeviceOption = Annotated[str, option("every", "device")]
+DtypeOption = Annotated[str, option("every", "dtype")]
+BackendOption = Annotated[str, option("every", "backend")]
+DrafterOption = Annotated[str, option("every", "drafter")]
+VerifierOption = Annotated[str, option("every", "verifier")]
+NewTokensOption = Annotated[int, option("every", "max-new-tokens")]
+ThreadsOption = Annotated[int | None, option("every", "threads")]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 

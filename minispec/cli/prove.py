@@ -20,13 +20,8 @@ from minispec.native.drafters import MODEL
 
 
 def prove_command(
-    full: Annotated[
-        bool, typer.Option("--full", help="More models, longer texts, the trained pair.")
-    ] = False,
-    drafter: Annotated[
-        str | None,
-        typer.Option("--drafter", help=f"Only the cases of {' or '.join(DRAFTERS)}; by default all."),
-    ] = None,
+    full: Annotated[bool, options.option("prove", "full")] = False,
+    drafter: Annotated[str | None, options.option("prove", "drafter", names=DRAFTERS)] = None,
     backend: options.BackendOption = AUTO,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,

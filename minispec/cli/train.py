@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich import progress
 from rich.console import Console
 
@@ -28,36 +27,15 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 
 
 def train(
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            help=f"{', '.join(PRESETS)}; by default quick, or a recipe for any text with --text.",
-        ),
-    ] = None,
-    text: Annotated[
-        Path | None, typer.Option("--text", help="Train on this UTF-8 text file, a megabyte or so, instead.")
-    ] = None,
-    drafter: Annotated[
-        str | None,
-        typer.Option(
-            "--drafter",
-            help=f"Train what the target of --pair needs to draft for itself: {', '.join(RECIPES)}.",
-        ),
-    ] = None,
-    pair: Annotated[
-        str | None, typer.Option("--pair", help="With --drafter: whose target; by default stories.")
-    ] = None,
-    tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="bpe or characters.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the pair; by default in the cache.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="Fixes text, initialisation and order.", min=0, max=options.MOST_SEED),
-    ] = None,
-    scale: Annotated[float, typer.Option("--scale", help="Multiplies the number of steps.")] = 1.0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do not resume an earlier run.")] = False,
+    preset: Annotated[str | None, options.option("train", "preset", names=PRESETS)] = None,
+    text: Annotated[Path | None, options.option("train", "text")] = None,
+    drafter: Annotated[str | None, options.option("train", "drafter", names=RECIPES)] = None,
+    pair: Annotated[str | None, options.option("train", "pair")] = None,
+    tokenizer: Annotated[str | None, options.option("train", "tokenizer")] = None,
+    out: Annotated[Path | None, options.option("train", "out")] = None,
+    seed: Annotated[int | None, options.option("train", "seed", min=0, max=options.MOST_SEED)] = None,
+    scale: Annotated[float, options.option("train", "scale")] = 1.0,
+    fresh: Annotated[bool, options.option("train", "fresh")] = False,
     device: options.DeviceOption = "cpu",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,

@@ -21,9 +21,7 @@ from minispec.show.text import COLOURS
 
 def zoo_command(
     name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", help="Also write the kill matrix here, as pages read it.")
-    ] = None,
+    output: Annotated[Path | None, options.option("zoo", "output")] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,

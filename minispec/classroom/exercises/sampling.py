@@ -15,7 +15,8 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken
 from minispec.evidence.checker.check import check_verifier
-from minispec.evidence.checker.instances import Instance, fractions, one_token, standard_instances
+from minispec.evidence.checker.instance import Instance
+from minispec.evidence.checker.instances import fractions, one_token, standard_instances
 from minispec.evidence.checker.report import Report
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, text_distribution
 from minispec.evidence.proof.enumeration import NotScripted

@@ -11,14 +11,17 @@ from typing import TypeVar, Unpack
 import torch
 from torch import Tensor
 
+from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, Which
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.instances import PossibleDrafts
+from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 from minispec.native.decisions import Lender
 
 T = TypeVar("T")
+
+NEGLIGIBLE = 1e-14  # a rounding error may be so large; what is nearer to certain than this counts as certain
 
 
 class Broken(Exception):
@@ -30,6 +33,9 @@ class CheckedRng(Lender):
 
     With one row every draw belongs to it, so any shape will do. With several, a request must be for all
     rows, or name those that it is for.
+
+    A probability that should be 0 or 1, and is not because a sum was rounded, depends on the row's place in
+    the batch. Such a branch would come and go, so it is not opened.
     """
 
     def __init__(self, rng: EnumeratingRng, rows: int) -> None:
@@ -42,6 +48,8 @@ class CheckedRng(Lender):
         flat = probs.reshape(-1)
         if bool(flat[live].isnan().any()):
             raise Broken("it asked for a yes with a probability that is not a number")
+        certain = (flat - flat.round()).abs() < NEGLIGIBLE
+        flat = torch.where(certain, flat.round(), flat)
         return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
@@ -53,6 +61,7 @@ class CheckedRng(Lender):
             raise Broken("it drew from a distribution with negative or infinite entries, or with NaN")
         if not bool((wanted.sum(-1) > 0).all()):
             raise Broken("it drew from a distribution that is 0 everywhere")
+        flat = flat.where(flat >= NEGLIGIBLE * flat.sum(-1, keepdim=True), 0)
         return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
@@ -74,7 +83,10 @@ class CheckedRng(Lender):
 
 
 def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
-    """Calls a rule once, on some rows [B] of an instance's drafts; returns accepted [B] and token [B].
+    """Calls a rule once, on some rows [B] of an instance's drafts.
+
+    Returns:
+        The last drafted token that each row keeps (0: none, i + 1: token i) and the one that follows it: [B].
 
     Raises:
         Broken: if it raised, changed its input, or returned what is not a verdict on these rows.
@@ -89,13 +101,13 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
         what = str(error).strip().split("\n")[0]
         raise Broken(f"it raised {type(error).__name__}: {what}") from error
     fresh = drafts.draft(rows)
-    for name in ("tokens", "probs", "lengths"):
-        if not torch.equal(getattr(fresh, name), getattr(draft, name)):
+    for name in ("tokens", "probs", "lengths", "parents"):
+        if getattr(fresh, name) is not None and not torch.equal(getattr(fresh, name), getattr(draft, name)):
             raise Broken(f"it changed its input: draft.{name}")
     if not torch.equal(drafts.target_probs[rows], target_probs):
         raise Broken("it changed its input: target_probs")
     check_verdict(verdict, fresh, target_probs.shape[-1])
-    return verdict.accepted.cpu().long(), verdict.token.cpu().long()
+    return verdict.last.cpu().long(), verdict.token.cpu().long()
 
 
 def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
@@ -119,6 +131,32 @@ def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
     if bool(beyond.any()):
         row = int(beyond.long().argmax())
         raise Broken(f"it accepted {int(accepted[row])} of {int(lengths[row])} drafted tokens")
+    check_path(verdict, draft)
     outside = verdict.token[(verdict.token < 0) | (verdict.token >= vocab_size)]
     if len(outside):
         raise Broken(f"it picked token {int(outside[0])}; the ids are 0 to {vocab_size - 1}")
+
+
+def check_path(verdict: Verdict, draft: Draft) -> None:
+    """Refuses what is not a path of a tree, as long as it says.
+
+    Raises:
+        Broken: and says why.
+    """
+    if verdict.path is None:
+        if draft.parents is not None:
+            raise Broken("it says no path in a tree, so it is a rule for chains")
+        return
+    if verdict.path.shape != draft.tokens.shape or verdict.path.dtype != torch.bool:
+        raise Broken(f"it returned a path of shape {list(verdict.path.shape)}, {verdict.path.dtype}")
+    rows, k = draft.tokens.shape
+    chain = torch.arange(k).expand(rows, k)
+    ancestors = Tree.after(draft.lengths, chain if draft.parents is None else draft.parents).mask
+    path, last = verdict.path.cpu(), verdict.last.cpu()
+    whole = ancestors[torch.arange(rows), last, 1:]  # [B, K], the path to the last token
+    wrong = (path != whole).any(-1) | (path.sum(-1) != verdict.accepted.cpu()) | (last > draft.lengths)
+    if bool(wrong.any()):
+        row = int(wrong.long().argmax())
+        raise Broken(
+            f"it says it kept {int(verdict.accepted[row])} tokens, and the path {verdict.kept()[row]}"
+        )

@@ -18,7 +18,8 @@ from torch import Tensor
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, decide
-from minispec.evidence.checker.instances import Instance, PossibleDrafts, standard_instances
+from minispec.evidence.checker.instance import Instance, PossibleDrafts
+from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.checker.report import FALSE_ALARM, Report
 from minispec.evidence.checker.trials import (
     MOST_ROWS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from minispec.evidence.checker.instances import Instance, Probability, Table
+from minispec.evidence.checker.instance import Instance, Probability, Table
 from minispec.evidence.checker.trials import InstanceResult, TextProbability
 
 MOST_LINES = 8  # of a table

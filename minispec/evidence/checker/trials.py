@@ -11,7 +11,7 @@ from torch import Tensor
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, decide
-from minispec.evidence.checker.instances import Instance, PossibleDrafts
+from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
 from minispec.evidence.theory.statistics import check_sample, deviation
 
@@ -45,7 +45,7 @@ class Leaf(NamedTuple):
     """The end of one branch: what a rule said about a draft."""
 
     draft: int  # which of the instance's `PossibleDrafts`
-    accepted: int
+    last: int  # the last token of it that was kept: 0 for none, i + 1 for token i
     token: int
     weight: float  # probability of the draft and of the rule's draws together; all leaves sum to 1
 
@@ -100,15 +100,15 @@ def enumerate_rule(
     """
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[int, int, Choices]]:
-        accepted, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng, len(keys)))
+        last, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng, len(keys)))
         taken = [tuple(way) for way in rng.ways]
-        return list(zip(accepted.tolist(), token.tolist(), taken, strict=True))
+        return list(zip(last.tolist(), token.tolist(), taken, strict=True))
 
     weights = drafts.weights.tolist()
     starts = range(len(drafts))[:: -1 if backwards else 1]
     leaves: Leaves = {}
-    for key, (accepted, token, taken), weight in enumerate_branches(run, starts, most_rows):
-        leaves[key, taken] = Leaf(key, accepted, token, weights[key] * weight)
+    for key, (last, token, taken), weight in enumerate_branches(run, starts, most_rows):
+        leaves[key, taken] = Leaf(key, last, token, weights[key] * weight)
         if len(leaves) > MOST_BRANCHES:
             raise TooMany(f"more than {MOST_BRANCHES:,} branches")
     return leaves
@@ -124,20 +124,20 @@ def same(left: Leaves, right: Leaves) -> bool:
 def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: PossibleDrafts) -> Tensor:
     """Returns the distribution of the texts that come out, [texts] in the order of `Instance.distribution`.
 
-    A rule emits between one and n+1 tokens. The target then goes on to n+1 tokens, by its own distributions.
-    So all rules can be compared. The leaves are those of a complete enumeration.
+    A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
+    its own distributions. So all rules can be compared. The leaves are those of a complete enumeration.
     """
     drafted, kept, tokens, weights = zip(*leaves, strict=True)
-    draft, accepted, token = (torch.tensor(column) for column in (drafted, kept, tokens))
-    weight = torch.tensor(weights, dtype=torch.float64)
+    draft, last, token = (torch.tensor(column) for column in (drafted, kept, tokens))
+    weight, depth = torch.tensor(weights, dtype=torch.float64), torch.tensor(instance.depths)[last]
+    said = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
     parts = []
     for n in instance.lengths:
         texts = torch.zeros(1, dtype=torch.float64)
-        for position in range(n + 1):
+        for position in range(instance.deep(n) + 1):
             texts = instance.longer(texts, position)
-            here = (drafts.lengths[draft] == n) & (accepted == position)
-            text = drafts.prefixes[draft[here], position] * instance.vocab_size + token[here]
-            texts.index_add_(0, text, weight[here])
+            here = (drafts.lengths[draft] == n) & (depth == position)
+            texts.index_add_(0, said[here], weight[here])
         parts.append(texts)
     return torch.cat(parts)
 
@@ -224,8 +224,8 @@ def compare_samples(
             rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
             calls = rows.split(1) if one_by_one else [rows]
             verdicts = [decide(rule, drafts, call, given) for call in calls]
-            accepted, token = (torch.cat(column) for column in zip(*verdicts, strict=True))
-            texts = complete(instance, drafts, rows, accepted, token, mine)
+            last, token = (torch.cat(column) for column in zip(*verdicts, strict=True))
+            texts = complete(instance, drafts, rows, last, token, mine)
             counts += torch.bincount(texts, minlength=len(expected))
     except Broken as broken:
         return InstanceResult(instance, str(broken))
@@ -238,21 +238,28 @@ def compare_samples(
 
 
 def complete(
-    instance: Instance, drafts: PossibleDrafts, rows: Tensor, accepted: Tensor, token: Tensor, rng: Rng
+    instance: Instance, drafts: PossibleDrafts, rows: Tensor, last: Tensor, token: Tensor, rng: Rng
 ) -> Tensor:
-    """Lets the target finish each text, up to n+1 tokens; returns its index in `Instance.texts`: [B]."""
-    size, lengths = instance.vocab_size, drafts.lengths[rows]
-    text = torch.zeros_like(rows)  # the text so far, read as a number in base V
-    for position in range(instance.k + 1):
-        drafted = drafts.tokens[rows, position] if position < instance.k else token
-        inside = lengths >= position
-        probs = instance.target(position)[text]
-        own = rng.categorical(probs, live=inside & (accepted < position))
-        said = torch.where(accepted > position, drafted, torch.where(accepted == position, token, own))
-        text = torch.where(inside, text * size + said, text)
+    """Lets the target finish each text; returns its index in `Instance.texts`: [B].
+
+    Args:
+        instance: that is sampled.
+        drafts: all of it.
+        rows: [B], which drafts the rule saw.
+        last: [B], the last drafted token that it kept, 0 for none, i + 1 for token i.
+        token: [B], the token after it.
+        rng: of what follows.
+    """
+    size, depths = instance.vocab_size, torch.tensor(instance.depths)
+    text, length = drafts.prefixes[rows, last] * size + token, depths[last] + 1
+    wanted = depths[drafts.lengths[rows]] + 1
+    for position in range(1, int(depths[-1]) + 1):
+        live = (length == position) & (position < wanted)
+        own = rng.categorical(instance.target(position)[text.where(live, 0)], live=live)
+        text, length = torch.where(live, text * size + own, text), length + live
     first = torch.zeros(instance.k + 1, dtype=torch.long)  # where each length's texts begin
     begin = 0
     for n in instance.lengths:
         first[n] = begin
-        begin += size ** (n + 1)
-    return first[lengths] + text
+        begin += size ** (instance.deep(n) + 1)
+    return first[drafts.lengths[rows]] + text

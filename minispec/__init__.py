@@ -18,7 +18,10 @@ from minispec.drafters.costs import Costs
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
+from minispec.evidence.checker.calling import completions_engine, in_batches
 from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.engine import check_engine
+from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.report import Report
 from minispec.evidence.proof.enumeration import EnumeratingRng
 from minispec.io.checkpoint import Pair, load_model, load_pair
@@ -38,6 +41,7 @@ __all__ = [
     "Costs",
     "Draft",
     "Drafter",
+    "EngineReport",
     "EnumeratingRng",
     "FixedStop",
     "FixedWidth",
@@ -61,8 +65,11 @@ __all__ = [
     "Verdict",
     "Verifier",
     "Warp",
+    "check_engine",
     "check_verifier",
+    "completions_engine",
     "generate",
+    "in_batches",
     "load_model",
     "load_pair",
     "load_tokenizer",

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from minispec.cli.bench import bench
+from minispec.cli.check import check_command
 from minispec.cli.demo import demo
 from minispec.cli.doctor import doctor
 from minispec.cli.generate import generate
@@ -33,6 +34,7 @@ app = typer.Typer(
 for command in (demo, train, generate, bench, lab, doctor):
     app.command()(command)
 app.command("prove")(prove_command)
+app.command("check")(check_command)
 app.command("zoo")(zoo_command)
 app.command("grade")(grade_command)
 

@@ -1,0 +1,131 @@
+"""The target of an engine: its distributions, and which beginnings of texts they make likely."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+Text = tuple[int, ...]
+
+SUM = 1e-3  # a distribution may miss a sum of 1 by this, as float16 does; it is rescaled
+NOTHING = 1e-15  # what sums of probabilities leave by rounding
+
+
+class Beginning(NamedTuple):
+    """The first tokens of a text, and which prompt they follow."""
+
+    prompt: int
+    text: Text
+
+
+class NextToken:
+    """A target that is asked for the next token's distribution, and what is needed of it.
+
+    Attributes:
+        prompts: token ids.
+    """
+
+    def __init__(self, target: Callable[[Sequence[int]], Any], prompts: Sequence[Sequence[int]]) -> None:
+        """Keeps a target, (ids) -> probabilities [V]; a ValueError says if there is no prompt."""
+        try:
+            self.prompts = [tuple(map(int, prompt)) for prompt in prompts]
+        except TypeError as error:
+            raise ValueError(f"prompts must be lists of token ids, not {prompts!r}") from error
+        if not self.prompts:
+            raise ValueError("there are no prompts; give at least one")
+        self._target = target
+        self._intervals: dict[Beginning, tuple[float, float]] = {}
+
+    def distribution(self, after: Beginning) -> Tensor:
+        """Returns the next token's distribution, in float64: [V].
+
+        Raises:
+            ValueError: if the target returns what is none.
+        """
+        ids = [*self.prompts[after.prompt], *after.text]
+        said = self._target(ids)
+        try:
+            probs = torch.as_tensor(said, dtype=torch.float64).detach().cpu()
+            total = float(probs.sum())
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"the target must return probabilities, not {said!r}") from error
+        if probs.dim() != 1 or not bool((probs >= 0).all()) or abs(total - 1) > SUM:
+            raise ValueError(
+                f"the target must return probabilities [V] that sum to 1; after {ids} their shape is "
+                f"{list(probs.shape)}, their sum {total:.4g}"
+            )
+        return probs / total
+
+    def interval(self, beginning: Beginning) -> tuple[float, float]:
+        """Returns where the last token's interval begins, and its width: its probability.
+
+        The distribution after the tokens before it is laid out by falling probability, equal ones by id.
+
+        Raises:
+            ValueError: if there is no such id.
+        """
+        if beginning not in self._intervals:
+            *before, token = beginning.text
+            probs = self.distribution(Beginning(beginning.prompt, tuple(before)))
+            if not 0 <= token < len(probs):
+                raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
+            earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
+            self._intervals[beginning] = float(probs[earlier].sum()), float(probs[token])
+        return self._intervals[beginning]
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """The likeliest beginnings of texts; each text belongs to the longest of them that it has.
+
+    Attributes:
+        likely: the probability of each; with a beginning all shorter ones are here too.
+        exact: the probability of each cell: to have this beginning and none of the longer ones.
+    """
+
+    likely: dict[Beginning, float]
+    exact: dict[Beginning, float]
+
+    def cell(self, prompt: int, text: Text) -> Beginning:
+        """Returns the longest beginning that a text has."""
+        every = (Beginning(prompt, text[:n]) for n in range(len(text), -1, -1))
+        return next(one for one in every if one in self.likely)
+
+    def longer(self, beginning: Beginning) -> list[int]:
+        """Returns the tokens that go on from a beginning to a longer one."""
+        return [text[-1] for prompt, text in self.likely if text and (prompt, text[:-1]) == beginning]
+
+
+def grow(after: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beginnings:
+    """Finds the likeliest beginnings, the likeliest first; each prompt is as likely as the others.
+
+    Args:
+        after: the target.
+        tokens: the most that a beginning has.
+        ends: ids that end a text.
+        cells: how many beginnings.
+
+    Raises:
+        ValueError: if there are too few cells to tell anything apart.
+    """
+    share = 1 / len(after.prompts)
+    if cells < 2 * len(after.prompts):
+        raise ValueError(f"{len(after.prompts)} prompts need at least twice as many cells, not {cells}")
+    waiting = [(-share, Beginning(prompt, ())) for prompt in range(len(after.prompts))]
+    likely: dict[Beginning, float] = {}
+    exact: dict[Beginning, float] = {}
+    while waiting and len(likely) < cells:
+        negative, best = heappop(waiting)
+        likely[best] = exact[best] = -negative
+        if best.text:
+            exact[Beginning(best.prompt, best.text[:-1])] += negative
+        if len(best.text) < tokens and not ends.intersection(best.text):
+            dist = after.distribution(best)
+            probs, ids = (part.tolist() for part in dist.topk(min(cells, len(dist))))
+            for prob, token in zip(probs, ids, strict=True):
+                if prob > 0:
+                    heappush(waiting, (negative * prob, Beginning(best.prompt, (*best.text, token))))
+    return Beginnings(likely, {one: prob for one, prob in exact.items() if prob > NOTHING})

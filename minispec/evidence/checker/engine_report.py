@@ -1,0 +1,163 @@
+"""What is said about an engine that was checked: the record, and the text that people read."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
+from minispec.evidence.checker.report import RuleDamage, columns
+from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
+
+BEGINNINGS = "beginnings"  # the name of a test
+SHOWN = 3  # tests in the text
+COLUMNS = ("test", "cells", "distance", "fails at", "detects")
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An event that should be more likely, or less.
+
+    Attributes:
+        event: in words.
+        expected: its probability.
+        found: how often it came.
+        prompt: that the text follows; None if it may be any.
+        tokens: that the text begins with; empty if they may be any.
+    """
+
+    event: str
+    expected: float
+    found: float
+    prompt: Text | None = None
+    tokens: Text = ()
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What was found out about an engine. Print it.
+
+    Attributes:
+        tests: of the last look: of the beginnings, of each token, of pairs of neighbours.
+        samples: how many texts were drawn, N.
+        tokens: how many each has at most.
+        prompts: how many.
+        alarm: the probability that a right engine fails, at most.
+        counterexample: the shortest beginning that shows what is wrong, or else an event of later tokens.
+    """
+
+    tests: tuple[Sampled, ...]
+    samples: int
+    tokens: int
+    prompts: int
+    alarm: float
+    counterexample: Counterexample | None
+
+    @property
+    def failure(self) -> Sampled | None:
+        """The first test that fails."""
+        return next((test for test in self.tests if not test.passed), None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no test failed."""
+        return self.failure is None
+
+    @property
+    def damage(self) -> RuleDamage | None:
+        """How far off the engine is, as the first test that fails groups it; None if it passed.
+
+        The empirical distribution of m cells is within its mean, at most ½·√((m − 1)/N), plus the deviation,
+        of the true one; and what has probability x comes among N with probability N·x at most. With
+        probability 1 − 3·`alarm` at least the bounds hold.
+        """
+        test = self.failure
+        if test is None:
+            return None
+        margin = math.sqrt((test.cells - 1) / self.samples) / 2 + deviation(test.false_alarm, self.samples)
+        largest = max(one.distance for one in self.tests if not one.passed)
+        least = test.false_alarm / self.samples if test.impossible else 0.0
+        return RuleDamage(max(least, test.distance - margin), min(1.0, test.distance + margin), largest)
+
+    @property
+    def detects(self) -> float:
+        """An engine this far off, as any of the tests groups it, fails, but for a probability of 1e-6."""
+        return max(test.detects for test in self.tests)
+
+    def __str__(self) -> str:
+        case, damage, test = self.counterexample, self.damage, self.failure
+        if case is None or damage is None or test is None:
+            text = ["passed: the tests see no difference from the target's distribution"]
+        else:
+            text = ["failed: its texts are not distributed as the target's"]
+            text += [f"  {case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"]
+            text += [
+                f"  damage: total variation {test.distance:.2g} of {test.name} as drawn, in truth "
+                f"{damage.low:.2g} to {damage.high:.2g}"
+            ]
+        nearest = sorted(self.tests, key=lambda one: one.threshold - one.distance)[:SHOWN]
+        rows = [
+            (one.name, str(one.cells), *(f"{x:.4f}" for x in (one.distance, one.threshold, one.detects)))
+            for one in nearest
+        ]
+        return "\n".join(
+            [
+                *text,
+                f"  {self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
+                f"{len(self.tests)} tests those nearest to failing:",
+                *(f"    {line}" for line in columns(COLUMNS, rows)),
+                f"  a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
+                f"`detects` in a test passes with probability {MISS:.1g} at most",
+            ]
+        )
+
+
+def beginning_that_differs(
+    counts: Mapping[Cell, int], tree: Beginnings, prompts: Sequence[Text], alarm: float
+) -> Counterexample:
+    """Returns an impossible beginning, or else the shortest one that shows that the test is right to fail.
+
+    Shortest: the test fails, too, if it looks at no token after this one.
+
+    Args:
+        counts: how many texts are in each cell.
+        tree: the cells.
+        prompts: token ids.
+        alarm: of the test.
+    """
+    depth, exact, seen = 0, tree.exact, Counter(counts)
+    impossible = [one for one in counts if one not in tree.likely]
+    worst = min(impossible, key=lambda one: len(one.text), default=None)
+    if worst is None:
+        for depth in range(1, 1 + max(len(one.text) for one in tree.likely)):
+            exact, seen = cut(tree.exact, depth), Counter(cut(counts, depth))
+            if not check_sample(BEGINNINGS, seen, exact, alarm).passed:
+                break
+        total = sum(seen.values())
+        worst = max(exact, key=lambda one: abs(seen[one] / total - exact[one]))
+    prompt, said = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
+    event = f"after {prompt} it says {said}"
+    if others := tree.longer(worst) if len(worst.text) < depth else []:
+        event = f"after {' '.join([prompt, said])} its next token is none of {' '.join(map(str, others))}"
+    texts = sum(count for one, count in seen.items() if one.prompt == worst.prompt)
+    expected = exact.get(worst, 0.0) * len(prompts)
+    return Counterexample(event, expected, seen[worst] / texts, prompts[worst.prompt], worst.text)
+
+
+def cut(table: Mapping[Beginning, float], depth: int) -> dict[Beginning, float]:
+    """Adds up what begins alike, if no token after the first `depth` is looked at."""
+    sums: dict[Beginning, float] = {}
+    for (prompt, text), value in table.items():
+        cell = Beginning(prompt, text[:depth])
+        sums[cell] = sums.get(cell, 0) + value
+    return sums
+
+
+def number_that_differs(name: str, counts: Mapping[Cell, int]) -> Counterexample:
+    """Returns the cell of later tokens that is farthest off; the cells of a test are equally likely."""
+    total, expected = sum(counts.values()), 1 / len(counts)
+    worst = max(counts, key=lambda cell: abs(counts[cell] / total - expected))
+    sides = 1 + max(cell[0] for cell in counts)
+    where = " and ".join(f"{part / sides:g} to {(part + 1) / sides:g}" for part in worst)
+    event = f"{name} at {where} of the target's distribution, laid out by falling probability"
+    return Counterexample(event, expected, counts[worst] / total)

@@ -1,0 +1,203 @@
+"""Whole engines under test: the shipped loop with bugs planted in it, and others written for this."""
+
+from bisect import bisect
+from dataclasses import replace
+from math import fsum
+
+import pytest
+import torch
+from engines import PLAIN, check, engine_of, target_of
+
+from minispec import Warp, check_engine
+from minispec.evidence.checker.beginnings import NextToken, grow
+from minispec.evidence.proof.distributions import speculative_distributions
+from minispec.evidence.theory.statistics import samples_needed
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+
+ALARM = 1e-6
+MOST_LOOKS = 10  # of as many texts as any test here draws
+ENDING = replace(PLAIN, eos=(2,))
+# Ten ways in which engines go wrong, and three more; some need a setting of their own.
+BUGS = {
+    "greedy-draft-soft-q": PLAIN,
+    "test-reuses-the-draw": PLAIN,  # draft and verifier share their noise
+    "bonus-from-the-draft": PLAIN,  # the bonus is dropped: the draft's token stands there
+    "one-number-for-all-places": PLAIN,  # a coin is reused
+    "unwarped-q": replace(PLAIN, draft_warp=Warp(0.5)),  # the draft's warp is on one side only
+    "drafts-support-for-p": replace(PLAIN, warp=Warp(top_k=2)),
+    "stop-inside-the-draft-ignored": ENDING,
+    "rollback-one-short": PLAIN,  # a rejected token stays in the target's cache
+    "rollback-one-too-far": PLAIN,
+    "correction-from-p": PLAIN,
+    "bonus-from-the-place-before": PLAIN,  # the target's distributions are off by one
+    "ratio-inverted": PLAIN,
+    "residual-of-the-last-place": PLAIN,
+}
+
+
+def exact_damage(case):
+    """The damage to the beginnings, by enumerating every branch of the loop; and the cells they fall in."""
+    tree = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
+    found = dict.fromkeys(tree.exact, 0.0)
+    for prompt, dist in enumerate(speculative_distributions(case).distributions):
+        for (text, _), prob in dist.items():
+            late = set(text[:-1]) & set(case.eos)
+            cell = (prompt, text) if late else tree.cell(prompt, text)
+            found[cell] = found.get(cell, 0) + prob / len(case.prompts)
+    return fsum(abs(prob - tree.exact.get(cell, 0)) for cell, prob in found.items()) / 2, tree.exact
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found_at_the_stated_power(name):
+    """Its exact damage says how many texts it takes to miss it once in 10^6 seeds; the bounds hold it."""
+    with planted(mutant_named(name)):
+        damage, exact = exact_damage(BUGS[name])
+        samples = samples_needed(exact, damage, ALARM / 2 / MOST_LOOKS)
+        assert samples < 256 << (MOST_LOOKS - 1)
+        report = check(BUGS[name], samples=samples)
+    assert not report.passed and report.failure.name == "beginnings"
+    assert report.damage.low <= damage <= report.damage.high
+    shown = report.counterexample
+    assert shown.prompt in BUGS[name].prompts and abs(shown.found - shown.expected) > 0.02
+
+
+@pytest.mark.parametrize("case", [PLAIN, ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
+def test_the_shipped_loop_passes(case):
+    """Four seeds a case: a false alarm once in 80,000 runs. What is 0.2 off is missed once in 10^6."""
+    for seed in range(4):
+        report = check(case, tokens=7, samples=2048, seed=5000 * seed)
+        assert report.passed and report.damage is None and report.counterexample is None, report
+        assert report.samples == 2048 and report.detects < 0.2
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_200_seeds():
+    """A false alarm once in 5,000 runs."""
+    assert all(check(PLAIN, tokens=7, samples=2048, seed=5000 * seed).passed for seed in range(200))
+
+
+def target_alone(later):
+    """An engine that draws from the target token by token, by uniform numbers that `later` changes: [n]."""
+    probs, ids = PLAIN.target.table.softmax(-1).sort(descending=True, stable=True)
+    sums, ids = probs.cumsum(-1).tolist(), ids.tolist()
+
+    def generate(prompt, n, seed):
+        text = list(prompt)
+        for number in later(torch.rand(n, generator=torch.Generator().manual_seed(seed)).tolist()):
+            context = (text[-2] if len(text) > 1 else 3) * 3 + text[-1]
+            text.append(ids[context][min(bisect(sums[context], number), 2)])
+        return text[len(prompt) :]
+
+    return generate
+
+
+def repeated_late(uniform):
+    uniform[9] = uniform[8]
+    return uniform
+
+
+def narrow_late(uniform):
+    uniform[8] *= 0.7
+    return uniform
+
+
+@pytest.mark.parametrize(("later", "test"), [(repeated_late, "pairs from token 1"), (narrow_late, "token 9")])
+def test_what_goes_wrong_later_is_found_in_later_tokens(later, test):
+    """Where no text comes twice: one number for two neighbours, and a token that is too often a likely one.
+
+    One pair in five is off by about 3/4, so by 0.15 in all, and a token by about 0.3. At 4096 texts `detects`
+    is below that: each is missed once in 10^6 seeds.
+    """
+    report = check(PLAIN, target_alone(later), tokens=10, samples=4096)
+    assert report.tests[0].passed and report.tests[0].name == "beginnings"
+    assert not report.passed and report.failure.name == test, report
+    if test == "token 9":
+        assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
+        assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
+
+
+def test_at_temperature_0_one_other_token_is_enough():
+    """The target says one text a prompt; an engine that slips once in a hundred is shown where."""
+    cold = replace(PLAIN, warp=Warp(temperature=0))
+    engine = engine_of(cold)
+    assert check(cold, samples=300).passed
+
+    def slips(prompt, n, seed):
+        text = list(engine(prompt, n, seed))
+        return [*text[:-1], (text[-1] + 1) % 3] if seed % 100 == 99 else text
+
+    report = check(cold, slips, samples=300)
+    assert not report.passed and 0 < report.damage.low < 0.01
+    assert report.counterexample.expected == 0 and len(report.counterexample.tokens) == 3
+
+
+def test_the_report_can_be_checked_by_hand():
+    """After one prompt p is (5, 3, 2)/10 and the engine says 0, 1, 2 equally often: 1/6 off."""
+    report = check_engine(
+        lambda prompt, n, seed: [seed % 3], lambda ids: [0.5, 0.3, 0.2], prompts=[[7]], tokens=1, samples=3000
+    )
+    assert [test.cells for test in report.tests] == [3, 8]
+    assert report.failure.distance == pytest.approx(1 / 6, abs=1e-3)
+    assert report.damage.low < 1 / 6 < report.damage.high
+    shown = report.counterexample
+    assert (shown.prompt, shown.tokens, shown.expected) == ((7,), (0,), 0.5)
+    said = str(report).splitlines()
+    assert said[:2] == [
+        "failed: its texts are not distributed as the target's",
+        f"  after 7 it says 0: probability 0.5, came in {shown.found:.4g}",
+    ]
+    assert "a right engine fails with probability 1e-06" in said[-1]
+
+
+def test_beginnings_are_the_likeliest():
+    """Two prompts, six cells: 7 goes to 0, and 00 is likelier than 1; a cell excludes what is longer."""
+    target = {7: [0.9, 0.1], 8: [0.6, 0.4], 0: [0.5, 0.5], 1: [0.5, 0.5]}
+    tree = grow(NextToken(lambda ids: target[ids[-1]], [[7], [8]]), 2, frozenset(), 6)
+    assert list(tree.likely) == [(0, ()), (1, ()), (0, (0,)), (1, (0,)), (0, (0, 0)), (0, (0, 1))]
+    assert tree.exact == pytest.approx(
+        {(0, ()): 0.05, (1, ()): 0.2, (1, (0,)): 0.3, (0, (0, 0)): 0.225, (0, (0, 1)): 0.225}
+    )
+    assert tree.cell(1, (0, 1)) == (1, (0,)) and tree.cell(0, (1, 0)) == (0, ())
+    assert tree.longer((0, (0,))) == [0, 1]
+
+
+GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5, 0.5], "prompts": [[0]]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompts": []}, "no prompts"),
+        ({"prompts": [0, 1]}, "lists of token ids"),
+        ({"prompts": [[0]] * 40}, "40 prompts need"),
+        ({"tokens": 0}, "1 or more"),
+        ({"samples": 0}, "1 or more"),
+        ({"alarm": 0}, "0 to 1"),
+        ({"seed": -1}, "seed must be"),
+        ({"generate": lambda prompt, n, seed: [0]}, "returned 1 ids; 8 were asked for"),
+        ({"generate": lambda prompt, n, seed: [0] * 9}, "returned 9 ids"),
+        ({"generate": lambda prompt, n, seed: [2] * n}, "the id 2; the ids are 0 to 1"),
+        ({"generate": lambda prompt, n, seed: [-1] * n}, "the id -1"),
+        ({"generate": lambda prompt, n, seed: "abc"}, "must return a list of ids"),
+        ({"generate": lambda prompt, n, seed: None}, "must return a list of ids"),
+        ({"generate": lambda prompt, n, seed: torch.zeros(1, n)}, "must return a list of ids"),
+        ({"target": lambda ids: [0.5, 0.4]}, "their sum 0.9"),
+        ({"target": lambda ids: [1.5, -0.5]}, "sum to 1"),
+        ({"target": lambda ids: [float("nan"), 0.5]}, "their sum nan"),
+        ({"target": lambda ids: torch.ones(1, 2) / 2}, "their shape is [1, 2]"),
+        ({"target": lambda ids: None}, "must return probabilities, not None"),
+    ],
+)
+def test_bad_input_is_one_clear_line(change, words):
+    with pytest.raises(ValueError, match=".") as caught:
+        check_engine(**GOOD | change)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_error_of_the_engine_is_the_engines():
+    def breaks(prompt, n, seed):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        check_engine(**GOOD | {"generate": breaks})

@@ -138,10 +138,7 @@ class Parts:
         return self._warp(self._target(self._block, self.cache))
 
     def verify(self, draft: Draft, target_probs: Tensor) -> tuple[int, int]:
-        """Returns how many drafted tokens are accepted, and the correction or bonus.
-
-        target_probs: [1, K+1, V]; one row.
-        """
+        """Returns how many drafted tokens are accepted, and what follows them; target_probs: [1, K+1, V]."""
         verdict = verify_greedy(draft, target_probs, self._rng)
         return int(verdict.accepted), int(verdict.token)
 

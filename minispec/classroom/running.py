@@ -52,13 +52,7 @@ LATE = Outcome(fault="it had not come to an end in time", kind="OutOfTime")
 
 
 def attempt(run: Callable[..., Any], answer: Any, *arguments: Any) -> Outcome:
-    """Runs a student's answer once.
-
-    Args:
-        run: calls the answer: `called`, or another of `minispec.classroom.trials`.
-        answer: what the student handed in.
-        arguments: of `run`, after the answer.
-    """
+    """Runs an answer once; what calls it is `called`, or another run of `minispec.classroom.trials`."""
     try:
         value = run(answer, *arguments)
     except NotImplementedError:

@@ -79,14 +79,8 @@ def costs_of_run(
 ) -> Costs:
     """Measures the parts of a run's rounds, with caches as long as in its middle.
 
-    Args:
-        models: on their backend.
-        prompt: token ids.
-        verifier: the rule.
-        warp: as in `speculate`.
-        new_tokens: of the run.
-        repeats: how often each part is measured; 5 take up to two seconds.
-        drafter: by name; a draft by one without a model takes no time worth counting.
+    Each part is measured `repeats` times; 5 take up to two seconds. A draft by a drafter without a model
+    takes no time worth counting.
     """
     costs = measure_costs(
         models.target,
@@ -104,12 +98,9 @@ def costs_of_run(
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
-    """Returns a drafter that chooses its K.
+    """Returns a drafter that chooses by costs how many tokens another one proposes.
 
-    Args:
-        drafter: that proposes the tokens.
-        costs: by which it chooses.
-        info: of the pair; before the first round its recorded acceptance counts.
+    Before the first round the recorded acceptance of the pair, which `info` describes, counts.
     """
     acceptance = RunningAcceptance(min(MOST, costs.most), prior=recorded_acceptance(info))
     return AdaptiveDrafter(drafter, costs, acceptance=acceptance)

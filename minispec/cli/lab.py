@@ -57,15 +57,10 @@ def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
 
 
 def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
-    """Copies notebooks without their outputs; what is there already is left alone.
+    """Copies what `find_notebooks` has found without outputs; what is there already is left alone.
 
-    Args:
-        folder: where to; made if need be.
-        notebooks: from `find_notebooks`.
-
-    Returns:
-        The notebooks that were `copied`, were `there already` as a fresh copy would be, or were `kept`,
-        because they differ from it: the student has changed them, or the course is newer.
+    Returns the notebooks that were `copied`, were `there already` as a fresh copy would be, or were `kept`,
+    because they differ from it: the student has changed them, or the course is newer.
 
     Raises:
         ValueError: if the folder cannot be written.

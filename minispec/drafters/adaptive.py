@@ -58,12 +58,7 @@ class RunningAcceptance:
         self._unit = 1.0
 
     def see(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
-        """Takes a round.
-
-        Args:
-            accepted: per live row, how many drafted tokens were kept.
-            tested: per live row, how many were looked at.
-        """
+        """Takes a round: of each live row how many drafted tokens were kept, and how many were looked at."""
         if not any(tested):
             return  # nothing was drafted: what is known stays as it is
         self._unit /= self._memory
@@ -199,17 +194,7 @@ class AdaptiveDrafter:
             self._wake()
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Proposes `width` tokens a row, or k if that is fewer. Nothing of this round has been drawn yet.
-
-        Args:
-            pending: [B], the last committed tokens.
-            k: the most to propose.
-            warp: the target's warp.
-            rng: draws the tokens.
-
-        Returns:
-            tokens [B, n] and distributions [B, n, V], n being the width.
-        """
+        """Proposes `width` tokens a row, k if that is fewer, after the pending ones [B] (see `Drafter`)."""
         width = min(self.width, k)
         if width == 0:
             return Draft.empty(len(pending), self.vocab_size, pending.device)

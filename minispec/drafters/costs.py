@@ -63,9 +63,6 @@ class Costs:
     def call(self, tokens: int) -> float:
         """Returns t(n), on a straight line between the numbers that were measured.
 
-        Args:
-            tokens: n.
-
         Raises:
             ValueError: if n is below 1, or beyond what was measured.
         """

@@ -72,16 +72,9 @@ class LookupDrafter:
             read(self._rows[row], prompt)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Looks up to k tokens a row up.
+        """Looks up to k tokens a row up, to follow the pending ones [B], which stand in the texts already.
 
-        Args:
-            pending: [B], the last committed tokens; they stand in the texts already.
-            k: the most to propose.
-            warp: not used: a token that was looked up is certain.
-            rng: not used.
-
-        Returns:
-            tokens [B, n], one-hot distributions [B, n, V], with n ≤ k, and lengths [B]: how many were found.
+        The draft says how many were found for each row; of `warp` and `rng` it makes no use.
         """
         found = [[] if done else row.propose(k) for row, done in zip(self._rows, self._done, strict=True)]
         lengths = [len(own) for own in found]

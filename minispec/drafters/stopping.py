@@ -31,33 +31,20 @@ class StopRule(Protocol):
     """Says when a draft has become too doubtful to go on."""
 
     def probability(self, confidence: float) -> float:
-        """Returns how likely a drafted token is accepted.
-
-        Args:
-            confidence: the draft's probability of the token, before any warp.
-        """
+        """Returns how likely a token is accepted that the draft, before any warp, has such confidence in."""
 
     def least(self) -> float:
         """Returns how likely all so far must be accepted for one token more; above 1: draft nothing."""
 
     def learn(self, confidences: Sequence[Sequence[float]], round: Round) -> None:
-        """Learns what came of a draft.
-
-        Args:
-            confidences: [B], for each row those of its drafted tokens.
-            round: what was accepted.
-        """
+        """Learns what came of a draft; confidences: [B], for each row those of its drafted tokens."""
 
 
 class FixedStop:
     """Trusts the draft: a token that it gives probability 0.7 is accepted with probability 0.7."""
 
     def __init__(self, least: float) -> None:
-        """Fixes the threshold.
-
-        Args:
-            least: the least probability that all so far are accepted at which drafting goes on, from 0 (never
-                stop) to 1.
+        """Fixes the least probability, from 0 (never stop) to 1, that all so far are accepted.
 
         Raises:
             ValueError: if it lies outside.
@@ -177,17 +164,7 @@ class StoppingDrafter(ModelDrafter):
         )
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Guesses up to k tokens a row.
-
-        Args:
-            pending: [B], the last committed tokens.
-            k: the most to guess.
-            warp: the target's warp, used unless the drafter has its own.
-            rng: draws the tokens, for rows that go on and have budget left.
-
-        Returns:
-            tokens [B, n], distributions [B, n, V], with n ≤ k, and lengths [B]: where each row has stopped.
-        """
+        """Guesses up to k tokens a row after the pending ones [B]; lengths [B]: where each has stopped."""
         warp, least = self.warp or warp, self.rule.least()
         reach = [0.0 if done else 1.0 for done in self._done]  # the probability that all so far are accepted
         self._confidences = [[] for _ in reach]

@@ -213,13 +213,7 @@ def mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
 
 
 def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
-    """Writes one model into a folder that exists.
-
-    Args:
-        model: what to write.
-        folder: where; `config.json` and `model.safetensors` are made in it.
-        dtype: of the weights on disk.
-    """
+    """Writes one model, `config.json` and `model.safetensors`, into a folder that exists; dtype: on disk."""
     weights = {
         name if name.startswith("lm_head") else f"model.{name}": weight.to("cpu", dtype).contiguous()
         for name, weight in model.state_dict().items()

@@ -17,10 +17,6 @@ MOST_BYTES = 2**28  # of a file that is read as text; the largest tokenizers hav
 def write_whole(path: Path, text: str) -> None:
     """Writes a text as UTF-8 under a temporary name and renames it, so that a crash leaves the old file.
 
-    Args:
-        path: what to write or replace.
-        text: its content.
-
     Raises:
         ValueError: if the file cannot be written; what was there before is unchanged.
     """

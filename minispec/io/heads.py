@@ -43,10 +43,7 @@ def heads_folder(pair: Pair) -> Path:
 def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
     """Writes heads in bfloat16, by way of a temporary name.
 
-    Args:
-        module: what was trained.
-        path: where.
-        info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how it was trained.
+    info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how they were trained.
 
     Raises:
         ValueError: if the file cannot be written.

@@ -126,21 +126,12 @@ class Recording:
         return "".join(self.words[token] for token in self.trace.tokens(row))
 
     def accept_draw(self, index: int, i: int, row: int = 0) -> Draw | None:
-        """Returns the test of a drafted token.
-
-        Args:
-            index: of the round.
-            i: which token of the draft, from 0.
-            row: of the batch.
-
-        Returns:
-            The decision, or None if it is not known or there was none.
-        """
+        """Returns the test of token i of a draft; None if it is not known or there was none."""
         wanted = ("accept", row, self._start(index, row) + i)
         return next((d for d in self.draws[index] if (d.kind, d.row, d.position) == wanted), None)
 
     def draft_draw(self, index: int, i: int, row: int = 0) -> Draw | None:
-        """Returns the pick of a drafted token; arguments and result as for `accept_draw`."""
+        """Returns the pick of token i of a draft; None if it is not known."""
         picks = self._picks(index, i, row)
         return next((draw for draw, is_tested in picks if not is_tested), None)
 
@@ -176,19 +167,10 @@ def record_run(
     info: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Recording:
-    """Runs `speculate` to its end and keeps the rounds and their draws.
+    """Runs `speculate`, whose arguments these are but two, to its end and keeps the rounds and their draws.
 
-    Args:
-        target: as in `speculate`.
-        drafter: as in `speculate`.
-        prompts: as in `speculate`.
-        words: for every id of the vocabulary, its text.
-        rng: as in `speculate`; with a `LoggingRng` what it has noted is kept too.
-        info: what to say about the run.
-        **settings: the other keyword arguments of `speculate`.
-
-    Returns:
-        The recording.
+    `words` has the text of every id of the vocabulary, and `info` is what to say about the run. With a
+    `LoggingRng` what it has noted is kept too.
     """
     rounds: list[ObservedRound] = []
     draws: list[tuple[Draw, ...]] = []

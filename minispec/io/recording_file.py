@@ -31,11 +31,7 @@ DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeEr
 
 
 def save_recording(recording: Recording, path: str | Path) -> None:
-    """Writes a recording.
-
-    Args:
-        recording: what to write.
-        path: the file; it is replaced when the new one is complete.
+    """Writes a recording; the file is replaced when the new one is complete.
 
     Raises:
         ValueError: if it cannot be written.
@@ -58,12 +54,7 @@ def save_recording(recording: Recording, path: str | Path) -> None:
 def load_recording(path: str | Path) -> Recording:
     """Reads a recording; no model is needed.
 
-    Args:
-        path: a file that `save_recording` has written.
-
-    Returns:
-        The recording. Distributions are float64 and sum to 1; what was too small to be stored is spread
-        evenly.
+    Distributions are float64 and sum to 1; what was too small to be stored is spread evenly.
 
     Raises:
         ValueError: if the file is missing, damaged, something else, or of a later version.

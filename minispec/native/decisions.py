@@ -60,11 +60,7 @@ class NativeRng(SeededRng, Lender):
     """A `SeededRng` that draws ids in one call, and lends numbers."""
 
     def __init__(self, seed: int) -> None:
-        """Starts a stream of its own.
-
-        Args:
-            seed: as for `SeededRng`.
-        """
+        """Starts a stream of its own; the seed is as for `SeededRng`."""
         super().__init__(seed)
         self._stream, self._next = torch.empty(0, dtype=torch.float64), 0
 
@@ -151,10 +147,7 @@ class NativeWarp(Warp):
         super().__post_init__()
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Returns probabilities, [..., V] -> [..., V], those of `Warp` up to rounding.
-
-        Args:
-            logits: [..., V], of any floating type.
+        """Returns probabilities, those of `Warp` up to rounding: [..., V] of any floating type -> [..., V].
 
         Raises:
             TypeError: if `logits` is no tensor of a floating type.
@@ -171,15 +164,7 @@ class NativeWarp(Warp):
 
 
 def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Decides as `verify_greedy` does (Leviathan et al. 2023, section 2.2).
-
-    Args:
-        draft: as in `Verifier`; its probabilities are not read.
-        target_probs: [B, K+1, V].
-        rng: not used.
-
-    Returns:
-        As in `Verifier`.
+    """Decides as `verify_greedy` does (Leviathan et al. 2023, section 2.2); target_probs are [B, K+1, V].
 
     Raises:
         TypeError: if something is of a wrong type.
@@ -203,13 +188,7 @@ native_greedy.greedy = True  # type: ignore[attr-defined]
 def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     """Decides as `verify_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
 
-    Args:
-        draft: as in `Verifier`.
-        target_probs: [B, K+1, V].
-        rng: decides each test, and draws the correction or the bonus.
-
-    Returns:
-        As in `Verifier`.
+    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus.
 
     Raises:
         TypeError: if something is of a wrong type.
@@ -235,11 +214,7 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 
 
 def fits(numbers: Tensor) -> bool:
-    """Whether the library can read a tensor as it lies: on the CPU, without gaps, of a type that it knows.
-
-    Args:
-        numbers: [..., V], logits or probabilities; there is at least one.
-    """
+    """Whether the library can read numbers [..., V]: on the CPU, without gaps, of a type that it knows."""
     known = isinstance(numbers, Tensor) and numbers.dtype in DTYPES and numbers.is_cpu
     return known and numbers.layout is torch.strided and numbers.is_contiguous() and numbers.numel() > 0
 

@@ -26,13 +26,7 @@ class NativeDrafter(ModelDrafter):
     """
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Guesses k tokens a row after the pending ones [B], each from the distribution that it then reports.
-
-        Args:
-            pending: the last committed tokens.
-            k: how many to guess.
-            warp: the target's warp, used unless the drafter has its own.
-            rng: draws the tokens, the same ones as in `ModelDrafter`.
+        """Guesses k tokens a row after the pending ones [B], those of `ModelDrafter` (see there).
 
         Raises:
             TypeError: if an argument is of a wrong type.

@@ -148,16 +148,9 @@ def will_be_built() -> bool:
 
 
 def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Sequence[str]) -> Path:
-    """Compiles `native.cpp`; the file appears when it is complete and has answered.
+    """Compiles `native.cpp` by a command; the file appears when it is complete and has answered.
 
-    Args:
-        compiler: its command.
-        folder: where the library is kept.
-        source: of `native.cpp`.
-        flags: for the compiler.
-
-    Returns:
-        The library. Processes that build at the same time write the same name, or each its own.
+    Processes that build at the same time write the same name, or each its own.
 
     Raises:
         ValueError: if the folder cannot be written, or the build fails.

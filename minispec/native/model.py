@@ -178,14 +178,7 @@ class NativeGPT:
         return NativeCache(self, rows)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens and returns the residual stream after the last norm.
-
-        Args:
-            tokens: [B, n] ids.
-            cache: what came before, from `new_cache`; it is extended by n tokens a row. None: nothing did.
-
-        Returns:
-            [B, n, D].
+        """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache.
 
         Raises:
             ValueError: if the context has no space for n more tokens, or the cache is of another kind.

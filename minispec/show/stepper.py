@@ -29,17 +29,7 @@ class Stepper:
     def __init__(
         self, recording: Recording, *, row: int = 0, rounds: int | None = None, title: str | None = None
     ) -> None:
-        """Takes a recording apart.
-
-        Args:
-            recording: a run.
-            row: which row of the batch.
-            rounds: only this many from the start; None: all.
-            title: what to call it; by default what the recording says of itself.
-
-        Raises:
-            ValueError: if there is no such row, or `rounds` is below 1.
-        """
+        """Takes a recording apart (see `steps`); title: by default what the recording says of itself."""
         self.steps: list[Step] = steps(recording, row, rounds)
         self.title = title or default_title(recording)
         self._sampled = recording.trace.config.get("temperature", 0) != 0

@@ -108,12 +108,7 @@ class Outcome:
 
 
 def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
-    """Lays out pairs of target-only and speculative runs.
-
-    Args:
-        outcomes: (target-only, speculative), decoded from the same prompt.
-        title: over the table.
-    """
+    """Lays out pairs of target-only and speculative runs, each decoded from the same prompt."""
     # No vertical lines, so that it fits a terminal of 80 columns; in a narrower one cells take two lines.
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", overflow="fold")
@@ -152,11 +147,9 @@ def cells(outcome: Outcome, alone: Outcome) -> list[str]:
 
 
 def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -> Table:
-    """Lays out what a training reached.
+    """Lays out what a training reached, stage by stage.
 
-    Args:
-        info: by stage, with `parameters`, `steps`, `seconds` and `validation_loss`.
-        floor: the true entropy in nats per token, where it is known.
+    floor: the true entropy in nats per token, where it is known.
     """
     table = Table(title="Training", title_justify="left")
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):

@@ -28,17 +28,11 @@ def for_training(model: GPT) -> GPT:
 
 
 def attention_written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Computes causal grouped-query attention by plain matrix products.
+    """Computes causal grouped-query attention by plain matrix products, in the type of v.
 
-    Vaswani et al. 2017, equation 1; the same function as the fused one that decoding uses.
-
-    Args:
-        q: [B, heads, n, head_dim].
-        k: [B, kv_heads, n, head_dim]; each serves heads / kv_heads query heads, neighbours of each other.
-        v: the same shape; the products are computed in its type.
-
-    Returns:
-        [B, heads, n, head_dim].
+    Vaswani et al. 2017, equation 1; the same function as the fused one that decoding uses. q is
+    [B, heads, n, head_dim], and so is the result; k and v are [B, kv_heads, n, head_dim]: each of their heads
+    serves heads / kv_heads query heads, neighbours of each other.
     """
     rows, heads, new, size = q.shape
     groups = rows * k.shape[1]

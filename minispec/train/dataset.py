@@ -44,12 +44,9 @@ class Dataset:
 
 
 def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Dataset:
-    """Makes the corpus, the tokenizer and the sequences of a recipe.
+    """Makes the corpus, the tokenizer, unless there is one, and the sequences of a recipe.
 
-    Args:
-        recipe: says which.
-        tokenizer: one to use; by default one is trained on the corpus.
-        held_out: on how many validation documents losses are measured while training.
+    held_out: on how many validation documents losses are measured while training.
     """
     corpus = load_corpus(recipe.corpus, recipe.seed, recipe.stories, recipe.friends)
     if tokenizer is None:

@@ -164,17 +164,9 @@ RECIPES: Mapping[str, HeadRecipe] = {
 
 
 def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, report: Tell) -> nn.Module:
-    """Trains what drafts for a target.
+    """Trains what drafts for a target, which is not changed, on sequences [N, W] of token ids.
 
-    Args:
-        recipe: what, and how.
-        target: is not changed.
-        sequences: [N, W] token ids.
-        seed: of the initialisation and the order.
-        report: gets the progress.
-
-    Returns:
-        The trained module, float32, in evaluation mode.
+    The seed is of the initialisation and the order. The module comes in float32, in evaluation mode.
     """
     torch.manual_seed(seed)
     module = recipe.make(target, recipe.number(target)).to(target.device).float()

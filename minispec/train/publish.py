@@ -33,7 +33,7 @@ def publish(
     command: str,
     finish: Callable[[Pair], Mapping[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
-    """Writes a pair, all of it or nothing.
+    """Writes a pair, all of it or nothing, and returns what `pair.json` says.
 
     Args:
         recipe: what it was made by.
@@ -42,9 +42,6 @@ def publish(
         folder: where to; a pair that is there is replaced.
         command: what to type to make it again.
         finish: measures the written pair; what it returns is added to `pair.json`.
-
-    Returns:
-        What `pair.json` says.
 
     Raises:
         ValueError: if the folder cannot be written; what was there is left whole.

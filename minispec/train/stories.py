@@ -69,13 +69,7 @@ class Author:
 
 
 def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
-    """Draws independent stories, the same for the same seed.
-
-    Args:
-        count: how many.
-        seed: of the draw.
-        friends: how many each story has, 1 to 3.
-    """
+    """Draws so many independent stories, of 1 to 3 friends each, the same for the same seed."""
     rng = random.Random(f"minispec stories {seed}")
     for _ in range(count):
         author = Author(rng)

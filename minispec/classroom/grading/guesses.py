@@ -79,11 +79,7 @@ def value_of(node: ast.expr) -> Any:
 
 
 def tally(students: Sequence[Mapping[str, Any]]) -> list[Tally]:
-    """Counts the guesses of a class; questions that nobody has answered are left out.
-
-    Args:
-        students: guesses by question, one mapping per student.
-    """
+    """Counts the guesses of a class, a mapping by question per student; questions of nobody are left out."""
     found = []
     for question in QUESTIONS:
         said = [student[question.key] for student in students if question.key in student]

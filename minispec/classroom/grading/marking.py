@@ -81,7 +81,7 @@ def grade(
     jobs: int = 1,
     tell: Callable[[str], None] = lambda student: None,
 ) -> list[Row]:
-    """Grades a class.
+    """Grades a class: a row per submission, in their order.
 
     Args:
         submissions: from `read_submissions`.
@@ -89,9 +89,6 @@ def grade(
         seconds: after which an answer that has not come is wrong; per exercise.
         jobs: how many students at once.
         tell: called with each student's name when the work begins.
-
-    Returns:
-        A row per submission, in their order.
     """
 
     def one(submission: Submission) -> Row:

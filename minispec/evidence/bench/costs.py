@@ -115,11 +115,7 @@ def costs_of(setting: Setting, prompt: Sequence[int], **how: Any) -> Costs:
 
 
 def median_costs(found: Sequence[Costs]) -> Costs:
-    """Returns the median of several measurements, part by part.
-
-    Args:
-        found: of the same setting, with the same values of n.
-    """
+    """Returns the median of several measurements of a setting, with the same values of n, part by part."""
     names = [field.name for field in fields(Costs) if field.name != "t_target"]
     parts = {name: median(getattr(costs, name) for costs in found) for name in names}
     return Costs(

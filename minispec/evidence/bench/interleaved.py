@@ -72,13 +72,7 @@ class Setting:
         return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
-        """Decodes prompts side by side, and times it.
-
-        Args:
-            prompts: token ids, one sequence per row.
-            seed: of the sampling.
-            new_tokens: how many tokens to emit per prompt.
-        """
+        """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
         backend, target = self.models.backend, self.models.target
         warp, rng = backend.warp(self.temperature), backend.rng(seed)
         with using_threads(self.threads):
@@ -190,13 +184,9 @@ def acceptance_of(runs: Sequence[Run]) -> float | None:
 
 
 def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence[Run]) -> dict[str, Any]:
-    """Returns what a setting came to, under the names that outside checks read.
+    """Returns what a setting with a draft came to, under the names that outside checks read.
 
-    Args:
-        pair: its name.
-        setting: with a draft.
-        alone: runs of the target alone.
-        drafted: runs of the setting, on the same prompts.
+    Both runs, of the target alone and of the setting, are of the same prompts.
     """
     total = total_of(drafted)
     low, middle, high = speed_up_of(alone, drafted)

@@ -37,11 +37,7 @@ def thread_counts() -> tuple[int, ...]:
 
 @contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
-    """Computes with so many threads for a while; None: with as many as before.
-
-    Args:
-        threads: 1 or more.
-    """
+    """Computes with so many threads, 1 or more, for a while; None: with as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:

@@ -143,16 +143,9 @@ def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
 
 
 def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4, seed: int = 0) -> Trace:
-    """Decodes prompts side by side at temperature 1 with the rejection verifier.
+    """Decodes prompts side by side at temperature 1 with the rejection verifier; returns the trace.
 
-    Args:
-        pair: the models.
-        prompts: token ids.
-        k: drafted tokens per round.
-        seed: of the sampling.
-
-    Returns:
-        The trace; its `statistics().acceptance` is accepted over tested tokens.
+    Its `statistics().acceptance` is accepted over tested tokens.
     """
     return record(
         pair.target,
@@ -170,9 +163,6 @@ def acceptance_by_position(trace: Trace) -> list[float]:
     """Returns for each drafted position how often it was accepted when it was tested: [K].
 
     A position that was never tested has 0: those before it were never all accepted.
-
-    Args:
-        trace: of any run with a draft.
     """
     rates = [kept / tested for tested, kept in by_position(trace.rounds)]
     k = max((r.draft.k for r in trace.rounds), default=0)

@@ -148,9 +148,6 @@ def save_measurement(measurement: Measurement, path: Path) -> None:
 def load_measurement(path: str | Path) -> Measurement:
     """Reads a saved measurement.
 
-    Args:
-        path: a JSON file.
-
     Raises:
         ValueError: if there is none, or it is no measurement; the message is one line.
     """
@@ -166,11 +163,7 @@ def load_measurement(path: str | Path) -> Measurement:
 
 
 def saved(kind: str, folder: Path = FOLDER) -> Measurement:
-    """Reads a measurement that comes with the package.
-
-    Args:
-        kind: a key of `KINDS`.
-        folder: where it lies.
+    """Reads a measurement of a kind, a key of `KINDS`, that comes with the package.
 
     Raises:
         ValueError: if there is none of this kind; the message lists the kinds.
@@ -181,11 +174,7 @@ def saved(kind: str, folder: Path = FOLDER) -> Measurement:
 
 
 def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
-    """Returns the kill matrix of the bug zoo as a measurement of today: a row per mutant.
-
-    Args:
-        document: as `Zoo.to_json` returns it.
-    """
+    """Returns the kill matrix, from `Zoo.to_json`, as a measurement of today: a row per mutant."""
 
     def mark(cell: Mapping[str, Any]) -> str:
         return "!" if cell["crashed"] else "x" if cell["killed"] else "."

@@ -109,11 +109,7 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
 def compare(found: Mapping[str, Found]) -> Found | None:
     """Compares what was predicted with what came out, over all settings that were measured.
 
-    Args:
-        found: by section.
-
-    Returns:
-        A row per measurement, and the errors of both predictions; None where nothing can be compared.
+    Returns a row per measurement, and the errors of both predictions; None where nothing can be compared.
     """
     predicted = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
     rows = [
@@ -141,11 +137,7 @@ def compare(found: Mapping[str, Found]) -> Found | None:
 
 
 def measured(found: Mapping[str, Found]) -> Iterator[tuple[str, str, str, float, float, float]]:
-    """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles.
-
-    Args:
-        found: by section.
-    """
+    """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles."""
     for section, key in (("widths", "sweep"), ("widths", "settings"), ("temperature", "points")):
         for row in found.get(section, {}).get(key, []):
             half = "choosing" if key == "sweep" else "reporting"

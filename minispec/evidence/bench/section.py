@@ -126,12 +126,7 @@ class BenchRun:
     ) -> Setting:
         """Returns speculative decoding on the backend on which it is fastest here.
 
-        Args:
-            verifier: `greedy` or `rejection`.
-            temperature: 0 for greedy.
-            k: drafted tokens per round.
-            draft: another draft than the pair's.
-            label: of the setting.
+        Verifier, temperature, K and label are those of a `Setting`; draft: another one than the pair's.
         """
         best = self.found["target-only"]["speculative"]
         models = self.models(best["path"], draft)
@@ -157,13 +152,7 @@ class BenchRun:
         batches: Sequence[Batch],
         what: str = "",
     ) -> dict[Key, list[list[Run]]]:
-        """Lets the members of each group decode each batch (see `interleaved.interleave`).
-
-        Args:
-            groups: settings that are compared, by any name.
-            batches: prompts that are decoded side by side.
-            what: this is, for people.
-        """
+        """Lets the members of each group decode each batch (see `interleaved.interleave`)."""
         new_tokens = self.plan.new_tokens
         return interleave(groups, batches, self.seed, new_tokens, lambda text: self.tell(f"{what}, {text}"))
 

@@ -42,12 +42,7 @@ class Theirs:
     threads: int | None = None  #: processor threads; None: as many as torch uses anyway
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
-        """Continues one prompt greedily, and times it.
-
-        Args:
-            prompts: one, as token ids.
-            seed: not used.
-            new_tokens: how many.
+        """Continues one prompt greedily, and times it; the seed is not used.
 
         Raises:
             ValueError: if there are several prompts; assisted generation takes one.
@@ -184,9 +179,6 @@ def library_of() -> Any:
 
 def load(pair: Pair) -> tuple[Any, Any]:
     """Reads the pair's target and draft as transformers' models, with fused attention.
-
-    Args:
-        pair: says where, on which device, and in which type.
 
     Raises:
         ValueError: if transformers is missing, or cannot read them.

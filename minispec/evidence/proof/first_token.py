@@ -78,14 +78,9 @@ def parts(probabilities: Sequence[float], whole: int) -> str:
 def first_token_counts(
     rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int, seed: int = 0
 ) -> list[int]:
-    """Counts the first tokens of sampled texts, one drafted token each: V counts.
+    """Counts the first tokens of sampled texts, one drafted token each, by a rule: V counts.
 
-    Args:
-        rule: the accept rule.
-        p: the target's distribution, of V tokens.
-        q: the draft's.
-        samples: how many texts.
-        seed: of the sampling.
+    p is the target's distribution and q the draft's, [V] each.
     """
     rng, size = SeededRng(seed), len(p)
     target, draft = torch.tensor(p).expand(samples, 2, size), torch.tensor(q).expand(samples, 1, size)

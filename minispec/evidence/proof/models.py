@@ -96,11 +96,7 @@ def table_pair(
 ) -> tuple[TableModel, TableModel]:
     """Returns a target and a draft model that agree about some contexts and not about others.
 
-    Args:
-        vocab_size: V.
-        seed: fixes both tables.
-        distance: how far the draft's logits are off, as a standard deviation.
-        max_length: the context.
+    distance: how far the draft's logits are off, as a standard deviation.
     """
     target = table_model(vocab_size, seed, max_length=max_length)
     noise = table_model(vocab_size, seed + 1000, scale=distance)
@@ -127,14 +123,7 @@ def tiny_gpt(config: GPTConfig, seed: int = 0) -> GPT:
 def tiny_gpt_pair(
     seed: int = 0, vocab_size: int = 3, dtype: torch.dtype = torch.float64, max_length: int = 40
 ) -> tuple[GPT, GPT]:
-    """Returns a 2-layer target and a 1-layer draft, which shares all but the target's second layer.
-
-    Args:
-        seed: fixes the weights.
-        vocab_size: V.
-        dtype: of both.
-        max_length: the context.
-    """
+    """Returns a 2-layer target and a 1-layer draft, which shares all but the target's second layer."""
     sizes = GPTConfig(vocab_size, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
     target, draft = tiny_gpt(sizes, seed), tiny_gpt(replace(sizes, layers=1), seed)
     for name in ("self_attn.o_proj", "mlp.down_proj"):

@@ -87,15 +87,9 @@ def first_flip(
 def logits_both_ways(
     target: LanguageModel, prompt: Sequence[int], more: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the logits after a text: by one forward, and as `generate` computes them.
+    """Returns the logits after a text, [V] each: by one forward, and as `generate` computes them.
 
-    Args:
-        target: the model.
-        prompt: token ids, read at once both times.
-        more: the new tokens so far, read one by one the second time.
-
-    Returns:
-        [V] and [V], in the model's own type.
+    The prompt is read at once both times, the new tokens so far one by one the second time.
     """
     device = device_of(target)
     many = target(torch.tensor([[*prompt, *more]], device=device))[0, -1]

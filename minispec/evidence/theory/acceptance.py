@@ -37,12 +37,7 @@ def target_only_texts(
 ) -> list[list[int]]:
     """Lets the target alone continue prompts, end-of-sequence off: for `acceptance_probabilities`.
 
-    Args:
-        target: the model.
-        prompts: token ids; for an honest prediction other ones than those that are measured.
-        new_tokens: how many tokens each.
-        warp: from logits to probabilities.
-        rng: draws the texts.
+    For an honest prediction take other prompts than those that are measured.
     """
     steps = generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng)
     texts: list[list[int]] = [[] for _ in prompts]
@@ -97,17 +92,10 @@ class Coupling:
 
 
 def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
-    """Returns the probability that p and q pick the same token from the same Gumbel noise.
+    """Returns the probability that p and q pick the same token from the same Gumbel noise: [..., V] -> [...].
 
     Both pick token i exactly if no exponential clock of rate max(p_j / p_i, q_j / q_i) rings before
     that of i, so the probability is the sum over i of 1 / Σ_j max(p_j / p_i, q_j / q_i).
-
-    Args:
-        p: [..., V], probabilities.
-        q: the same shape.
-
-    Returns:
-        [...], in float64.
     """
     p, q = p.double(), q.double()
     both = (p > 0) & (q > 0)  # [..., V]: no other token can be picked by both
@@ -124,17 +112,9 @@ def compare_acceptance(
     max_new_tokens: int = 60,
     seed: int = 0,
 ) -> Coupling:
-    """Lets both rules judge the same target-only text, at temperature 1.
+    """Lets both rules judge the same target-only text, at temperature 1: means over all positions.
 
-    Args:
-        target: decodes the text.
-        draft: its distribution q is compared with the target's at every position.
-        prompts: token ids, one sequence per text.
-        max_new_tokens: per text.
-        seed: of the text.
-
-    Returns:
-        Means over all positions of all texts.
+    The target decodes so many tokens after each prompt, and the draft's q is compared with its p at each.
     """
     warp = Warp()
     found: list[Tensor] = []  # each [3, n]

@@ -37,10 +37,6 @@ def expected_tokens(alpha: float, k: int) -> float:
     """Returns the tokens that one target call yields on average: 1 + α + α² + … + α^K.
 
     That is (1 − α^(K+1)) / (1 − α), and K + 1 for α = 1: Leviathan et al. 2023, equation 1.
-
-    Args:
-        alpha: α, the same at every position.
-        k: K, 0 or more.
     """
     _check(alphas=[alpha], k=k)
     return fsum(alpha**i for i in range(k + 1))
@@ -51,24 +47,13 @@ def speed_up(alpha: float, k: int, c: float) -> float:
 
     (1 − α^(K+1)) / ((1 − α)(Kc + 1)): Leviathan et al. 2023, theorem 3.8. See `refined_speed_up` for
     machines on which verifying costs more.
-
-    Args:
-        alpha: α, the same at every position.
-        k: K, 0 or more.
-        c: one draft step, in target steps.
     """
     _check(c=c)
     return expected_tokens(alpha, k) / (k * c + 1)
 
 
 def best_k(alpha: float, c: float, most: int = 16) -> int:
-    """Returns the K from 0 to `most` with the largest `speed_up`; 0 means that drafting does not pay.
-
-    Args:
-        alpha: α.
-        c: the cost ratio.
-        most: the largest K to try.
-    """
+    """Returns the K from 0 to `most` with the largest `speed_up`; 0 means that drafting does not pay."""
     _check(k=most)
     return max(range(most + 1), key=lambda k: speed_up(alpha, k, c))
 
@@ -149,13 +134,9 @@ class ForwardCost:
 
 
 def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, tokens: int = 1) -> ForwardCost:
-    """Returns what a forward over some tokens takes by memory and by arithmetic.
+    """Returns what a forward over some new tokens takes by memory and by arithmetic.
 
-    Args:
-        parameters: how many weights the model has.
-        bytes_each: bytes per weight; 2 in 16 bits.
-        hardware: what the machine can do.
-        tokens: new tokens.
+    bytes_each: bytes per weight; 2 in 16 bits.
     """
     if min(parameters, bytes_each, tokens) <= 0:
         raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
@@ -170,13 +151,7 @@ def balanced_tokens(bytes_each: float, hardware: Hardware) -> float:
 
 
 def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
-    """Returns the bytes of keys and values: 2 · layers · key heads · head size · tokens · bytes.
-
-    Args:
-        config: the model's sizes.
-        tokens: how many, all rows together.
-        dtype_bytes: of one number.
-    """
+    """Returns the bytes of keys and values: 2 · layers · key heads · head size · all tokens · bytes each."""
     if tokens < 0 or dtype_bytes < 1:
         raise ValueError(f"a cache needs 0 or more tokens of 1 or more bytes, not {tokens} of {dtype_bytes}")
     return 2 * config.layers * config.kv_heads * config.head_dim * tokens * dtype_bytes

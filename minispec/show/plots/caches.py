@@ -45,11 +45,7 @@ class Slot:
 def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[Slot]:
     """Returns the text, the target's slots and, if it has a cache, the draft's at a moment of a round.
 
-    Args:
-        trace: any.
-        index: which round.
-        moment: one of `MOMENTS`; each sees what the moments before it have done.
-        row: which row.
+    Each of the `MOMENTS` sees what those before it have done.
 
     Raises:
         ValueError: if there is no such round or moment, or the row was done before it.

@@ -19,12 +19,8 @@ Marked = tuple[str, str]  # a token's text, and the name of its state in `STATES
 def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Marked]:
     """Returns the text and the state of every token of a row, prompt included, rejected ones too.
 
-    A rejected token stands before the correction that replaces it. It is no part of the text.
-
-    Args:
-        trace: any.
-        words: the text of every token id.
-        row: which row.
+    A rejected token stands before the correction that replaces it, and is no part of the text. `words` has
+    the text of every token id.
     """
     tokens = [(words[token], "prompt") for token in trace.prompts[row]]
     for r in trace.rounds:
@@ -36,12 +32,7 @@ def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Mark
 
 
 def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
-    """Draws the text of a trace's first row with every token in the look of its state.
-
-    Args:
-        trace: any.
-        words: the text of every token id.
-    """
+    """Draws the text of a trace's first row with every token in the look of its state; words: by token id."""
     tokens = marked_tokens(trace, words)
     lines = _broken(tokens)
     states = in_order(state for _, state in tokens)

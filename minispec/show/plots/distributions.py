@@ -105,11 +105,6 @@ def envelope(
 
     All of them do at once, but for a probability of `false_alarm` at most: each frequency is a mean of N
     yes-or-no samples, which Hoeffding's inequality bounds on both sides (see `statistics.deviation`).
-
-    Args:
-        exact: the probability of each outcome, one at least.
-        samples: N, at least 1.
-        false_alarm: between 0 and 1.
     """
     away = deviation(false_alarm / (2 * len(exact)), samples)
     return [(max(0.0, p - away), min(1.0, p + away)) for p in exact]
@@ -120,11 +115,8 @@ def distribution_histogram(
 ) -> Picture:
     """Draws how often each outcome came, inside the envelope of its exact probability; and a mutant outside.
 
-    Args:
-        exact: [n], the probability of each outcome.
-        counts: [n], how often each came from the shipped code.
-        mutant_counts: [n], how often from a mutant.
-        labels: [n], what the outcomes are called.
+    All are [n]: the outcomes' probabilities, how often each came from the shipped code and from a mutant, and
+    what they are called.
     """
     figure = sheet(max(10, 0.9 * len(exact) + 2), 6.4)
     axes = charts.prepare(figure.add_subplot(), "outcome", "share of samples", grid="y")

@@ -17,12 +17,9 @@ TRACK = State("white", "")
 
 
 def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
-    """Returns the most probable tokens with their probabilities, the drawn one always among them.
+    """Returns the most probable tokens of q [V] with their probabilities, the drawn one always among them.
 
-    Args:
-        q: [V], the draft's distribution.
-        drawn: the id that was drafted.
-        top: how many, at least 1; tokens of probability 0 are left out unless drawn.
+    There are `top` of them at most; tokens of probability 0 are left out unless drawn.
     """
     values = q.double().tolist()
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top]
@@ -32,11 +29,7 @@ def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
 
 
 def draft_bars(r: Round, words: Sequence[str]) -> Picture:
-    """Draws the distribution of each guess of a round's first row, the drafted token marked.
-
-    Args:
-        r: a round that drafted something.
-        words: the text of every token id.
+    """Draws the distribution of each guess of a round's first row, the drafted token marked; words: by id.
 
     Raises:
         ValueError: if nothing was drafted.

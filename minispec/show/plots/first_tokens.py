@@ -15,12 +15,7 @@ WIDE = 4.0  # standard errors: right code goes beyond with a probability of abou
 
 
 def standard_errors(counts: Sequence[int], p: Sequence[float]) -> list[float]:
-    """Returns how far each share of the draws lies above p, in standard errors √(p(1 − p)/N).
-
-    Args:
-        counts: [V], how often each token was drawn.
-        p: [V], the distribution that the shares are compared with.
-    """
+    """Returns how far the share of each count lies above p [V], in standard errors √(p(1 − p)/N)."""
     total, far = sum(counts), []
     for count, x in zip(counts, p, strict=True):
         off, error = count / total - x, sqrt(x * (1 - x) / total)
@@ -42,10 +37,7 @@ def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> 
 def first_tokens(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
     """Draws the share of each token among the sampled first tokens of each rule, with p as a line across.
 
-    Args:
-        counts: for each rule, by name, [V] counts.
-        p: [V], the target's distribution.
-        names: [V], what the tokens are called.
+    Counts are [V] for each rule by its name, p is [V], and so are the names of the tokens.
 
     Raises:
         ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.

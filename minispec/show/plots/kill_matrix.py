@@ -45,12 +45,9 @@ def panels(lines: Sequence[Entry]) -> list[Sequence[Entry]]:
 
 
 def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence[str] = ()) -> Picture:
-    """Draws which check finds which bug.
+    """Draws which check, a column each in the order of the marks, finds which bug.
 
-    Args:
-        rows: a mutant each.
-        checks: the columns, in the order of the marks.
-        theirs: those of them that reimplement how other projects test.
+    theirs: those checks that reimplement how other projects test.
     """
     found = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     columns = panels(entries(rows))

@@ -19,12 +19,9 @@ Curve = list[tuple[int, float]]
 
 
 def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
-    """Returns for each model its held-out losses, as (steps, nats per token).
+    """Returns for each model its held-out losses, as (steps, nats per token), of what a training reported.
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
-
-    Args:
-        history: what a training reported.
     """
     measured = [p for p in history if p.validation is not None]
     before = max((p.steps for p in measured if p.model == "draft-plain"), default=0)

@@ -23,12 +23,7 @@ HIDDEN = State("#FFFFFF", "", word="does not see it")
 def mask_rows(cached: int, k: int) -> list[list[bool]]:
     """Returns the causal mask of a verification: for each query, which keys it sees.
 
-    Args:
-        cached: how many keys the cache holds.
-        k: how many tokens were drafted, K.
-
-    Returns:
-        K + 1 rows, first that of the pending token, each over cached + K + 1 keys, cached ones first.
+    There are K + 1 rows, first that of the pending token, each over cached + K + 1 keys, cached ones first.
     """
     return [[key <= cached + query for key in range(cached + k + 1)] for query in range(k + 1)]
 

@@ -21,11 +21,9 @@ class Found(NamedTuple):
 
 
 def draft_growth(found: Sequence[Found], k: int) -> Picture:
-    """Draws, after each word, the match as a point and the draft as a bar, the right part of it below.
+    """Draws, after each word, the match as a point and the draft, of k tokens at most, as a bar.
 
-    Args:
-        found: word by word.
-        k: the most that is drafted.
+    The right part of it is below.
 
     Raises:
         ValueError: if there is no word, more is drafted than k, or more is right than drafted.

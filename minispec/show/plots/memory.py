@@ -18,11 +18,7 @@ WORKS = {
 
 
 def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
-    """Draws what weights and caches of both models take.
-
-    Args:
-        parts: weights and cache of the `target` and of the `draft`.
-    """
+    """Draws what weights and caches of the `target` and the `draft` take."""
     sizes = {(part.model, part.what): part.bytes for part in parts}
     totals = {model: sizes[model, "weights"] + sizes[model, "cache"] for model in MODELS}
     figure = sheet(10, 4.6)

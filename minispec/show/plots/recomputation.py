@@ -33,10 +33,7 @@ def positions(steps: Steps) -> int:
 def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> Picture:
     """Draws what each step computes, without a cache and with one, side by side.
 
-    Args:
-        without: the steps without a cache, in order.
-        cached: the same with one.
-        guess: how many positions a reader expected without a cache, or None.
+    guess: how many positions a reader expected without a cache, or None.
     """
     figure = sheet(12, 6.2)
     twin = []

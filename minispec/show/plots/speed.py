@@ -195,9 +195,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
     """Draws what a larger draft gains and costs: acceptance, cost ratio, and the speed-up that remains.
 
-    Args:
-        points: one per draft, at least one.
-        guess: the name of the draft that the reader thinks is best.
+    guess: the name of the draft that the reader thinks is best.
     """
     points = sorted(points, key=lambda point: point.parameters)
     names = [point.name for point in points]
@@ -233,11 +231,7 @@ def _panel(axes: Axes, word: str, values: Sequence[float]) -> None:
 
 
 def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
-    """Draws tokens per second and the gain against the number of texts in a batch; losses are hatched.
-
-    Args:
-        points: one per size, at least one.
-    """
+    """Draws tokens per second and the gain against the number of texts in a batch; losses are hatched."""
     points = sorted(points, key=lambda point: point.rows)
     columns, sizes = range(len(points)), [point.rows for point in points]
     figure = sheet(10, 8.4)

@@ -60,11 +60,7 @@ def serial_spans(tokens: Sequence[int], times: WorkTimes) -> list[Span]:
 def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None, row: int = 0) -> list[Span]:
     """Returns the draft steps and the verify pass of each round, and the catch-up after full acceptance.
 
-    Args:
-        trace: any.
-        times: what each piece of work takes.
-        rounds: the first so many; by default all.
-        row: which row; the rounds after it was done are left out.
+    Of the first so many `rounds`, by default of all, until the row is done.
     """
     spans: list[Span] = []
     now = 0.0

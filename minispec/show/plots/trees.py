@@ -19,10 +19,8 @@ PENDING, DRAFTED = STATES["pending"], STATES["drafted"]
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:
     """Draws a tree, a line a token and a column a position, beside the mask that it is read with.
 
-    Args:
-        parents: as in a `Draft`, of one row.
-        words: the texts of the pending token and of those in the tree.
-        first: the pending token's position in the text.
+    The parents are those of one row of a `Draft`, `words` the texts of the pending token and of those in the
+    tree, and `first` is the pending token's position in the text.
     """
     (at,), (mask,) = Tree.after(torch.tensor([first]), torch.tensor([list(parents)]))
     names, states = [f"{i} {shown(word)}" for i, word in enumerate(words)], [PENDING, DRAFTED, NEW, HIDDEN]

@@ -37,12 +37,9 @@ class DraftedToken:
 
 
 def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -> list[DraftedToken]:
-    """Returns what happened to each drafted token of a row.
+    """Returns what happened to each drafted token of a live row.
 
-    Args:
-        r: any round.
-        row: which row; it was live.
-        drawn: the numbers that were drawn for the tests, in order, where they are known.
+    drawn: the numbers that were drawn for the tests, in order, where they are known.
     """
     accepted, emitted = r.accepted(row), len(r.emitted[row])
     best = lowest_argmax(r.target_probs[row]).tolist()
@@ -158,14 +155,9 @@ class Position:
 
 
 def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[Position]:
-    """Returns every drafted token of a row that was tested, in order.
+    """Returns every drafted token of a row that was tested, in order, with rejection or the greedy rule.
 
     Where the target's token followed instead or in addition, there is no test and so no position.
-
-    Args:
-        trace: any, from a run with `verify_rejection` or `verify_greedy`.
-        words: the text of every token id.
-        row: which row.
     """
     found, length = [], len(trace.prompts[row])
     for r in trace.rounds:
@@ -181,8 +173,7 @@ def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[Posit
 def along_the_text(positions: Sequence[Position]) -> Picture:
     """Draws the probability to be accepted and the distance between p and q, one position after another.
 
-    Args:
-        positions: from `positions_of`, one at least; the first 28 are drawn.
+    Of the `positions_of` a row, one at least, the first 28 are drawn.
     """
     chosen = list(positions[:MOST])
     looks = [STATES["accepted" if x.accepted else "rejected"] for x in chosen]

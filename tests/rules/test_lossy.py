@@ -1,39 +1,120 @@
-"""Typical acceptance is lossy: at one position by a closed form, elsewhere by what enumeration finds."""
+"""Lossy rules: at one position by closed forms, elsewhere by what enumeration finds."""
 
 from dataclasses import replace
+from math import fsum
 
 import pytest
 import tiny
 import torch
 from tiny import PROMPTS, outcome
 
-from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier, generate, speculate, verify_greedy
+from minispec import (
+    Draft,
+    ModelDrafter,
+    SeededRng,
+    Warp,
+    check_verifier,
+    generate,
+    speculate,
+    verify_greedy,
+    verify_rejection,
+)
 from minispec.evidence.checker.instance import as_floats
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.distributions import branches
+from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.lossy import damage, lossy_cases
 from minispec.evidence.proof.prove import all_cases
-from minispec.rules.lossy import threshold, verify_typical
+from minispec.rules.lossy import (
+    threshold,
+    verify_lenient,
+    verify_mixture,
+    verify_relaxed,
+    verify_typical,
+    with_parameters,
+)
+
+SINGLE = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)]
 
 
-def lost(p, q):
-    """Returns the total variation at one position: q(A)·TV(q given A, p), A being what is likely enough."""
-    p, q = (torch.tensor(dist, dtype=torch.float64) for dist in (p, q))
-    entropy = -sum(x * x.log() for x in p if x > 0)
-    accepted = p > min(0.09, 0.3 * torch.exp(-entropy))
-    reached = q[accepted].sum()
-    return float(0.5 * (q * accepted - reached * p).abs().sum())
+def apart(out, p):
+    """Returns the total variation."""
+    return fsum(abs(a - b) for a, b in zip(out, p, strict=True)) / 2
 
 
-def test_its_damage_at_one_position_is_the_closed_form():
-    """On every instance of one drafted token, enumerated by `check_verifier`."""
-    single = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)]
-    report = check_verifier(verify_typical, instances=single)
-    assert report.method == "exact" and len(report.results) == len(single) > 50
+def likely(p, q, accepted):
+    """Returns what comes out where some tokens are accepted, the others replaced by a draw from p."""
+    reached = fsum(b for b, on in zip(q, accepted, strict=True) if on)
+    return [b * on + (1 - reached) * a for a, b, on in zip(p, q, accepted, strict=True)]
+
+
+def typical(p, q):
+    entropy = -sum(x * torch.tensor(x).double().log().item() for x in p if x > 0)
+    return likely(p, q, [x > min(0.09, 0.3 * 2.718281828459045**-entropy) for x in p])
+
+
+def relaxed(p, q, most=2):
+    return likely(p, q, [x >= max(sorted(p)[-most:][0], max(p) - 0.6) for x in p])
+
+
+def mixture(p, q, w=0.7):
+    return [w * a + (1 - w) * b for a, b in zip(p, q, strict=True)]
+
+
+def lenient(p, q, lenience=0.5):
+    kept = [min(a / lenience, b) for a, b in zip(p, q, strict=True)]
+    lacking = [max(a - lenience * b, 0.0) for a, b in zip(p, q, strict=True)]
+    return [k + (1 - fsum(kept)) * x / fsum(lacking) for k, x in zip(kept, lacking, strict=True)]
+
+
+RULES = [
+    (verify_typical, typical),
+    (with_parameters(verify_relaxed, most=2), relaxed),
+    (with_parameters(verify_mixture, weight=0.7), mixture),
+    (verify_lenient, lenient),
+]
+
+
+@pytest.mark.parametrize(("rule", "form"), RULES, ids=lambda one: one.__name__)
+def test_the_damage_at_one_position_is_the_closed_form(rule, form):
+    """On every instance of one drafted token, enumerated by `check_verifier`; the rule says that it loses."""
+    report = check_verifier(rule, instances=SINGLE)
+    assert report.method == "exact" and len(report.results) == len(SINGLE) > 50 and not rule.lossless
     for found in report.results:
         p, q = (as_floats(tables[0][0]) for tables in (found.instance.p, found.instance.q))
-        assert found.distance == pytest.approx(lost(p, q), abs=1e-12)
-    assert max(found.distance for found in report.results) > 0.7
+        assert found.distance == pytest.approx(apart(form(p, q), p), abs=1e-12)
+    assert max(found.distance for found in report.results) > 0.29
+
+
+def test_what_a_mixture_and_a_lenient_rule_promise():
+    """The former is off by (1 − w)·TV(p, q); the latter says no token more often than p/l."""
+    p, q = torch.rand(2, 6, generator=torch.Generator().manual_seed(0)).double().mul(3).softmax(-1)
+    for number in (0.1, 0.3, 0.9):
+        mixed = first_token(with_parameters(verify_mixture, weight=number), p, q).distribution
+        wanted = (1 - number) * apart(p.tolist(), q.tolist())
+        assert apart(mixed, p.tolist()) == pytest.approx(wanted, abs=1e-14)
+        said = first_token(with_parameters(verify_lenient, lenience=number), p, q).distribution
+        assert all(a <= b / number + 1e-14 for a, b in zip(said, p.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "rule", [with_parameters(verify_mixture, weight=1), with_parameters(verify_lenient, lenience=1)]
+)
+def test_where_nothing_is_allowed_they_are_rejection_sampling(rule):
+    """Ragged rows, draw by draw."""
+    generator = torch.Generator().manual_seed(0)
+    q, p = (torch.rand(64, n, 4, generator=generator).double().mul(3).softmax(-1) for n in (3, 4))
+    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 3)
+    draft = Draft(tokens, q, torch.arange(64) % 4)
+    one, other = (each(draft, p, SeededRng(0)) for each in (rule, verify_rejection))
+    assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+
+
+def test_a_mixtures_bonus_is_the_targets():
+    """After a row's end p is not mixed with what is padding."""
+    p, q = torch.eye(3).double()[[0, 1, 2]][None], torch.full((1, 2, 3), 1 / 3).double()
+    found = verify_mixture(Draft(torch.tensor([[0, 0]]), q, torch.tensor([1])), p, SeededRng(0))
+    assert found.accepted.tolist() == [1] and found.token.tolist() == [1]
 
 
 def test_check_verifier_finds_that_it_is_lossy():
@@ -78,32 +159,34 @@ def test_it_stops_at_the_first_rejection_and_at_the_end_of_a_row():
     assert (none.accepted.tolist(), none.token.tolist()) == ([0, 0, 0], [0, 0, 0])
 
 
-def test_at_temperature_0_it_is_the_greedy_rule():
-    """Round for round."""
+@pytest.mark.parametrize("lossy", [verify_typical, verify_relaxed, verify_lenient])
+def test_at_temperature_0_it_is_the_greedy_rule(lossy):
+    """Round for round; a mixture has the draft's tokens even there."""
     target, draft = tiny.gpt_pair()
     settings = {"k": 3, "max_new_tokens": 15, "warp": Warp(temperature=0), "eos": 4}
     runs = [
         list(speculate(target, ModelDrafter(draft), PROMPTS, verifier=rule, rng=SeededRng(0), **settings))
-        for rule in (verify_typical, verify_greedy)
+        for rule in (lossy, verify_greedy, verify_mixture)
     ]
-    assert [r.emitted for r in runs[0]] == [r.emitted for r in runs[1]]
+    assert [r.emitted for r in runs[0]] == [r.emitted for r in runs[1]] != [r.emitted for r in runs[2]]
     steps = list(generate(target, PROMPTS, rng=SeededRng(0), **{k: settings[k] for k in list(settings)[1:]}))
     texts, _ = outcome(runs[0], len(PROMPTS))
     assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
 
 
-def test_heads_through_the_loop_lose_what_the_closed_form_says():
+@pytest.mark.parametrize(("rule", "form"), RULES, ids=lambda one: one.__name__)
+def test_heads_through_the_loop_lose_what_the_closed_form_says(rule, form):
     """Two tokens of text: one is drafted. The loop reports p and q of that round."""
-    for case in lossy_cases():
+    for case in lossy_cases(rule, seeds=(0, 1)):
         case = replace(case, prompts=((1, 0),), k=1, max_new_tokens=2)
         first = next(branches(case)).steps[0]
         assert len(first.drafted) == 1
-        assert damage(case).total_variation == pytest.approx(lost(first.p[0], first.q[0]), abs=1e-12)
+        assert damage(case).total_variation == pytest.approx(apart(form(first.p[0], first.q[0]), first.p[0]))
 
 
 def test_longer_texts_lose_no_less():
     """The first token's damage is a part of the text's; rejection on the same cases loses nothing."""
-    for case in lossy_cases((1,)):
+    for case in lossy_cases(seeds=(1,)):
         found = [damage(replace(case, max_new_tokens=n)).total_variation for n in (1, 2, 3)]
         assert found[0] < 1e-12 < 0.01 < found[1] <= found[2]
 

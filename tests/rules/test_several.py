@@ -1,0 +1,91 @@
+"""Several candidates for one position: k-sequential selection and greedy drafting, enumerated and by hand."""
+
+from math import fsum
+
+import pytest
+import torch
+
+from minispec import Draft, SeededRng, check_verifier, verify_rejection
+from minispec.drafters.tree import greedy_drafting
+from minispec.evidence.checker.instances import Instance, tree_instances
+from minispec.evidence.checker.trials import enumerate_rule
+from minispec.rules import several
+from minispec.rules.several import scale, verify_k_sequential
+from minispec.rules.tree import verify_tree
+
+P, Q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
+
+
+def kept(rule, choice, p=P, q=Q, k=2, length=None):
+    """Returns how often one of k candidates for a position is accepted."""
+    one = Instance(((tuple(p),),) * 2, ((tuple(q),),), (length or k,), (0,) * k, choice)
+    return fsum(leaf.weight for leaf in enumerate_rule(rule, one.drafts()).values() if leaf.last)
+
+
+def test_k_sequential_by_hand():
+    """γ = 2 − b, and b = 0.2 + 0.5/γ, so γ = 0.9 + √0.31; it accepts γ·b = 0.5 + 0.2·γ."""
+    gamma = 0.9 + 0.31**0.5
+    p, q = (torch.tensor([dist], dtype=torch.float64) for dist in (P, Q))
+    assert float(scale(p, q, torch.tensor([2]))) == pytest.approx(gamma, abs=1e-15)
+    found = kept(verify_k_sequential, "with replacement")
+    assert found == pytest.approx(0.5 + 0.2 * gamma, abs=1e-15)
+    assert found > kept(verify_tree, "with replacement") == pytest.approx(0.76, abs=1e-15)
+
+
+def test_a_row_with_one_candidate_is_tested_as_with_one():
+    """The second is padding: γ = 1, and Σ min(p, q) = 0.7."""
+    found = kept(verify_k_sequential, "with replacement", length=1)
+    assert found == pytest.approx(0.7, abs=1e-15)
+
+
+def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
+    """On trees and ragged rows; not with a γ of 1, and not for candidates drawn in another way."""
+    ours, others = tree_instances("with replacement"), tree_instances("without replacement")
+    report = check_verifier(verify_k_sequential, instances=ours[::3])
+    assert report.passed and report.method == "exact" and max(one.error for one in report.results) < 1e-14
+    assert not check_verifier(verify_k_sequential, instances=others[:15]).passed
+    monkeypatch.setattr(several, "scale", lambda p, q, candidates: torch.ones_like(p[:, 0]))
+    assert not check_verifier(verify_k_sequential, instances=ours[:15]).passed
+
+
+def test_a_chain_is_verified_as_by_rejection():
+    """One candidate at each position: the same decisions with the same numbers."""
+    generator = torch.Generator().manual_seed(0)
+    q, p = (torch.rand(64, n, 3, generator=generator).double().mul(4).softmax(-1) for n in (4, 5))
+    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 4)
+    draft = Draft(tokens, q, torch.arange(64) % 5)
+    one, other = (rule(draft, p, SeededRng(0)) for rule in (verify_k_sequential, verify_rejection))
+    assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+
+
+def test_greedy_drafting_by_hand():
+    """k = 2: the first comes from (0.4, 0.6, 0), then comes 2: Σ min(p, q′) + p(2) = 0.7 + 0.2."""
+    assert kept(verify_tree, "greedy drafting") == pytest.approx(0.9, abs=1e-15)
+    assert check_verifier(verify_tree, instances=tree_instances("greedy drafting")).passed
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_greedy_drafting_accepts_what_the_paper_says(k):
+    """P(top) + Σ min(p, q′) outside; it is another number for the other choices."""
+    p, q = torch.rand(2, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    p, q = p / p.sum(), q / q.sum()
+    top = q.argsort(descending=True)[: k - 1]
+    outside = q.index_fill(0, top, 0)
+    wanted = float(p[top].sum() + torch.minimum(p.index_fill(0, top, 0), outside / outside.sum()).sum())
+    found = [
+        kept(verify_tree, choice, p.tolist(), q.tolist(), k)
+        for choice in ("greedy drafting", "without replacement", "most probable")
+    ]
+    assert found[0] == pytest.approx(wanted, abs=1e-14) and len({round(one, 3) for one in found}) == 3
+
+
+def test_where_nothing_is_left_the_most_probable_others_come():
+    """At temperature 0 all candidates are fixed: the second best first, then the best, then the third."""
+    logits = torch.tensor([[1.0, 4.0, 3.0, 2.0]])
+    chosen, order = torch.zeros(1, 4, dtype=torch.bool), []
+    for _ in range(3):
+        dist = greedy_drafting(2)(torch.tensor([[0.0, 1, 0, 0]]), logits, chosen)
+        order.append(int(dist.argmax()))
+        assert float(dist.max()) == 1
+        chosen[0, order[-1]] = True
+    assert order == [2, 1, 3]

@@ -63,12 +63,7 @@ def goal(key: str) -> Card:
 
 
 def wrote(*functions: Callable[..., Any], measured: str) -> Card:
-    """Shows the lines that a notebook was about, and one number that was measured with them.
-
-    Args:
-        functions: defined in cells of the notebook.
-        measured: the number, in a sentence.
-    """
+    """Shows lines that a notebook was about, and in a sentence one number that was measured with them."""
     names = ", ".join(function.__name__ for function in functions)
     return Card("wrote", names, (f"Measured: {measured}",), detail="\n\n".join(map(source_of, functions)))
 

@@ -64,11 +64,7 @@ class Exercise:
         return self.compare(partial(run_trial, answer))
 
     def compare(self, run: Run) -> Judgement:
-        """Says what came of an answer's trials.
-
-        Args:
-            run: runs the student's answer on a trial.
-        """
+        """Says what came of an answer's trials; run: runs the answer on one."""
         should = [self._outcome(partial(run_trial, self.right), trial) for trial in self.trials]
         came: list[Outcome] = []
         try:

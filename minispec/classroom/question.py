@@ -103,9 +103,7 @@ class Guess:
     def against(self, truth: float, slips: Mapping[float, str] | None = None) -> "Guess":
         """Compares the guess with a number that has just been computed; show what it returns.
 
-        Args:
-            truth: what is so.
-            slips: replies to numbers that people often give, where these depend on the run.
+        slips: replies to numbers that people often give, where these depend on the run.
         """
         more = tuple(Slip(number, reply, reply) for number, reply in (slips or {}).items())
         return replace(self, truth=truth, slips=(*more, *self.question.slips))

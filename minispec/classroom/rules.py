@@ -20,10 +20,7 @@ PARTS = (residual, next_distribution, verify_rejection)
 
 
 def rule_with(bug: str) -> Verifier:
-    """Returns the rejection rule with a bug of the zoo.
-
-    Args:
-        bug: the name of a mutant of `verify_rejection`, `next_distribution` or `residual`.
+    """Returns the rejection rule with a bug of the zoo, in itself, `next_distribution` or `residual`.
 
     Raises:
         ValueError: if there is no such mutant, or its bug is somewhere else.

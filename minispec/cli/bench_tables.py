@@ -29,11 +29,7 @@ class Grid:
 
 
 def tables(report: Found) -> Iterator[Table]:
-    """Yields a table for each section that people ask for first.
-
-    Args:
-        report: what `run_bench` returns.
-    """
+    """Yields a table for each section that people ask for first, of what `run_bench` returns."""
     found = report["sections"]
     if "target-only" in found:
         best = found["target-only"]["baseline"]

@@ -109,17 +109,8 @@ def decode_both_ways(
 ) -> dict[str, object]:
     """Decodes a prompt with each verifier, target-only beside it, on every backend, and prints all of it.
 
-    Args:
-        pair: the models.
-        text: the prompt.
-        backends: one after the other.
-        verifiers: by name.
-        settings: of each `Decoding`.
-        chooses: whether K is automatic.
-        console: where it is printed.
-
-    Returns:
-        The figures, for `--json`.
+    `settings` are those of each `Decoding`; `chooses` says whether K is automatic. Returns the figures, for
+    `--json`.
     """
     ids = prompt_ids(pair, text)
     console.rule(f"Pair {pair.name}")

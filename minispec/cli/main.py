@@ -40,11 +40,7 @@ app.command("grade")(grade_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command and exits with its status.
-
-    Args:
-        arguments: by default those of the process.
-    """
+    """Runs a command, by default that of the process, and exits with its status."""
     sys.exit(run(arguments))
 
 

@@ -77,11 +77,9 @@ class Costs:
         return (1 - share) * self.t_target[low] + share * self.t_target[high]
 
     def of_round(self, width: int, full: float = 0.0) -> float:
-        """Returns the seconds of a round.
+        """Returns the seconds of a round that drafts so many tokens.
 
-        Args:
-            width: how many tokens are drafted.
-            full: the probability that all of them are accepted; the draft then has one token to catch up on.
+        full: the probability that all of them are accepted; the draft then has one token to catch up on.
         """
         bookkeeping = self.round + self.place * width
         return width * self.t_draft + self.call(width + 1) + full * self.catch_up + bookkeeping

@@ -34,16 +34,10 @@ class FeatureLayer(nn.Module):
         self.norm = RMSNorm(config.width, config.norm_eps)
 
     def forward(self, tokens: Tensor, features: Tensor, target: GPT, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens, each with the feature before it, and extends the cache.
+        """Reads tokens [B, n] of a target, each with the feature before it [B, n, D], and extends the cache.
 
-        Args:
-            tokens: [B, n].
-            features: [B, n, D], for each token the target's hidden state before it, or a predicted one.
-            target: whose embedding it reads.
-            cache: what came before; None: nothing came before.
-
-        Returns:
-            Predicted features [B, n, D]: after each token, for the target's head.
+        A feature is the target's hidden state, or a predicted one. Returns predicted features [B, n, D]: those
+        after each token, for the target's head.
         """
         out = self.through(tokens, features, target, target.view(tokens.shape[1], cache))
         if cache is not None:

@@ -42,14 +42,10 @@ class ParallelLayers(nn.Module):
         return self.norm(self.layers(x, view))
 
     def correct(self, states: Tensor, before: Tensor) -> Tensor:
-        """Corrects states by the token before, for the target's head.
+        """Corrects states [..., D] by the embedding of the token before each [..., D], for the target's head.
 
         The head is a matrix: what is added to a state adds to its logits a row for the token before, of rank
         `RANK` at most (Cheng et al. 2026, DSpark).
-
-        Args:
-            states: [..., D], one for each position.
-            before: [..., D], the embedding of the token that was drawn before each.
         """
         return states + self.change(self.before(before))
 

@@ -49,13 +49,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Gives a temporary folder that replaces `folder` when all went well.
-
-    Args:
-        folder: what to replace; it may not exist yet.
-
-    Yields:
-        An empty folder next to it, to fill.
+    """Gives an empty temporary folder that replaces `folder`, which may not exist yet, when all went well.
 
     Raises:
         ValueError: if the disk is full, the folder cannot be written, or something other than a pair is

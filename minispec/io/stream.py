@@ -36,7 +36,16 @@ class TextStream:
 
 
 def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Iterator[str]:
-    """Yields one row's text as rounds arrive, in pieces without half a character but for the very last."""
+    """Yields one row's text as rounds arrive.
+
+    Args:
+        rounds: from `speculate`, or a trace's.
+        tokenizer: the pair's.
+        row: which row.
+
+    Yields:
+        Pieces of text, none empty, none with half a character but perhaps the very last.
+    """
     pieces = TextStream(tokenizer)
     for r in rounds:
         for token in r.emitted[row]:

@@ -17,11 +17,7 @@ K = 5
 
 
 def load_walkthrough(verifier: str = "greedy", pair: str | Path = "stories") -> Recording:
-    """Reads a committed walkthrough; no model is loaded.
-
-    Args:
-        verifier: `greedy` or `rejection`.
-        pair: a pair's name or folder.
+    """Reads a committed walkthrough of `greedy` or `rejection`; no model is loaded.
 
     Raises:
         ValueError: if there is no such pair or recording, or it is damaged.
@@ -48,18 +44,9 @@ def vocabulary(pair: Pair) -> tuple[str, ...]:
 def record_pair(
     pair: Pair, prompt: str, verifier: str, *, k: int = K, max_new_tokens: int = 100, seed: int = 0
 ) -> Recording:
-    """Records one run of a pair.
+    """Records one run of a pair: `greedy` at temperature 0, or `rejection` at temperature 1.
 
-    Args:
-        pair: target, draft and tokenizer.
-        prompt: what to continue.
-        verifier: `greedy`, at temperature 0, or `rejection`, at temperature 1.
-        k: how many tokens to draft a round.
-        max_new_tokens: at most this many.
-        seed: of the random numbers.
-
-    Returns:
-        The recording; `info` says all of this, so that it can be run again.
+    The recording's `info` says all that it was made with, so that it can be made again.
     """
     rule, temperature = VERIFIERS[verifier]
     return record_run(

@@ -60,9 +60,7 @@ class Models:
 def on_backend(pair: Pair, name: str) -> Models:
     """Returns a pair's models as a backend computes them; the first time, the native library is built.
 
-    Args:
-        pair: the models.
-        name: `torch`, `native`, or `auto`: native where it can be had, else torch.
+    The backend is `torch`, `native`, or `auto`: native where it can be had, else torch.
 
     Raises:
         ValueError: if the name is unknown, or the native backend cannot be had here (see `NativeGPT`).

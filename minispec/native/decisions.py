@@ -104,13 +104,9 @@ def lender(rng: Rng) -> Lender | None:
 
 
 def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[], Tensor]) -> Tensor:
-    """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids.
+    """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
-    Args:
-        by: decides.
-        probs: distributions, up to rounding.
-        which: as in `Rng`.
-        core: draws as the core does: what decides where the library cannot read `probs`.
+    `core` draws as the core does: it decides where the library cannot read `probs`.
 
     Raises:
         TypeError: if `probs` is no tensor of a floating type, or `live` none of bool.

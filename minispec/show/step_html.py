@@ -18,13 +18,9 @@ NOTES = {"guess": " ◂ guess", "picked": " ◂ taken", "": ""}
 
 
 def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
-    """Returns a step as an open block.
+    """Returns one of so many steps, counted from 0, as an open block.
 
-    Args:
-        step: what to show.
-        index: of the step, from 0.
-        total: how many there are.
-        sampled: whether tokens are drawn; else the rows of probabilities are left out.
+    Where tokens are not drawn (`sampled`), the rows of probabilities are left out.
     """
     where = "Step" if step.round is None else f"Round {step.round + 1}, step"
     caches = f"The target's cache holds {count(len(step.target_cache), 'token')}"

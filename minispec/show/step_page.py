@@ -14,12 +14,7 @@ SCRIPT = "\n" + Path(__file__).with_name("step.js").read_text(encoding="utf-8")
 
 
 def page(title: str, pieces: Sequence[str]) -> str:
-    """Returns a whole HTML document.
-
-    Args:
-        title: of the document.
-        pieces: HTML to stand in it, such as `Stepper.html()`.
-    """
+    """Returns a whole HTML document with pieces such as `Stepper.html()`."""
     name = html.escape(title)
     how = (
         "Go on with the button, the slider, or the arrow keys; Home and End lead to the first and the last "

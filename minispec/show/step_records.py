@@ -86,12 +86,8 @@ def chart(
 ) -> Chart:
     """Returns the tokens that lead one of some distributions and those with a mark, most probable first.
 
-    Args:
-        title: what the chart shows.
-        words: the text of every token id.
-        marks: by token id.
-        lead: the names of the distributions whose most probable tokens are shown; the first gives the order.
-        **of: `p`, `q`, `residual`: [V] each.
+    `of` are `p`, `q` and `residual`, [V] each, or some of them. Of those that `lead` names the most probable
+    tokens are shown, and the first gives the order. Marks are by token id.
     """
     leading = [of[name].double() for name in lead]
     found = set(marks)

@@ -76,12 +76,9 @@ def default_title(recording: Recording) -> str:
 
 
 def steps(recording: Recording, row: int = 0, rounds: int | None = None) -> list[Step]:
-    """Takes a recording apart: one step for prefill, those of each round, and one for the end.
+    """Takes a row of a recording apart: one step for prefill, those of each round, and one for the end.
 
-    Args:
-        recording: a run.
-        row: which row of the batch.
-        rounds: only this many from the start; None: all.
+    rounds: only this many from the start; None: all.
 
     Raises:
         ValueError: if there is no such row, or `rounds` is below 1.

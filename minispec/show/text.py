@@ -45,18 +45,10 @@ def kinds(r: Round, row: int) -> list[str]:
 
 
 def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:
-    """Yields decoded text as it comes, each stretch of one kind with its glyph and colour.
+    """Yields a row's decoded text as it comes, each stretch of one kind with its glyph and colour.
 
     Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
-
-    Args:
-        rounds: from `speculate`, or a trace's.
-        tokenizer: the pair's.
-        glyphs: what to mark stretches with.
-        row: which row.
-
-    Yields:
-        Pieces to print one after another, without line ends of their own.
+    The pieces are to be printed one after another, without line ends of their own.
     """
     pieces, end = TextStream(tokenizer), " <end>"
     for r in rounds:

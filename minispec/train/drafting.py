@@ -36,17 +36,10 @@ def seen(n: int, step: int) -> Tensor:
 
 
 def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, steps: int) -> list[Tensor]:
-    """Drafts along a text, from everywhere at once.
+    """Drafts along a text [B, n], of which the target has features [B, n, D], from everywhere at once.
 
-    Args:
-        layer: makes the features.
-        target: whose embedding it reads.
-        tokens: [B, n], the text, which also is what is drafted.
-        hidden: [B, n, D], the target's features of it.
-        steps: how many tokens each draft reads.
-
-    Returns:
-        Per step, [B, n, D]: what the layer makes of the token at t if the draft began `step` tokens before.
+    The text also is what is drafted, and each draft reads so many tokens. Returns, per step, [B, n, D]: what
+    the layer makes of the token at t if the draft began `step` tokens before.
     """
     n, features, found, cache = tokens.shape[1], hidden, list[Tensor](), cast(KVCache, Unrolled())
     for step in range(steps):
@@ -74,16 +67,10 @@ def cut(n: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Drafts along a text in parallel, all drafts in one forward.
+    """Drafts k tokens along a text [B, n] in parallel, all drafts in one forward.
 
-    Args:
-        parts: makes the guesses.
-        target: whose embedding and head it uses.
-        tokens: [B, n], the text, which also is what is drafted.
-        k: how many tokens a draft has.
-
-    Returns:
-        Per position of a draft, the logits [B, m, V] after some places of the text, and these places [m].
+    The text also is what is drafted. Returns, per position of a draft, the logits [B, m, V] after some places
+    of the text, and these places [m].
     """
     n, config = tokens.shape[1], target.config
     places, far, sees = cut(n, k)

@@ -39,16 +39,10 @@ def whole_documents(
 
 @torch.inference_mode()
 def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor, Tensor]:
-    """Scores every token after the first, given all before it; the model stays in its mode.
+    """Scores every token of [N, W] after the first, given all before it; the model stays in its mode.
 
-    Args:
-        model: any GPT.
-        tokens: [N, W].
-        bf16: whether to compute in bfloat16, as training does, for a quick look.
-
-    Returns:
-        losses: [N, W−1], nats.
-        best: [N, W−1], the most probable id at each position.
+    In bfloat16, as training computes, for a quick look. Returns the losses [N, W−1] in nats, and the most
+    probable id at each position [N, W−1].
     """
     was_training = model.training
     model.eval()

@@ -109,12 +109,7 @@ KINDS = tuple(FORMS)
 
 
 def tell(pen: Pen, friends: int = 3) -> None:
-    """Tells one story.
-
-    Args:
-        pen: makes the choices and takes the text.
-        friends: how many there are, 1 to 3.
-    """
+    """Tells one story of 1 to 3 friends; the pen makes the choices and takes the text."""
     cast = introduce(pen, friends)
     waiting = cast
     for scene in range(MOST_SCENES):

@@ -53,16 +53,10 @@ class Teacher:
 def write_sequences(
     target: GPT, sequences: Tensor, written: Sequence[tuple[int, float]], seed: int
 ) -> Tensor:
-    """Lets a target go on with the beginnings of some sequences.
+    """Lets a target go on with the beginnings of some sequences [N, W] of the corpus.
 
-    Args:
-        target: writes.
-        sequences: [N, W], of the corpus.
-        written: how many to write, and at which temperature.
-        seed: decides which ones, and each draw.
-
-    Returns:
-        [M, W]; where W is more than the context, the last tokens are repeated, and only predicted.
+    `written` says how many to write at which temperature; the seed decides which ones, and each draw. Returns
+    [M, W]; where W is more than the context, the last tokens are repeated, and only predicted.
     """
     width = sequences.shape[1]
     opening = min(OPENING, width // 2)

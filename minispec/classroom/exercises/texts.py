@@ -30,10 +30,7 @@ def texts_in(text: str) -> dict[str, dict[str, Any]]:
 def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    Args:
-        key: its name.
-        wrong: typical wrong answers, by the names of their messages.
-        code: the fields of `Exercise` that are run.
+    `wrong` are the typical wrong answers, by the names of their messages; `code`: the fields that are run.
 
     Raises:
         ValueError: if exercises.toml lacks it, or has other wrong answers.

@@ -69,8 +69,7 @@ class Answer:
 def read_submissions(folder: Path) -> list[Submission]:
     """Returns what a folder holds: one student per sub-folder, notebook or script.
 
-    Args:
-        folder: of the class. Hidden entries and links are left out.
+    Hidden entries and links are left out.
 
     Raises:
         ValueError: if it is no folder, holds no submission, is a single student's copy, or holds more than

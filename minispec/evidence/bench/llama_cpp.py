@@ -26,11 +26,9 @@ BLOCK = 64  # tokens at most in one forward
 
 @torch.no_grad()
 def write_gguf(model: GPT, path: Path) -> None:
-    """Writes a model without a tokenizer.
+    """Writes a model in float32 or bfloat16 without a tokenizer.
 
-    Args:
-        model: in float32 or bfloat16. Matrices keep its type; llama.cpp wants vectors in float32.
-        path: the file.
+    Matrices keep its type; llama.cpp wants vectors in float32.
 
     Raises:
         ValueError: if gguf is not installed.

@@ -81,13 +81,9 @@ def interleaved_seconds(
 
 @torch.inference_mode()
 def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = True) -> Callable[[], object]:
-    """Returns a task: one forward over new tokens of one row, as the loop does it.
+    """Returns a task: one forward over n new tokens of one row, as the loop does it, after some cached ones.
 
-    Args:
-        model: any.
-        cached: how many tokens the cache holds before.
-        tokens: n. Which tokens are read does not matter to the time.
-        head: whether logits are wanted; the forward that catches up wants none.
+    Which tokens are read does not matter to the time. The forward that catches up wants no head.
     """
     device, cache = device_of(model), model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
@@ -109,17 +105,7 @@ def measure_latency(
     repeats: int = 30,
     name: str = "target",
 ) -> list[Latency]:
-    """Measures forwards over several numbers of new tokens: t(n).
-
-    Args:
-        model: any.
-        widths: numbers of new tokens.
-        cached: how many tokens the cache holds before.
-        repeats: how often each is measured.
-        name: of the model, for people.
-
-    Returns:
-        One per width.
+    """Measures forwards over several numbers of new tokens after some cached ones: t(n), one per width.
 
     Raises:
         ValueError: if there is nothing to measure, or it does not fit the context.
@@ -189,13 +175,7 @@ def measure_speed(
 ) -> list[SpeedPoint]:
     """Measures the sampled speed-up at every K, and predicts it by both formulas from what is measured apart.
 
-    Args:
-        pair: the models, with prompts in their `pair.json`.
-        widths: values of K.
-        prompts: how many of the pair's prompts.
-        repeats: how often each is measured.
-        new_tokens: per run.
-        seed: of the sampling.
+    So many of the prompts in the pair's `pair.json` are used, and each is decoded so often.
 
     Raises:
         ValueError: if the pair has no prompts, or a K is below 1.

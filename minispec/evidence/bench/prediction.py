@@ -47,13 +47,9 @@ def measure(bench: BenchRun) -> Found:
 
 
 def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Text]) -> Found:
-    """Returns what a setting should come to, by exact counts of rounds and by theorem 3.8.
+    """Returns what a setting with a K should come to, by exact counts of rounds and by theorem 3.8.
 
-    Args:
-        bench: knows how much faster the target alone is where it is fastest than where the draft is used.
-        setting: with its K.
-        costs: of the setting.
-        texts: acceptance probabilities of target-only texts.
+    `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
     best = bench.found["target-only"]
     own = [row for row in best["rows"] if row["verifier"] == setting.verifier]

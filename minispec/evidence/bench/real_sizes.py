@@ -102,11 +102,7 @@ def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Iterable[Found]:
-    """Times forwards of models in turn, with one thread, with two and with all.
-
-    Args:
-        models: by backend and type.
-        repeats: how often each is timed.
+    """Times forwards of models, by backend and type, in turn, with one thread, with two and with all.
 
     Yields:
         Per model and number of threads: medians and quartiles in milliseconds, by new tokens.
@@ -167,8 +163,7 @@ def key_of(point: Found) -> tuple[Any, ...]:
 def predicted(milliseconds: Mapping[str, float]) -> list[Found]:
     """Returns the speed-up at the best K for several drafts, by `refined_speed_up` (rule and loop for free).
 
-    Args:
-        milliseconds: t(n) by n; between them it is taken to be a straight line.
+    t(n) in milliseconds is given by n; between them it is taken to be a straight line.
     """
     costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
     one, made = costs.call(1), []

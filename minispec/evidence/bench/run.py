@@ -46,10 +46,7 @@ NAMES = tuple(section.name for section in SECTIONS)
 def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = ()) -> tuple[str, ...]:
     """Returns the sections to run: those that are named with what they need, or the core, or all.
 
-    Args:
-        names: of sections; none: the core, or with `full` all.
-        full: whether all.
-        skip: leave these out; what needs them is skipped and says so.
+    What needs one that is skipped is skipped, too, and says so.
 
     Raises:
         ValueError: if a name is unknown.

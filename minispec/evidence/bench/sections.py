@@ -117,14 +117,8 @@ def choose_and_report(
 ) -> tuple[list[Found], list[Found]]:
     """Chooses K for each setting on the choosing half, and measures it there on the other half.
 
-    Args:
-        bench: prompts and plan.
-        settings: with any K.
-        widths: values of K to choose from.
-
-    Returns:
-        Figures of the choosing half, of every setting with every K; those of the reporting half, one a
-        setting.
+    Returns figures of the choosing half, of every setting with every K; and those of the reporting half, one
+    a setting.
     """
     sweep, best = choose_k(bench, [[replace(setting, k=k) for k in widths] for setting in settings])
     sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in best}

@@ -42,11 +42,7 @@ class EnumeratingRng(Lender):
     """
 
     def __init__(self, scripts: Sequence[Sequence[int]]) -> None:
-        """Takes one script a row.
-
-        Args:
-            scripts: B of them; `[()]` for one row and the very first branch.
-        """
+        """Takes one script for each of B rows; `[()]` is one row and the very first branch."""
         self._scripts = [tuple(script) for script in scripts]
         self.weights = [1.0] * len(scripts)
         self.ways: list[list[tuple[int, int]]] = [[] for _ in scripts]

@@ -25,11 +25,7 @@ class TableModel:
     """
 
     def __init__(self, table: Tensor, max_length: int = 40) -> None:
-        """Takes a table of logits.
-
-        Args:
-            table: [(V+1)·V, V]; row previous·V + current.
-            max_length: the context.
+        """Takes a table of logits [(V+1)·V, V], of row previous·V + current, and the context.
 
         Raises:
             ValueError: if the table is of another shape.

@@ -60,16 +60,10 @@ def limit_of(dtype: torch.dtype, difference: float) -> float:
 def first_flip(
     target: LanguageModel, prompt: Sequence[int], one: Sequence[int], other: Sequence[int]
 ) -> Flip | None:
-    """Finds where two greedy continuations part and measures how close the call was.
+    """Finds where two greedy continuations of a prompt part and measures how close the call was.
 
-    Args:
-        target: the model that both claim to follow.
-        prompt: token ids.
-        one: new tokens of the first text.
-        other: new tokens of the second.
-
-    Returns:
-        The flip, or None if the texts are equal. A text that merely ends earlier has an infinite gap.
+    Returns the flip, or None if the texts are equal. A text that merely ends earlier has an infinite gap. The
+    target is the model that both claim to follow.
     """
     apart = (i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b)
     if (position := next(apart, None)) is None:

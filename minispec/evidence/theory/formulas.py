@@ -61,12 +61,8 @@ def best_k(alpha: float, c: float, most: int = 16) -> int:
 def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
     """Returns how many times more arithmetic a token takes than with the target alone.
 
-    (1 − α)(Kĉ + K + 1) / (1 − α^(K+1)): Leviathan et al. 2023, theorem 3.11.
-
-    Args:
-        alpha: α.
-        k: K.
-        c_hat: ĉ, the draft's arithmetic per token over the target's.
+    (1 − α)(Kĉ + K + 1) / (1 − α^(K+1)): Leviathan et al. 2023, theorem 3.11. ĉ is the draft's arithmetic per
+    token over the target's.
     """
     _check(c=c_hat)
     return (k * c_hat + k + 1) / expected_tokens(alpha, k)
@@ -75,10 +71,8 @@ def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
     """Returns the tokens per target call where each position has its own α: 1 + Σ_i Π_(j ≤ i) α_j.
 
-    Equation 1 of Leviathan et al. 2023 without its assumption that all α_j are equal.
-
-    Args:
-        alphas: [K], α_j is the probability to accept drafted token j if all before it were accepted.
+    Equation 1 of Leviathan et al. 2023 without its assumption that all α_j are equal: α_j is the probability
+    to accept drafted token j if all before it were accepted, [K].
     """
     _check(alphas=alphas)
     return 1 + fsum(prod(alphas[: i + 1]) for i in range(len(alphas)))
@@ -87,16 +81,10 @@ def expected_tokens_by_position(alphas: Sequence[float]) -> float:
 def refined_speed_up(
     alphas: Sequence[float], t_target: float, t_draft: float, t_verify: Callable[[int], float]
 ) -> float:
-    """Returns the speed-up with measured times, and an α for each position.
+    """Returns the speed-up with measured times, and an α for each position [K].
 
     Tokens per round over the time of a round, in target steps: K draft steps, and one target forward over
-    K + 1 tokens. Theorem 3.8 is the case t_verify(n) = t_target.
-
-    Args:
-        alphas: [K], as in `expected_tokens_by_position`.
-        t_target: seconds of a target forward over one token.
-        t_draft: seconds of a draft step.
-        t_verify: from a number of tokens to the seconds of a target forward over them.
+    K + 1 tokens, in the seconds that `t_verify` says. Theorem 3.8 is the case t_verify(n) = t_target.
     """
     seconds = t_verify(len(alphas) + 1)
     if min(t_target, seconds) <= 0 or t_draft < 0:

@@ -94,10 +94,6 @@ def mean_distance(exact: Exact, samples: int) -> float:
     A cell's count X is binomial, and E|X − Np| = 2·m·C(N, m)·p^m·(1 − p)^(N−m+1) with m = ⌊Np⌋ + 1: De Moivre
     1730, in Diaconis and Zabell 1991, "Closed form summation for classical distributions".
     For large N that is about 0.8 of the bound by Jensen's inequality, √(Np(1 − p)).
-
-    Args:
-        exact: the probability of each cell.
-        samples: N.
     """
     total = 0.0
     for p in exact.values():
@@ -113,10 +109,6 @@ def deviation(probability: float, samples: int) -> float:
 
     t = √(ln(1/probability) / (2N)): Hoeffding 1963, theorem 1. By McDiarmid 1989, lemma 1.2, the same holds
     for every function of N independent samples that one of them moves by 1/N at most: a total variation, say.
-
-    Args:
-        probability: between 0 and 1.
-        samples: N.
     """
     return math.sqrt(math.log(1 / probability) / (2 * samples))
 
@@ -157,10 +149,6 @@ def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:
     The statistic is Σ (X − Np)²/(Np) over the cells, its distribution close to chi-square with cells − 1
     degrees of freedom: Pearson 1900. That is a limit theorem, not a bound. It is good where no cell expects
     too few; so the smallest cells are merged until each expects 5 (Cochran 1954).
-
-    Args:
-        counts: how often each outcome came.
-        exact: the probability of each cell; together 1.
 
     Returns:
         The probability, in the limit, that right code gives a statistic at least as large; 0 where an

@@ -54,12 +54,7 @@ class Board:
     ) -> None:
         """Draws a rectangle in a state's colour and hatch, with a text in the middle, free of the hatch.
 
-        Args:
-            corner: lower left, in inches.
-            size: width and height, in inches.
-            state: how it looks.
-            text: what stands in it.
-            **how: for the rectangle, such as `linewidth` or `linestyle`.
+        The lower left corner and the size are in inches; `how` is for the rectangle, such as `linewidth`.
         """
         look: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "hatch": state.hatch}
         self.axes.add_patch(Rectangle(corner, *size, facecolor=state.colour, **look | how))
@@ -134,12 +129,8 @@ def probability(value: float) -> str:
 def worded(name: str, figure: Figure, twin: str, values: Mapping[str, Any], case: str = "") -> Picture:
     """Returns a picture with the title, the alternative text and the caption that words.toml has for it.
 
-    Args:
-        name: as `Picture` has it.
-        figure: as for `titled`.
-        twin: without the title.
-        values: what the words leave open, by name.
-        case: a special case of words.toml; empty for none.
+    `values` are what these leave open, by name, and `case` is a special case; name, figure and twin: see
+    `titled`.
     """
     said = WORDS[name] | WORDS[name].get(case, {})
     parts = (" ".join(said[part].split()).format(**values) for part in PARTS)
@@ -150,13 +141,8 @@ def worded(name: str, figure: Figure, twin: str, values: Mapping[str, Any], case
 def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: str) -> Picture:
     """Returns a picture with its message over it, in alternative text and twin too.
 
-    Args:
-        name: as `Picture` has it, like all others.
-        figure: a `sheet`, which makes room for the title, or that of a `Board`, which grows at its top.
-        title: the message, no full stop at its end; as many lines as it takes.
-        alt: without the title.
-        caption: one sentence.
-        twin: without the title.
+    The figure is a `sheet`, which makes room for the title, or that of a `Board`, which grows at its top. The
+    title takes as many lines as it needs and has no full stop.
     """
     wide, high = figure.get_size_inches()
     lines = [""]

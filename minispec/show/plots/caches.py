@@ -104,12 +104,8 @@ def cache_grid(
 ) -> Picture:
     """Draws both caches of a trace's first row at some moments of a round, one under the other.
 
-    Args:
-        trace: any.
-        words: the text of every token id.
-        index: which round.
-        moments: which; by default all, without `caught up` where nothing was lacking.
-        layers: how many layers `target` and `draft` have; by default one each.
+    By default these are all moments, without `caught up` where nothing was lacking. `layers` says how many
+    layers `target` and `draft` have, by default one each; `words` has the text of every token id.
 
     Raises:
         ValueError: as `cache_slots`.

@@ -29,12 +29,10 @@ def mask_rows(cached: int, k: int) -> list[list[bool]]:
 
 
 def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> Picture:
-    """Draws the mask of a verification, with what each row's output is for.
+    """Draws the mask of a verification of K drafted tokens, with what each row's output is for.
 
-    Args:
-        cached: how many keys the cache holds; of more than 5 the middle ones are left out.
-        k: how many tokens were drafted, K.
-        words: the texts of the pending token and the K drafted ones; by default their names.
+    Of more than 5 cached keys the middle ones are left out. `words` are the texts of the pending token and
+    the drafted ones; by default their names.
     """
     rows = mask_rows(cached, k)
     names = list(map(shown, words)) if words else ["pending", *(f"draft {i}" for i in range(1, k + 1))]

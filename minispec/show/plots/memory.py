@@ -43,12 +43,8 @@ def bytes_against_arithmetic(
 ) -> Picture:
     """Draws how long a forward takes to read its weights, and how long to compute, by number of positions.
 
-    Both begin at once and go on side by side, so a forward ends with the longer of its two bars.
-
-    Args:
-        costs: of one model, for several numbers of new tokens, the smallest first.
-        hardware: what they were computed for.
-        model: what the model is called.
+    Both begin at once and go on side by side, so a forward ends with the longer of its two bars. The costs
+    are of one model, for several numbers of new tokens, the smallest first.
     """
     figure = sheet(10, 1.7 * len(costs) + 2.9)
     axes = charts.prepare(

@@ -18,9 +18,8 @@ IDLE, NOTHING = State("#FFFFFF", "", hatch="///", word="a slot that does nothing
 def row_slots(runs: Mapping[str, Slots]) -> Picture:
     """Draws rows over rounds, run under run at one scale: a tile for each prompt that a row decodes.
 
-    Args:
-        runs: by name, such as `with refill`: for each round, and in it for each row, which prompt it decodes;
-            None if it does nothing.
+    Of each run, by name, such as `with refill`: for each round, and in it for each row, which prompt it
+    decodes; None if it does nothing.
 
     Raises:
         ValueError: if there is no round, or no row.

@@ -96,15 +96,9 @@ def _forwards(
 def speed_up_curves(
     alphas: Sequence[float], c: float, points: Sequence[SpeedPoint] = (), most: int = 12
 ) -> Picture:
-    """Draws the promised speed-up against K for several α, and what was measured.
+    """Draws the promised speed-up against K, up to `most`, for one to five α, and what was measured.
 
-    The curves are theorem 3.8 of Leviathan et al. 2023; a ring marks the best K of each.
-
-    Args:
-        alphas: acceptance rates, one to five.
-        c: the cost ratio.
-        points: measured.
-        most: the largest K.
+    The curves are theorem 3.8 of Leviathan et al. 2023, with a cost ratio c; a ring marks the best K of each.
 
     Raises:
         ValueError: if a rate is not between 0 and 1.

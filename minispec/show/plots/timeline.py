@@ -80,11 +80,8 @@ def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None,
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
     """Draws the same tokens of a trace's first row twice: one per target step, and several per round.
 
-    Args:
-        trace: a speculative run of one round at least.
-        words: the text of every token id.
-        times: what each piece of work takes; by default a target pass is 1 and a draft step a tenth of it.
-        tokens: whole rounds are drawn that yield no more than so many tokens, one round at the least.
+    By default a target pass takes 1 and a draft step a tenth of it. Whole rounds are drawn that yield no more
+    than so many tokens, one round at the least; `words` has the text of every token id.
     """
     times = times or WorkTimes()
     known = accumulate(len(r.emitted[0]) for r in trace.rounds)

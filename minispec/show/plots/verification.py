@@ -59,12 +59,8 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     """Draws the verdict on a draft of one row: a column per drafted token.
 
     A correction stands under the token that it replaces, a bonus after the last one. Where the target is
-    certain everywhere, as at temperature 0, its own token stands there instead of probabilities.
-
-    Args:
-        r: a round.
-        words: the text of every token id.
-        drawn: the numbers that were drawn for the tests, in order, where they are known.
+    certain everywhere, as at temperature 0, its own token stands there instead of probabilities. `drawn` are
+    the numbers that were drawn for the tests, in order, where they are known.
     """
     tests, kind = drafted_tokens(r, 0, drawn), r.kind(0)
     certain = bool((r.target_probs[0].amax(-1) == 1).all())

@@ -34,6 +34,7 @@ from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.zoo.check_state import EdgeRng
 from minispec.native.decisions import native_rejection
+from minispec.rules.block import verify_block
 from minispec.rules.coupled import KeyedRng
 
 PLAIN = Warp()
@@ -55,6 +56,11 @@ def distribution_is_kept(p, q, rule=verify_rejection):
 
 def native_rule_is_lossless():
     assert check_verifier(native_rejection, instances=standard_instances()[:60]).passed
+
+
+def block_is_lossless():
+    several = [one for one in standard_instances() if one.k > 1 and one.vocab_size < 5]
+    assert check_verifier(verify_block, instances=several[::2]).passed
 
 
 def run(
@@ -253,6 +259,10 @@ RECIPES = DRAFTER_RECIPES | {
     "drafts-rollback-one-too-far": lengths_are_right,
     "pending-read-again": own_draft_is_accepted,
     "stale-after-an-empty-round": empty_rounds_leave_nothing_stale,
+    "block-ends-at-the-first-no": block_is_lossless,
+    "block-coin-without-the-next": block_is_lossless,
+    "block-ratio-clamped-late": block_is_lossless,
+    "block-residual-of-a-token": block_is_lossless,
     "native-residual-reversed": native_rule_is_lossless,
     "native-number-used-twice": native_rule_is_lossless,
 }

@@ -1,4 +1,4 @@
-"""Engines as `check_engine` calls them: one that decodes batches, and one behind an HTTP endpoint."""
+"""Engines as `check_engine` calls them: one that decodes batches, and one at an HTTP endpoint."""
 
 import json
 from collections.abc import Callable, Sequence

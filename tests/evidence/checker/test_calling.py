@@ -60,7 +60,7 @@ def endpoint(answer):
         server.server_close()
 
 
-def test_the_shipped_loop_behind_an_endpoint_passes():
+def test_the_shipped_loop_at_an_endpoint_passes():
     """300 texts over HTTP. A false alarm once in 10^6 runs; this only shows that ids go there and back."""
     engine = engine_of(PLAIN)
 

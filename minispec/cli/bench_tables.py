@@ -1,7 +1,10 @@
 """Tables of a report of the bench: what `minispec bench` prints, and the results page shows as Markdown."""
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from rich import box
@@ -26,6 +29,24 @@ class Grid:
         for row in self.rows:
             made.add_row(*row)
         return made
+
+
+class Cells(Formatter):
+    """Writes the cells of a table; what is None is a dash."""
+
+    def format_field(self, value: Any, spec: str) -> str:
+        """Writes one value."""
+        return "–" if value is None else super().format_field(value, spec)
+
+
+COLUMNS = tomllib.loads(Path(__file__).with_name("bench_tables.toml").read_text(encoding="utf-8"))
+
+
+def grid(name: str, rows: Sequence[Found], left: int = 1) -> Grid:
+    """Returns a table whose columns stand in bench_tables.toml under this name."""
+    write, columns = Cells().vformat, COLUMNS[name]
+    cells = [tuple(write(cell, (), row) for cell in columns.values()) for row in rows]
+    return Grid(tuple(columns), cells, left)
 
 
 def tables(report: Found) -> Iterator[Table]:
@@ -81,71 +102,23 @@ def target_only(report: Found) -> Grid:
 
 def speed_ups(settings: Sequence[Found]) -> Grid:
     """Returns settings that were measured, such as those that a report quotes."""
-    rows = [
-        (
-            s["verifier"],
-            str(s["k"]),
-            f"{s['speedup']:.2f}x",
-            span(*s["speedup_quartiles"]),
-            percent(s["acceptance"]),
-            f"{s['tokens_per_target_call']:.2f}",
-            f"{s['target_only_tokens_per_second']:.0f}",
-            f"{s['tokens_per_second']:.0f}",
-        )
-        for s in settings
-    ]
-    columns = ("verifier", "K", "speed-up", "quartiles", "accepted", "a call", "alone/s", "draft/s")
-    return Grid(columns, rows)
+    return grid("speed-ups", settings)
 
 
 def acceptance(settings: Sequence[Found]) -> Grid:
     """Returns acceptance as we and as engines count it; no rows for a report that has only the first."""
-    rows = [
-        (
-            s["verifier"],
-            str(s["k"]),
-            percent(s["acceptance"]),
-            percent(s["accepted_over_drafted"]),
-            f"{s['tokens_per_target_call']:.2f}",
-            f"{s['mean_acceptance_length']:.2f}",
-        )
-        for s in settings
-        if "accepted_over_drafted" in s
-    ]
-    columns = ("verifier", "K", "of tested", "of drafted", "tokens a call", "acceptance length")
-    return Grid(columns, rows)
+    return grid("acceptance", [one for one in settings if "accepted_over_drafted" in one])
 
 
 def backends(report: Found) -> Grid:
     """Returns speculative decoding on each backend at the same K."""
-    rows = [
-        (
-            row["path"],
-            decoding(row),
-            str(row["k"]),
-            f"{row['tokens_per_second']:.0f}",
-            f"{row['over_readable']:.2f}x",
-            span(*row["over_readable_quartiles"]),
-        )
-        for row in report["sections"]["widths"]["backends"]["rows"]
-    ]
-    return Grid(("backend", "", "K", "tokens/s", "over torch", "quartiles"), rows, 2)
+    rows = report["sections"]["widths"]["backends"]["rows"]
+    return grid("backends", [{**row, "decodes": decoding(row)} for row in rows], 2)
 
 
 def queues(points: Sequence[Found]) -> Grid:
     """Returns what refilled rows gain, with the target alone and with a draft."""
-    rows = [
-        (
-            *(str(point["rows"]), "yes" if point["refill"] else "no"),
-            *(f"{point[f'live_{side}']:.1%}" for side in ("target_only", "speculative")),
-            *(f"{point[side]:,.0f}" for side in ("target_only", "speculative")),
-            f"{point['gain']:.2f}x",
-            span(point["low"], point["high"]),
-        )
-        for point in points
-    ]
-    columns = ("rows", "refill", "alone live", "draft live", "alone/s", "draft/s", "speed-up", "quartiles")
-    return Grid(columns, rows, 2)
+    return grid("queues", [{**one, "refill": "yes" if one["refill"] else "no"} for one in points], 2)
 
 
 def stops_paying(found: Found) -> str:
@@ -164,19 +137,7 @@ def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
 
 def drafters(rows: Sequence[Found], times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
     """Returns what the drafters of a pair gain; `times` writes a speed-up."""
-    cells = [
-        (
-            *(row["name"], row["backend"], f"{row['temperature']:g}", str(row["k"])),
-            f"{row['tokens_per_target_call']:.2f}",
-            times(row["speedup"]),
-            span(*row["speedup_quartiles"]),
-            f"{row['predicted_speedup']:.2f}x",
-            f"{row['speedup_same_backend']:.2f}x",
-        )
-        for row in rows
-    ]
-    columns = ("drafter", "on", "T", "K", "a call", "speed-up", "quartiles", "predicted", "same on")
-    return Grid(columns, cells, 2)
+    return grid("drafters", [{**row, "times": times(row["speedup"])} for row in rows], 2)
 
 
 def drafter_parts(rows: Sequence[Found]) -> Grid:

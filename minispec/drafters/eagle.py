@@ -36,7 +36,7 @@ class FeatureLayer(nn.Module):
     def forward(self, tokens: Tensor, features: Tensor, target: GPT, cache: KVCache | None = None) -> Tensor:
         """Reads tokens [B, n] of a target, each with the feature before it [B, n, D], and extends the cache.
 
-        A feature is the target's hidden state, or a predicted one. Returns predicted features [B, n, D]: those
+        A feature is the target's hidden state, or a predicted one. Returns predicted features [B, n, D], one
         after each token, for the target's head.
         """
         out = self.through(tokens, features, target, target.view(tokens.shape[1], cache))

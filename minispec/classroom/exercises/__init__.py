@@ -10,34 +10,11 @@ from minispec.classroom.exercises import (
     sampling,
     serving,
     trees,
+    without_model,
 )
-from minispec.classroom.exercises import without_model as without
 from minispec.classroom.exercises.texts import TEXTS, same_names
 
-EXERCISES: tuple[Exercise, ...] = (
-    greedy.CONTINUE,
-    counting.BYTES,
-    counting.POSITIONS,
-    distributions.TOTAL_VARIATION,
-    drafting.ONE_ROW,
-    drafting.REMEMBER_Q,
-    greedy.VERIFY,
-    greedy.MASK,
-    distributions.RESIDUAL,
-    one_row.ACCEPT,
-    sampling.VERIFIER,
-    counting.LENGTHS,
-    greedy.LOOP,
-    sampling.TEST,
-    counting.CHOOSE_K,
-    drafting.LOOK_UP,
-    without.MATCH,
-    without.LENGTH,
-    without.STATES,
-    trees.MASK,
-    trees.TRY,
-    trees.KEEP,
-    serving.REFILL,
-    serving.BLOCK,
-)
-same_names("exercises", [one.key for one in EXERCISES], TEXTS)
+MODULES = (counting, distributions, drafting, greedy, one_row, sampling, serving, trees, without_model)
+CODE = {one.key: one for module in MODULES for one in vars(module).values() if isinstance(one, Exercise)}
+same_names("exercises", CODE, TEXTS)
+EXERCISES = tuple(CODE[key] for key in TEXTS)

@@ -185,26 +185,14 @@ def describe(warp: Warp) -> str:
 
 def few_cases() -> Iterator[Case]:
     """Yields cases that bring up everything, with some ten thousand branches together."""
-    yield from table_cases(seed=0, longer=0)
-    yield from gpt_cases(seed=0, longer=0)
-    yield from length_cases(seed=0, longer=0)
-    yield from lookup_cases(seed=0, longer=0)
-    yield from self_drafting_cases(seed=0, longer=0)
-    yield from tree_cases(seed=0, longer=0)
-    yield from rule_cases(seed=0, longer=0)
-    yield from waiting_cases(seed=0, longer=0)
+    for make in (table_cases, gpt_cases, *FAMILIES):
+        yield from make(seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
     """Yields more models and longer texts: some hundred thousand branches together."""
-    for seed in (0, 1, 2):
-        yield from table_cases(seed, longer=1)
-        yield from length_cases(seed, longer=1)
-        yield from lookup_cases(seed, longer=1)
-        yield from self_drafting_cases(seed, longer=1)
-        yield from tree_cases(seed, longer=1)
-        yield from rule_cases(seed, longer=1)
-        yield from waiting_cases(seed, longer=1)
+    for seed, make in product((0, 1, 2), (table_cases, *FAMILIES)):
+        yield from make(seed, longer=1)
     for seed in (0, 1):
         yield from gpt_cases(seed, longer=seed)
 
@@ -369,3 +357,6 @@ def waiting_cases(seed: int, longer: int) -> Iterator[Case]:
         rule = verify_tree if name == "tree" else base.verifier
         case = replace(base, name=f"GPT {seed}, waiting, {name}", drafter=OTHERS[name], verifier=rule)
         yield replace(case, target=target, draft=draft)
+
+
+FAMILIES = (length_cases, lookup_cases, self_drafting_cases, tree_cases, rule_cases, waiting_cases)

@@ -18,6 +18,7 @@ from minispec.core.verify import Verifier
 from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 from minispec.native.decisions import Lender
+from minispec.rules.tree import parents_of
 
 T = TypeVar("T")
 
@@ -145,15 +146,13 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
     """
     if verdict.path is None:
         if draft.parents is not None:
-            raise Broken("it says no path in a tree, so it is a rule for chains")
+            raise Broken("it says no path in a tree, as a rule for chains")
         return
     if verdict.path.shape != draft.tokens.shape or verdict.path.dtype != torch.bool:
         raise Broken(f"it returned a path of shape {list(verdict.path.shape)}, {verdict.path.dtype}")
-    rows, k = draft.tokens.shape
-    chain = torch.arange(k).expand(rows, k)
-    ancestors = Tree.after(draft.lengths, chain if draft.parents is None else draft.parents).mask
     path, last = verdict.path.cpu(), verdict.last.cpu()
-    whole = ancestors[torch.arange(rows), last, 1:]  # [B, K], the path to the last token
+    sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]
+    whole = sees[torch.arange(len(last)), last, 1:]  # [B, K], the path to the last token
     wrong = (path != whole).any(-1) | (path.sum(-1) != verdict.accepted.cpu()) | (last > draft.lengths)
     if bool(wrong.any()):
         row = int(wrong.long().argmax())

@@ -1,9 +1,10 @@
 """Is an accept rule lossless? `check_verifier` finds out, for anybody's rule.
 
 It tries the rule on some 300 small instances. The draft is drawn from its own distributions, the rule
-decides, the target finishes the text; the joint distribution of K+1 tokens must be the target's. Every branch
-is enumerated if the rule draws from its `rng`; the rule is sampled if it has a random number generator of its
-own. The first instance that fails is the smallest of those tried.
+decides, the target finishes the text; the joint distribution of K+1 tokens must be the target's. For a tree
+of candidates it is one token more than the tree is deep. Every branch is enumerated if the rule draws from
+its `rng`; the rule is sampled if it has a random number generator of its own. The first instance that fails
+is the smallest of those tried.
 
 What a pass means: on these instances, nothing else. A rule that is wrong only beyond K = 4, or V = 5, passes.
 """
@@ -52,7 +53,7 @@ def check_verifier(
     Args:
         rule: (draft, target_probs [B, K+1, V], rng) -> Verdict; see `Verifier`.
         instances: what to try; by default `standard_instances()`. For a rule that only claims temperature 0
-            give `greedy_instances()`.
+            give `greedy_instances()`; for a rule for trees `tree_instances()`, of the kinds that it claims.
         tolerance: probabilities of texts may differ by this, where they are exact.
         samples: how many to draw of an instance, if the rule has to be sampled; a twentieth of it, if it
             takes one row at a time.

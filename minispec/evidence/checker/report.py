@@ -116,12 +116,21 @@ class Report:
 def about_instance(instance: Instance) -> Iterator[str]:
     """Yields lines that say what p, q and K are."""
     yield f"the smallest instance that shows it: K = {instance.k}, V = {instance.vocab_size}"
+    if not instance.is_chain:
+        yield f"  a tree of candidates, {instance.choice}: {about_tree(instance.parents)}"
     if instance.lengths != (instance.k,):
         yield f"  rows that propose {' or '.join(map(str, instance.lengths))} tokens, in one batch"
     dists = [*about_tables("p", instance.p), *about_tables("q", instance.q)]
     yield from (f"  {dist}" for dist in dists[: 2 * MOST_LINES])
     if len(dists) > 2 * MOST_LINES:
         yield f"  … and {len(dists) - 2 * MOST_LINES} distributions more"
+
+
+def about_tree(parents: Sequence[int]) -> str:
+    """Says which candidates, counted from 1, follow which."""
+    children = {parent: [str(i + 1) for i, one in enumerate(parents) if one == parent] for parent in parents}
+    groups = (f"after {parent}: {', '.join(ones)}" for parent, ones in children.items())
+    return "; ".join(groups).removeprefix("after 0: ")
 
 
 def about_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:

@@ -1,0 +1,40 @@
+"""Rules with a signature of their own: a verdict is read from the ids that an engine returns."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.model import Tree
+from minispec.core.records import Draft, Verdict
+from minispec.rules.tree import parents_of
+
+
+def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
+    """Returns the verdict of a rule that says which ids each row goes on with.
+
+    Of candidates that leave the same text it takes the first: they differ in nothing else.
+
+    Args:
+        emitted: [B, n] int64: the drafted tokens that are kept, the one that follows, and padding.
+        draft: what was proposed, a chain or a tree.
+        placeholder: what the padding is.
+
+    Raises:
+        ValueError: if a row emits nothing, goes on after padding, or keeps what was not drafted.
+    """
+    real = emitted != placeholder
+    accepted = real.sum(-1) - 1
+    if bool((real != (torch.arange(emitted.shape[1]) <= accepted[:, None])).any() or (accepted < 0).any()):
+        raise ValueError("each row must emit ids, at least one, and only then padding")
+    sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]: a token's ancestors, and itself
+    depths = sees.sum(-1) - 1  # [B, K+1]
+    there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
+    drafted = torch.arange(draft.k) < draft.lengths[:, None]
+    agrees = F.pad((draft.tokens == there) & drafted, (1, 0), value=True)
+    ends = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
+    if not bool(ends.any(-1).all()):
+        row = int(ends.any(-1).long().argmin())
+        raise ValueError(f"{emitted[row, : accepted[row]].tolist()} is kept, and was not drafted")
+    each = torch.arange(len(emitted))
+    path = None if draft.parents is None else sees[each, ends.long().argmax(-1), 1:]
+    return Verdict(accepted, emitted[each, accepted], path)

@@ -1,0 +1,104 @@
+"""What engines return becomes a verdict, for chains and trees; what cannot be one is refused."""
+
+import pytest
+import torch
+
+from minispec import Draft, Verdict, check_verifier, verify_rejection
+from minispec.evidence.checker import calls
+from minispec.evidence.checker.adapter import verdict_of
+from minispec.evidence.checker.instances import standard_instances, tree_instances
+from minispec.rules.block import verify_block
+from minispec.rules.tree import verify_tree
+
+FAMILY = standard_instances()
+Q = torch.full((3, 4, 3), 1 / 3)
+
+
+def emitted_by(verdict, draft, placeholder):
+    """Writes a verdict as engines do: [B, K+1], the kept tokens, the next one, and padding."""
+    ids = torch.full((len(verdict.token), draft.k + 1), placeholder)
+    for row, kept in enumerate(verdict.kept()):
+        said = [*draft.tokens[row, kept].tolist(), int(verdict.token[row])]
+        ids[row, : len(said)] = torch.tensor(said)
+    return ids
+
+
+@pytest.mark.parametrize("placeholder", [-1, 99])
+@pytest.mark.parametrize(
+    ("rule", "instances"),
+    [(verify_rejection, FAMILY[::6]), (verify_tree, tree_instances("with replacement")[::2])],
+)
+def test_a_rule_that_returns_ids_is_enumerated(rule, instances, placeholder):
+    """It passes, with the branches of the rule itself."""
+
+    def engine(draft, p, rng):
+        return verdict_of(emitted_by(rule(draft, p, rng), draft, placeholder), draft, placeholder)
+
+    plain, report = (check_verifier(one, instances=instances) for one in (rule, engine))
+    assert report.passed and report.method == "exact" and report.branches == plain.branches
+
+
+def test_a_chain_is_read():
+    """All of 2, one of 2, none, and lengths that end before."""
+    draft = Draft(torch.tensor([[1, 2], [1, 2], [1, 2]]), Q[:, :2])
+    verdict = verdict_of(torch.tensor([[1, 2, 0], [1, 0, -1], [2, -1, -1]]), draft)
+    assert verdict.accepted.tolist() == [2, 1, 0] and verdict.token.tolist() == [0, 0, 2]
+    assert verdict.path is None
+
+
+def test_a_tree_is_read():
+    """Tokens 0, 0 first; after the first 1, after the second 2. The text 0 2 leads through the second."""
+    draft = Draft(torch.tensor([[0, 0, 1, 2]] * 3), Q, parents=torch.tensor([[0, 0, 1, 2]] * 3))
+    verdict = verdict_of(torch.tensor([[0, 2, 1], [0, 1, 1], [0, 0, -1]]), draft)
+    assert verdict.kept() == [[1, 3], [0, 2], [0]] and verdict.token.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        ([[-1, -1, -1]], "only then padding"),
+        ([[1, -1, 2]], "only then padding"),
+        ([[2, 2, 0]], r"\[2, 2\] is kept, and was not drafted"),
+        ([[1, 0, 0]], r"\[1, 0\] is kept"),
+        ([[1, 2, 2, 0]], r"\[1, 2, 2\] is kept"),
+    ],
+)
+def test_what_is_no_verdict_is_refused(ids, says):
+    """Nothing, a gap, other tokens than the drafted ones, and more of them, padding included."""
+    draft = Draft(torch.tensor([[1, 2, 2]]), Q[:1, :3], torch.tensor([2]))
+    with pytest.raises(ValueError, match=says):
+        verdict_of(torch.tensor(ids), draft)
+
+
+# Rounding.
+
+
+def rounded_by_place(draft, target_probs, rng):
+    """Block verification with S + 1 − w, which every other row adds up from the other end."""
+    p, each = target_probs.double(), torch.arange(len(target_probs))
+    inside = torch.arange(draft.k + 1) < draft.lengths[:, None]
+    q = torch.cat([draft.probs.double(), torch.zeros_like(p[:, :1])], 1) * inside[..., None]
+    accepted, w = torch.zeros_like(draft.lengths), torch.ones_like(p[:, 0, 0])
+    lacking = [p[:, 0] - q[:, 0]]
+    for i in range(draft.k):
+        x = draft.tokens[:, i, None]
+        w = (w * p[:, i].gather(1, x)[:, 0] / q[:, i].gather(1, x)[:, 0]).nan_to_num(0).clamp(max=1)
+        lacking.append(w[:, None] * p[:, i + 1] - q[:, i + 1])
+        terms = torch.cat([lacking[-1].clamp(min=0), torch.ones_like(w[:, None]), -w[:, None]], 1)
+        ends = terms.cumsum(-1)[:, -1], terms.flip(-1).cumsum(-1)[:, -1]
+        coin = terms[:, :-2].sum(-1) / torch.where(each % 2 == 0, *ends)
+        accepted[rng.bernoulli(coin.nan_to_num(0), positions=i, live=inside[:, i])] = i + 1
+    dist = torch.stack(lacking, 1).clamp(min=0)[each, accepted]
+    dist = torch.where(dist.sum(-1, keepdim=True) > 0, dist, p[each, accepted])
+    return Verdict(accepted, rng.categorical(dist, positions=accepted))
+
+
+def test_what_rounding_alone_opens_is_no_branch(monkeypatch):
+    """It has the branches of the shipped rule. If those of 1e-16 are followed, they come and go."""
+    few = [one for one in FAMILY if one.k == 3 and one.vocab_size == 3]
+    report = check_verifier(rounded_by_place, instances=few)
+    assert report.passed and report.method == "exact" and report.notes == ()
+    assert report.branches == check_verifier(verify_block, instances=few).branches
+    monkeypatch.setattr(calls, "NEGLIGIBLE", 0.0)
+    report = check_verifier(rounded_by_place, instances=few, samples=500)
+    assert "did not repeat itself" in report.notes[0]

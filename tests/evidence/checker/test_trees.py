@@ -1,0 +1,305 @@
+"""Rules for trees of candidates under `check_verifier`: every way to choose candidates, and wrong rules.
+
+A right rule that is enumerated has no false alarm.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from minispec import Draft, SeededRng, Verdict, check_verifier, verify_rejection
+from minispec.core.model import Tree
+from minispec.core.verify import residual
+from minispec.drafters.chain import draw_tree
+from minispec.evidence.checker.instance import CHOICES, Instance, as_floats
+from minispec.evidence.checker.instances import (
+    beam_instances,
+    fractions,
+    greedy_tree_instances,
+    standard_instances,
+    tree_instances,
+)
+from minispec.evidence.proof.enumeration import enumerate_branches
+from minispec.rules.tree import verify_tree, verify_tree_greedy, walk
+
+TREES = tree_instances()
+SURE, HALF, THIRD = fractions(1, 0), fractions(1, 1), fractions(1, 2)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_rule_for_trees_passes(choice):
+    """However candidates are chosen, with every branch enumerated."""
+    report = check_verifier(verify_tree, instances=tree_instances(choice))
+    assert report.passed and report.method == "exact" and report.notes == () and report.samples == 0
+    assert report.instances == 35 and report.branches > 150 and report.largest_error < 1e-14
+
+
+def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
+    report = check_verifier(verify_tree_greedy, instances=greedy_tree_instances())
+    assert report.passed and report.method == "exact" and report.instances > 90
+    assert check_verifier(verify_tree_greedy, instances=TREES[:20]).counterexample.p[0] != (SURE,)
+
+
+def test_a_rule_for_trees_passes_on_chains():
+    """They have no parents, and the path is a beginning."""
+    assert check_verifier(verify_tree, instances=standard_instances()[:250:2]).passed
+
+
+def test_a_rule_for_chains_is_told_so():
+    report = check_verifier(verify_rejection, instances=TREES)
+    assert "no path in a tree, as a rule for chains" in report.reason and report.damage is None
+
+
+# Wrong rules.
+
+
+def rule_of(ratio=lambda left, p, q: left / q, correction=residual, after=lambda p, i: p[:, i + 1]):
+    """Returns recursive rejection with one part exchanged.
+
+    Args:
+        ratio: from what is left on a candidate, its p and its q, with what probability to accept it.
+        correction: from what is left and q, what is left after a rejection.
+        after: from the target's distributions, the one after token i.
+    """
+
+    def rule(draft, target_probs, rng):
+        p, q = target_probs.double(), draft.probs.double()
+        left = here = p[:, 0]
+
+        def accepts(i, testing, depth):
+            nonlocal left, here
+            said = ratio(*(dist.gather(1, draft.tokens[:, i, None])[:, 0] for dist in (left, here, q[:, i])))
+            kept = rng.bernoulli(said.clamp(max=1).nan_to_num(0), positions=depth, live=testing)
+            left = torch.where((testing & ~kept)[:, None], correction(left, q[:, i]), left)
+            left = torch.where(kept[:, None], after(p, i), left)
+            here = torch.where(kept[:, None], p[:, i + 1], here)
+            return kept
+
+        path = walk(draft, accepts)
+        return Verdict(path.sum(-1), rng.categorical(left, positions=path.sum(-1)), path)
+
+    return rule
+
+
+def forgets_siblings(draft, target_probs, rng):
+    """Takes the q of a position's first candidate for that of all, as if they were drawn with replacement."""
+    parents = draft.parents[0].tolist()
+    first = [parents.index(parent) for parent in parents]
+    return verify_tree(replace(draft, probs=draft.probs[:, first]), target_probs, rng)
+
+
+def forgets_lengths(draft, target_probs, rng):
+    return verify_tree(Draft(draft.tokens, draft.probs, None, draft.parents), target_probs, rng)
+
+
+def mass_is_left_out(left, q):
+    """The residual, not normalized: the next candidate is accepted too rarely."""
+    short = (left - q).clamp(min=0)
+    return torch.where(short.sum(-1, keepdim=True) > 0, short, left)
+
+
+# What is wrong -> rule, how candidates are chosen, K and V of the smallest instance that shows it.
+WRONG = {
+    "tests against p again": (rule_of(ratio=lambda left, p, q: p / q), "with replacement", 2, 2),
+    "corrects from p": (rule_of(correction=lambda left, q: left), "most probable", 2, 2),
+    "residual without its mass": (rule_of(correction=mass_is_left_out), "without replacement", 3, 3),
+    "goes on after the slot before": (rule_of(after=lambda p, i: p[:, i]), "greedy drafting", 2, 2),
+    "forgets siblings": (forgets_siblings, "without replacement", 2, 3),
+    "forgets that they are fixed": (forgets_siblings, "most probable", 2, 3),
+    "forgets the last one's q": (forgets_siblings, "greedy drafting", 3, 3),
+    "forgets lengths": (forgets_lengths, "with replacement", 2, 2),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_rule_for_trees_is_caught(what):
+    """At the K and V that its idea needs; with replacement the q of siblings is the same, and it passes."""
+    rule, choice, k, size = WRONG[what]
+    report = check_verifier(rule, instances=tree_instances(choice))
+    found = report.counterexample
+    assert report.method == "exact" and (found.k, found.vocab_size, found.choice) == (k, size, choice), report
+    assert report.damage is None or report.damage.low == report.damage.high > 0
+    if rule is forgets_siblings:
+        assert check_verifier(rule, instances=tree_instances("with replacement")).passed
+
+
+def longest_of_beams(draft, target_probs, rng):
+    """Verifies each beam as a chain, with coins of its own, and keeps the longest."""
+    p, q, rows = target_probs.double(), draft.probs.double(), torch.arange(len(target_probs))
+    sees = Tree.after(draft.lengths, draft.parents).mask
+    depths, parents = sees[0].sum(-1) - 1, draft.parents[0].tolist()
+    inside = torch.arange(draft.k) < draft.lengths[:, None]
+    kept = torch.ones(len(p), draft.k + 1, dtype=torch.bool)
+    for i, parent in enumerate(parents):
+        x = draft.tokens[:, i, None]
+        ratio = (p[:, parent].gather(1, x) / q[:, i].gather(1, x))[:, 0].clamp(max=1).nan_to_num(0)
+        live = kept[:, parent] & inside[:, i]
+        kept[:, i + 1] = rng.bernoulli(ratio, positions=depths[parent], live=live)
+    last = (kept * depths).argmax(-1)  # the first of the deepest
+    dist = p[rows, last]
+    for i, parent in reversed(
+        list(enumerate(parents))
+    ):  # of several that were rejected, the first one counts
+        rejected = (last == parent) & inside[:, i]
+        dist = torch.where(rejected[:, None], residual(p[:, parent], q[:, i]), dist)
+    return Verdict(depths[last], rng.categorical(dist, positions=depths[last]), sees[rows, last, 1:])
+
+
+def test_the_longest_of_several_beams_is_lossy():
+    """Independent coins give a likely token a second try. By hand: p = (1/2, 1/2), and both beams say 0.
+
+    Each is kept with 1/2, so 0 comes out with 3/4. The largest damage is that of three beams.
+    """
+    report = check_verifier(longest_of_beams, instances=beam_instances())
+    assert report.method == "exact" and report.counterexample == Instance(
+        ((HALF,), (HALF,)), ((SURE,),), (), (0, 0)
+    )
+    assert report.damage.low == report.damage.high == pytest.approx(1 / 4, abs=1e-12)
+    assert report.damage.largest == pytest.approx(0.3492, abs=5e-5)
+    of_three = [one.distance for one in report.results if one.instance.vocab_size == 3]
+    assert max(of_three) == pytest.approx(0.1667, abs=5e-5)
+    text = str(report)
+    assert "a tree of candidates, with replacement: 1, 2\n" in text and "total variation 0.25 here" in text
+
+
+def test_a_report_says_which_candidates_follow_which():
+    two = [one for one in beam_instances() if one.parents == (0, 0, 1, 2)]
+    text = str(check_verifier(longest_of_beams, instances=two))
+    assert "a tree of candidates, with replacement: 1, 2; after 1: 3; after 2: 4\n" in text
+
+
+# Paths.
+
+
+def spoiled(path):
+    """Returns the rule for trees, with another path."""
+
+    def rule(draft, target_probs, rng):
+        verdict = verify_tree(draft, target_probs, rng)
+        return Verdict(verdict.accepted, verdict.token, path(verdict.path))
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (lambda path: path.long(), "it returned a path of shape"),
+        (lambda path: path[:, :1], "it returned a path of shape"),
+        (lambda path: path.flip(1), "it says it kept 2 tokens, and the path [1, 3]"),
+        (lambda path: torch.ones_like(path), "it says it kept 2 tokens, and the path [0, 1, 2, 3]"),
+        (lambda path: torch.zeros_like(path), "it says it kept 2 tokens, and the path []"),
+    ],
+)
+def test_what_is_no_path_is_refused(path, says):
+    """Of another type, of another shape, through a child of another, with siblings, too short."""
+    certain = Instance(((SURE,),) * 3, ((SURE,),) * 2, (), (0, 0, 1, 1))  # the path is 0, 2
+    assert says in check_verifier(spoiled(path), instances=[certain]).reason
+
+
+def test_a_path_in_a_chain_is_a_beginning():
+    chain = Instance(((SURE,),) * 3, ((SURE,),) * 2)
+    report = check_verifier(spoiled(lambda path: path & torch.tensor([False, True])), instances=[chain])
+    assert "and the path [1]" in report.reason
+
+
+# Rules with a random number generator of their own.
+
+
+def of_its_own(rule):
+    """Returns the same rule, with numbers that no script leads."""
+    return lambda draft, p, rng: rule(draft, p, SeededRng(int(torch.randint(2**40, ()))))
+
+
+def test_a_rule_for_trees_with_its_own_rng_is_sampled():
+    """A right one fails once in 10^6 seeds; one that is 0.15 off on an instance passes once in 10^6."""
+    report = check_verifier(of_its_own(verify_tree), instances=TREES, samples=5_000)
+    assert report.passed and report.method == "sampled", report
+    assert report.false_alarm == 1e-6 and report.detects < 0.15 and report.instances > 12
+
+
+def test_a_wrong_one_is_caught_and_its_damage_bounded():
+    """The bounds miss the damage twice in 10^6 seeds."""
+    wrong = WRONG["corrects from p"][0]
+    report = check_verifier(of_its_own(wrong), instances=TREES, samples=5_000)
+    exact = check_verifier(wrong, instances=[report.counterexample])
+    assert report.method == "sampled" and not report.counterexample.is_chain
+    assert report.damage.low <= exact.damage.low <= report.damage.high < report.damage.low + 0.2
+
+
+# The instances.
+
+
+def test_the_trees_have_everything():
+    """Sizes, shapes, ragged rows, duplicates, supports smaller than the candidates are many, p = q."""
+    sizes = [one.size for one in TREES]
+    assert sizes == sorted(sizes) and len(TREES) == len(set(TREES)) == 140
+    assert {one.vocab_size for one in TREES} == {2, 3, 4} and {len(one.q) for one in TREES} == {1, 2, 3}
+    assert all(not one.is_chain for one in TREES) and {one.choice for one in TREES} == set(CHOICES)
+    assert any(len(one.lengths) > 2 and len(one.q) > 1 for one in TREES)
+    assert any(len(set(table)) > 1 for one in TREES for table in one.p)
+    assert any(one.q[0][0].count(0) > one.vocab_size - one.parents.count(0) for one in TREES)
+    assert any(one.p[0][0] == one.q[0][0] and 0 < max(one.p[0][0]) < 1 for one in TREES)
+    drawn_again = [one for one in TREES if one.choice == "with replacement" and one.lengths == (one.k,)]
+    assert any(bool((one.drafts().tokens.diff() == 0).any()) for one in drawn_again)
+
+
+def test_chosen_candidates_by_hand():
+    """q = (1/2, 1/3, 1/6), two candidates: the drafts, and from what the second one was drawn."""
+    q = fractions(3, 2, 1)
+    found = {}
+    for choice in CHOICES:
+        drafts = Instance(((q,), (q,)), ((q,),), (), (0, 0), choice).drafts()
+        assert float(drafts.weights.sum()) == pytest.approx(1, abs=1e-15)
+        pairs = zip(drafts.tokens.tolist(), drafts.weights.tolist(), strict=True)
+        found[choice] = {tuple(tokens): round(36 * weight, 9) for tokens, weight in pairs}
+    assert found["with replacement"][0, 0] == 9 and found["with replacement"][0, 1] == 6
+    assert found["without replacement"] == {
+        (0, 1): 12,
+        (0, 2): 6,
+        (1, 0): 9,
+        (1, 2): 3,
+        (2, 0): 3.6,
+        (2, 1): 2.4,
+    }
+    assert found["most probable"] == {(0, 1): 36}
+    assert found["greedy drafting"] == {(1, 0): 24, (2, 0): 12}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_drafts_come_as_drafters_draw_them(choice):
+    """Every draft of a tree, its probability and its q are those of `draw_tree`, branch by branch."""
+    two_deep = next(one for one in reversed(TREES) if one.choice == choice and len(one.q) == 2)
+    one = replace(two_deep, parents=(0, 0, 1, 1, 2, 2), lengths=(6,))
+    size, parents = one.vocab_size, one.parents
+    tables = [torch.tensor([*map(as_floats, table)], dtype=torch.float64) for table in one.q]
+
+    def run(rng, keys):
+        def read(tokens, at):
+            numbers = [torch.zeros(len(keys), dtype=torch.long)]
+            for i, parent in enumerate(parents):
+                numbers.append(numbers[parent] * size + tokens[:, i + 1])
+            return torch.stack(
+                [tables[one.depths[i]][numbers[i] % len(tables[one.depths[i]])] for i in at], 1
+            )
+
+        pending, space = torch.zeros(len(keys), dtype=torch.long), torch.full((len(keys),), one.k)
+        draft = draw_tree(read, pending, parents, space, CHOICES[choice](2), lambda probs: probs, rng)
+        return list(zip(draft.tokens.tolist(), draft.probs, strict=True))
+
+    drawn = {tuple(tokens): (q, weight) for _, (tokens, q), weight in enumerate_branches(run, [0])}
+    drafts = one.drafts()
+    assert set(map(tuple, drafts.tokens.tolist())) == set(drawn) and len(drafts) == len(drawn)
+    for tokens, probs, weight in zip(
+        drafts.tokens.tolist(), drafts.probs, drafts.weights.tolist(), strict=True
+    ):
+        assert weight == pytest.approx(drawn[tuple(tokens)][1], abs=1e-15)
+        assert (probs - drawn[tuple(tokens)][0]).abs().max() < 1e-15
+
+
+def test_trees_that_do_not_fit_are_refused():
+    """Too deep, not deep enough, a parent after its child."""
+    for parents in [(0, 1, 2), (0, 0), (0, 2, 1), (1, 0)]:
+        with pytest.raises(ValueError, match="the tree must be 2 deep"):
+            Instance(((HALF,),) * 3, ((HALF,),) * 2, (), parents)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from minispec.cli import options
 from minispec.io.files import check_writable, write_whole
 
 MOST_SECONDS, MOST_JOBS = 3600, 64
+PAGE = Template(Path(__file__).with_name("predictions.html").read_text(encoding="utf-8"))
 
 
 def grade_command(
@@ -124,12 +126,7 @@ def page(tallies: Sequence[Tally], students: int) -> str:
     for one in tallies:
         body += f"<h2>Notebook {one.question.notebook}: {html.escape(one.question.key)}</h2>"
         body += f"<pre>{html.escape(histogram_text([one]))}</pre>"
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>What the class predicted</title>'
-        "<style>body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#1a1a1a;"
-        "background:#fff}pre{overflow-x:auto;break-inside:avoid}</style></head><body>"
-        f"<h1>What the class predicted</h1><p>{students} submissions.</p>{body}</body></html>\n"
-    )
+    return PAGE.substitute(students=students, body=body)
 
 
 def csv_text(rows: Sequence[Row], exercises: Sequence[Exercise]) -> str:

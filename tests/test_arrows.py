@@ -26,6 +26,7 @@ PLANTED = {
     "evidence.bench.a": "from minispec.show import b",
     "evidence.theory.a": "from minispec.evidence.proof import b",
     "evidence.checker.a": "from ..zoo import b",
+    "evidence.atlas.a": "from minispec.evidence.bench import b",
     "show.a": "if 0:\n    import minispec.cli.b as o",
     "classroom.a": "from minispec.cli import b",
 }
@@ -111,7 +112,7 @@ def test_a_package_that_no_contract_names_is_found(tmp_path):
     """Another package in the folder breaks the contract."""
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     names = ["cli", "classroom", "show", "evidence", "train", "native", "io", "drafters", "rules", "core"]
-    names += [f"evidence/{name}" for name in ("bench", "zoo", "checker", "proof", "theory")]
+    names += [f"evidence/{name}" for name in ("bench", "zoo", "atlas", "checker", "proof", "theory")]
     for name in [*names, "helpers"]:
         (tmp_path / "minispec" / name).mkdir(parents=True)
         (tmp_path / "minispec" / name / "__init__.py").touch()

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from minispec.cli.atlas import atlas_command
 from minispec.cli.bench import bench
 from minispec.cli.check import check_command
 from minispec.cli.demo import demo
@@ -36,6 +37,7 @@ for command in (demo, train, generate, bench, lab, doctor):
 app.command("prove")(prove_command)
 app.command("check")(check_command)
 app.command("zoo")(zoo_command)
+app.command("atlas")(atlas_command)
 app.command("grade")(grade_command)
 
 

@@ -1,0 +1,75 @@
+"""`minispec atlas`: what every rule emits and how much it accepts, exactly, beside the optimum."""
+
+from dataclasses import asdict
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from minispec.cli import options
+from minispec.evidence.atlas.atlas import ChainMeans, Entry, chain_means, entries
+from minispec.evidence.atlas.rules import RULES
+
+NAMES = tuple(rule.name for rule in RULES)
+
+
+def atlas_command(
+    rule: Annotated[str | None, options.option("atlas", "rule", NAMES)] = None,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Compare every rule on the same distributions: damage, accepted tokens, the optimum."""
+    name = None if rule is None else options.choose(rule, NAMES, "--rule")
+    options.set_threads(threads)
+    console = options.console(as_json)
+    started = perf_counter()
+    with console.status("enumerating"):
+        found = list(entries([one for one in RULES if name in (None, one.name)], seed))
+        chains = chain_means(seed)
+    seconds = perf_counter() - started
+    passed = all(entry.passed for entry in found)
+    if as_json:
+        rules = [entry.to_json() for entry in found]
+        lines = [asdict(chain) for chain in chains]
+        ends = {"passed": passed, "seconds": seconds}
+        options.print_json({"rules": rules, "chains": lines, "samplers": [], "seed": seed} | ends)
+    else:
+        show(found, chains, console)
+        console.print(f"{'passed' if passed else 'FAILED'} in {seconds:.0f} s")
+    if not passed:
+        raise typer.Exit(1)
+
+
+def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None:
+    """Prints a line per rule and number of candidates, and what chains come to."""
+    table = Table(title="Rules at one position", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for head in ("rule", "k", "TV", "accepted", "optimum", "pair", "draws", "passes"):
+        table.add_column(head, justify="left" if head == "rule" else "right", no_wrap=True)
+    for entry in found:
+        one = entry.family
+        table.add_row(
+            entry.name,
+            str(entry.candidates),
+            "0" if entry.lossless and entry.passed else f"{one.total_variation:.3g}",
+            f"{one.accepted:.3f}",
+            f"{one.optimum:.3f}",
+            f"{entry.recorded.accepted:.3f}" if entry.recorded else "",
+            f"{one.draws:.2f}",
+            f"{entry.passes:.0f}",
+        )
+    console.print(table)
+    lines = [
+        "k: candidates; TV: total variation from p, 0 up to rounding; optimum: the most that a lossless",
+        "rule can accept; pair: accepted on positions of the pair stories; draws: random numbers;",
+        "passes: over the vocabulary, in torch operations, for each candidate",
+        *(
+            f"chains of {one.k} tokens ({one.name}): {one.token:.3f} accepted, by block {one.block:.3f}"
+            for one in chains
+        ),
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,74 @@
+"""The most that any lossless rule can accept at one position, for given candidates: an optimal transport.
+
+A rule is a joint distribution of the candidates and the token that comes out, whose marginals are given: how
+candidates are drawn, and p. A token is accepted if it is among the candidates. Only which tokens are among
+them matters, neither their order nor how often; so a draw of candidates is a set, and its bits are a number.
+
+The maximum is a linear programme (Sun et al. 2023, SpecTr). Hu et al. 2025 write it as a minimum over
+subsets. Both are here, and agree.
+"""
+
+import torch
+from torch import Tensor
+
+from minispec.evidence.atlas.family import Drafts
+
+
+def set_probabilities(drafts: Drafts) -> Tensor:
+    """Returns how probable each set of candidates is, in each position: [N, 2^V]."""
+    size = drafts.target_probs.shape[-1]
+    among = torch.zeros(len(drafts.weights), size, dtype=torch.long).scatter_(1, drafts.draft.tokens, 1)
+    sets = (among << torch.arange(size)).sum(-1)  # [B]
+    found = torch.zeros(int(drafts.instances.max()) + 1, 2**size, dtype=torch.float64)
+    return found.index_put_((drafts.instances, sets), drafts.weights, accumulate=True)
+
+
+def by_subsets(p: Tensor, sets: Tensor) -> Tensor:
+    """Returns 1 + min over H of P(H) − Pr(all candidates lie in H): Hu et al. 2025.
+
+    Args:
+        p: [N, V].
+        sets: [N, 2^V], as `set_probabilities` returns.
+
+    Returns:
+        [N].
+    """
+    single = torch.zeros_like(sets)
+    single[:, 2 ** torch.arange(p.shape[1])] = p
+    return 1 + (over_subsets(single) - over_subsets(sets)).min(-1).values
+
+
+def over_subsets(values: Tensor) -> Tensor:
+    """Returns for each set the sum of the values of all its subsets: [N, 2^V] -> [N, 2^V]."""
+    sums = values.clone()
+    for bit in range(values.shape[1].bit_length() - 1):
+        pairs = sums.view(len(sums), -1, 2, 2**bit)  # without the token, and with it
+        pairs[:, :, 1] += pairs[:, :, 0]
+    return sums
+
+
+def by_programme(p: Tensor, sets: Tensor) -> float:
+    """Returns the same by linear programming, for one position.
+
+    What is sought is how often each set comes with each of its tokens as output: all together as often as
+    possible, with no set more often than it is drawn, and no token more often than p says.
+
+    Args:
+        p: [V].
+        sets: [2^V].
+
+    Raises:
+        ValueError: if scipy is not installed.
+    """
+    try:
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array
+    except ImportError:
+        raise ValueError("linear programmes need scipy: pip install 'minispec[atlas]'") from None
+    drawn = sets.nonzero()[:, 0]
+    number, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
+    column = torch.arange(len(token))
+    places = (torch.cat([number, len(drawn) + token]).numpy(), torch.cat([column, column]).numpy())
+    most = torch.cat([sets[drawn], p]).numpy()
+    limits = csr_array((torch.ones(2 * len(token)).numpy(), places), shape=(len(most), len(token)))
+    return -float(linprog(-torch.ones(len(token)).numpy(), limits, most, method="highs").fun)

@@ -1,0 +1,69 @@
+"""The rules that the atlas has, each with the candidates that it is for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minispec.core.verify import Verifier, verify_rejection
+from minispec.drafters.chain import Choice
+from minispec.drafters.tree import greedy_drafting, most_probable, with_replacement, without_replacement
+from minispec.rules.block import verify_block
+from minispec.rules.compare import verify_compare
+from minispec.rules.coupled import verify_coupled
+from minispec.rules.lossy import (
+    verify_lenient,
+    verify_mixture,
+    verify_relaxed,
+    verify_typical,
+    with_parameters,
+)
+from minispec.rules.several import verify_k_sequential
+from minispec.rules.tree import verify_tree
+
+SEVERAL = (2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the atlas.
+
+    Attributes:
+        name: in the atlas.
+        verify: the rule itself.
+        candidates: how many there are at one position; it is measured with each of these numbers.
+        choice: returns how so many candidates are chosen.
+        weight: of p in what comes out, if that is a mixture of p and q by a formula; else None.
+    """
+
+    name: str
+    verify: Verifier
+    candidates: tuple[int, ...] = (1,)
+    choice: Callable[[int], Choice] = lambda k: with_replacement
+    weight: float | None = 1.0
+
+    @property
+    def lossless(self) -> bool:
+        """Whether it is meant to be."""
+        return getattr(self.verify, "lossless", True)
+
+
+RULES = (
+    Rule("token", verify_rejection),
+    Rule("block", verify_block),
+    Rule("compare", verify_compare),
+    Rule("coupled", verify_coupled),
+    Rule("recursive-with-replacement", verify_tree, SEVERAL),
+    Rule("k-sequential", verify_k_sequential, SEVERAL),
+    Rule("recursive-without-replacement", verify_tree, SEVERAL, lambda k: without_replacement),
+    Rule("greedy-drafting", verify_tree, SEVERAL, greedy_drafting),
+    Rule("fixed-candidates", verify_tree, SEVERAL, lambda k: most_probable),
+    *(
+        Rule(name, with_parameters(verify_mixture, weight=weight), weight=weight)
+        for name, weight in (("mixture-0.75", 0.75), ("mixture", 0.5), ("mixture-0.25", 0.25))
+    ),
+    *(
+        Rule(name, with_parameters(verify_lenient, lenience=lenience), weight=None)
+        for name, lenience in (("lenient-0.75", 0.75), ("lenient", 0.5), ("lenient-0.25", 0.25))
+    ),
+    Rule("typical", verify_typical, weight=None),
+    Rule("relaxed", verify_relaxed, weight=None),
+)

@@ -1,0 +1,214 @@
+"""The atlas: known figures, rules against closed forms, the optimum by both ways, chains by coins."""
+
+import sys
+
+import pytest
+import torch
+
+from minispec.core.records import Draft
+from minispec.core.verify import residual, verify_rejection
+from minispec.drafters.tree import greedy_drafting, most_probable, with_replacement, without_replacement
+from minispec.evidence.atlas import atlas
+from minispec.evidence.atlas.atlas import chain_means, entries, measure
+from minispec.evidence.atlas.branches import every_branch
+from minispec.evidence.atlas.family import Drafts, candidates, chain, chains, positions, recorded
+from minispec.evidence.atlas.measure import expected_accepted, outcome, passes
+from minispec.evidence.atlas.optimum import by_programme, by_subsets, set_probabilities
+from minispec.evidence.atlas.rules import RULES, Rule
+from minispec.evidence.checker.instances import standard_instances
+from minispec.evidence.proof.enumeration import enumerate_branches
+from minispec.rules.block import verify_block
+from minispec.rules.lossy import threshold, verify_typical
+from minispec.rules.tree import verify_tree
+
+P, Q = positions()
+NAMED = {rule.name: rule for rule in RULES}
+CHOICES = {
+    "independent": with_replacement,
+    "without replacement": without_replacement,
+    "greedy": greedy_drafting(3),
+    "fixed": most_probable,
+}
+
+
+def test_the_family_is_the_same_everywhere():
+    """Half flat, half peaked, three to six tokens; and all of it by one number."""
+    assert P[0].tolist()[3:] == [0, 0, 0] and ((P > 0).sum(-1) == torch.arange(300) % 4 + 3).all()
+    assert float((P[:4][P[:4] > 0]).min()) > 0.05 > float(P[4:8][P[4:8] > 0].min())
+    weights = torch.arange(1, P.numel() + 1).view(P.shape)
+    assert float(((P + 2 * Q) * weights).sum()) == pytest.approx(809798.03, abs=0.01)
+    assert not torch.equal(positions(1)[0], P)
+
+
+KNOWN = [
+    ("token", 1, 0.605),
+    ("recursive-with-replacement", 3, 0.720),
+    ("k-sequential", 3, 0.741),
+    ("recursive-without-replacement", 3, 0.873),
+    ("greedy-drafting", 3, 0.902),
+]
+
+
+@pytest.mark.parametrize(("name", "k", "accepted"), KNOWN)
+def test_accepted_as_in_an_earlier_trial(name, k, accepted):
+    """On 300 instances of the same kind, within 0.01; and the optimum, for two ways to draw."""
+    found = measure(NAMED[name], k, P, Q)
+    assert found.accepted == pytest.approx(accepted, abs=0.01)
+    known = {"k-sequential": 0.776, "recursive-without-replacement": 0.914}
+    if name in known:
+        assert found.optimum == pytest.approx(known[name], abs=0.01)
+    assert found.largest < 1e-12 and found.accepted <= found.optimum + 1e-12
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_lossless_is_exact_and_lossy_is_its_closed_form(rule):
+    """Of every rule, on 40 positions with each number of candidates, and on the recorded ones."""
+    real = recorded()
+    for k in rule.candidates:
+        found = measure(rule, k, P[:40], Q[:40])
+        known = measure(rule, 1, real.target_probs[:, 0], real.draft.probs[:, 0]) if k == 1 else found
+        for one in (found, known):
+            assert (one.largest < 1e-12) == rule.lossless
+            if rule.weight is not None:
+                assert one.total_variation == pytest.approx(one.closed_form, abs=1e-12)
+            if rule.lossless:
+                assert one.accepted <= one.optimum + 1e-12
+
+
+def test_what_lossy_rules_emit():
+    """Lenient: min(q, p/l), else the residual. Typical: q where p is likely enough, else p."""
+    drafts = candidates(P, Q, with_replacement, 1)
+    kept = torch.minimum(Q, P / 0.5)
+    lenient = kept + (1 - kept.sum(-1, keepdim=True)) * residual(P, 0.5 * Q)
+    assert torch.allclose(outcome(NAMED["lenient"].verify, drafts).emitted, lenient, atol=1e-12, rtol=0)
+    kept = Q * (P > threshold(P)[:, None])
+    typical = kept + (1 - kept.sum(-1, keepdim=True)) * P
+    assert torch.allclose(outcome(verify_typical, drafts).emitted, typical, atol=1e-12, rtol=0)
+
+
+def test_a_mixture_pays_for_what_it_accepts():
+    """One for one: no rule with as much damage accepts more (accepted ≤ optimum + damage)."""
+    for name in ("mixture-0.25", "mixture", "lenient", "typical", "relaxed"):
+        found = measure(NAMED[name], 1, P, Q)
+        spare = found.optimum + found.total_variation - found.accepted
+        assert spare == pytest.approx(0, abs=1e-12) if "mixture" in name else spare > 0.01
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_optimum_by_two_ways(name):
+    """Subsets and linear programmes agree within 1e-9, for three candidates, on 30 positions."""
+    sets = set_probabilities(candidates(P[:30], Q[:30], CHOICES[name], 3))
+    assert torch.allclose(sets.sum(-1), torch.ones(30, dtype=torch.float64))
+    best = by_subsets(P[:30], sets)
+    assert [by_programme(*one) for one in zip(P[:30], sets, strict=True)] == pytest.approx(best, abs=1e-9)
+
+
+def test_the_optimum_by_hand():
+    """p = (1/2, 1/2), q = (1/4, 3/4), two independent candidates: both, but for 9/16 + 1/16 of the draws.
+
+    With {a} once in 16, {b} nine times, both six times, a is had 7 times at most, b 8 times: 15/16.
+    """
+    p, q = torch.tensor([[0.5, 0.5]]).double(), torch.tensor([[0.25, 0.75]]).double()
+    sets = set_probabilities(candidates(p, q, with_replacement, 2))
+    assert (16 * sets).tolist() == [[0, 1, 9, 6]]
+    assert float(by_subsets(p, sets)) == by_programme(p[0], sets[0]) == 15 / 16
+
+
+def test_fixed_and_greedy_candidates_reach_their_optimum():
+    """Fixed ones are accepted with their probability under p."""
+    fixed = measure(NAMED["fixed-candidates"], 2, P, Q)
+    expected = P.gather(1, Q.argsort(dim=-1, descending=True, stable=True)[:, :2]).sum(-1).mean()
+    assert (fixed.accepted, fixed.optimum) == pytest.approx((float(expected),) * 2, abs=1e-12)
+    greedy = measure(NAMED["greedy-drafting"], 4, P, Q)
+    assert greedy.accepted == pytest.approx(greedy.optimum, abs=1e-12)
+
+
+def test_branches_of_many_rows_are_those_of_each():
+    """The same distribution, numbers drawn and acceptance as by the proof's scripts, row by row."""
+    drafts = candidates(P[:8], Q[:8], without_replacement, 2)
+    found = outcome(verify_tree, drafts)
+    emitted, accepted = torch.zeros_like(found.emitted), torch.zeros_like(found.accepted)
+
+    def run(rng, keys):
+        rows = torch.tensor(keys)
+        of = drafts.draft
+        draft = Draft(of.tokens[rows], of.probs[rows], of.lengths[rows], of.parents[rows])
+        verdict = verify_tree(draft, drafts.target_probs[rows], rng)
+        kept = verdict.path.long().argmax(-1)[:, None]
+        first = torch.where(verdict.accepted > 0, draft.tokens.gather(1, kept)[:, 0], verdict.token)
+        return list(zip(first.tolist(), (verdict.accepted > 0).tolist(), strict=True))
+
+    for key, (first, kept), weight in enumerate_branches(run, range(len(drafts.weights))):
+        here = drafts.instances[key], weight * float(drafts.weights[key])
+        emitted[here[0], first] += here[1]
+        accepted[here[0]] += here[1] * kept
+    assert torch.allclose(found.emitted, emitted, atol=1e-12, rtol=0)
+    assert torch.allclose(found.accepted, accepted, atol=1e-12, rtol=0)
+
+
+def test_random_numbers_are_counted():
+    """Token, p = (3/4, 1/4), q = (1/4, 3/4): b is tested 3 times in 4, and nothing else is open."""
+    p = torch.tensor([[0.75, 0.25]]).double()
+    found = outcome(verify_rejection, candidates(p, p.flip(1), with_replacement, 1))
+    assert float(found.draws) == pytest.approx(0.75) and float(found.accepted) == pytest.approx(0.5)
+    compare = outcome(NAMED["compare"].verify, candidates(p, p.flip(1), with_replacement, 1))
+    assert float(compare.draws) == 1 and float(compare.accepted) == pytest.approx(3 / 8)
+
+
+def test_token_and_block_in_chains():
+    """10/9 and 11/9 on the smallest; 2.85 and 3.19 tokens a round were known for V = 8, K = 5, ± 0.05."""
+    found = {one.name: one for one in chain_means()}
+    assert (found["thirds"].token, found["thirds"].block) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
+    assert (1 + found["family"].token, 1 + found["family"].block) == pytest.approx((2.85, 3.19), abs=0.05)
+    assert found["recorded"].block > found["recorded"].token + 0.02
+
+
+def test_block_accepts_no_fewer_than_token_on_every_instance():
+    """On all chains of the family, and on all standard instances of more than one token, ragged ones too."""
+    small = [one.drafts() for one in standard_instances() if one.k > 1]
+    every = [Drafts(d.draft(torch.arange(len(d))), d.target_probs, d.weights, d.tokens) for d in small]
+    gains = []
+    for drafts in [*every, *(one for _, one in chains())]:
+        token, block = (
+            drafts.weights @ expected_accepted(one, drafts) for one in (verify_rejection, verify_block)
+        )
+        gains.append(float(block - token))
+    assert min(gains) > -1e-12 and sum(gain > 1e-6 for gain in gains) > 40
+
+
+@pytest.mark.parametrize("rule", [verify_rejection, verify_block])
+def test_coins_are_enough(rule):
+    """Accepted by the coins alone, against every branch."""
+    p, q = P[[5, 9, 13]], Q[[5, 9]]
+    drafts = chain(p[:, :4] / p[:, :4].sum(-1, keepdim=True), q[:, :4] / q[:, :4].sum(-1, keepdim=True))
+    found = torch.zeros_like(drafts.weights)
+    for one in every_branch(rule, drafts.draft, drafts.target_probs):
+        found[one.rows] += one.weights * one.verdict.accepted
+    assert torch.allclose(found, expected_accepted(rule, drafts), atol=1e-12, rtol=0)
+
+
+def test_passes_grow_with_the_work():
+    """Bisection goes through the vocabulary in each of its steps; a comparison hardly does."""
+    drafts = candidates(P[:8], Q[:8], with_replacement, 1)
+    found = {name: passes(NAMED[name].verify, drafts) for name in ("compare", "token", "block")}
+    assert found["compare"] < found["token"] < found["block"] < 50
+    assert passes(NAMED["k-sequential"].verify, drafts) > 60
+
+
+def test_a_rule_that_claims_too_much_fails():
+    """One that says it is lossless and is not; one that is, passes."""
+
+    def wrong(draft, target_probs, rng):
+        return verify_typical(draft, target_probs, rng)
+
+    (bad,) = entries([Rule("wrong", wrong)])
+    (good,) = entries([NAMED["compare"]])
+    assert bad.lossless and not bad.passed and good.passed
+    assert good.optimum_error <= 1e-9 and good.texts < 1e-12 < bad.texts
+
+
+def test_without_scipy_a_line_says_so(monkeypatch):
+    """What to install."""
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ValueError, match=r"pip install 'minispec\[atlas\]'"):
+        atlas.optimum_error(NAMED["token"], 1, P, Q)

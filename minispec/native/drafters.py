@@ -86,9 +86,7 @@ def with_model(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, D
     return models.target, models.backend.drafter(models.draft)
 
 
-def looking_up(
-    make: Callable[..., LookupDrafter],
-) -> Callable[..., tuple[LanguageModel, Drafter]]:
+def looking_up(make: Callable[..., LookupDrafter]) -> Callable[..., tuple[LanguageModel, Drafter]]:
     """Returns a maker of look-up drafters, whose distributions have the type of the target's."""
 
     def maker(pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
@@ -163,12 +161,6 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
     "medusa": NamedDrafter(by_medusa, adapts=False),
     "eagle": NamedDrafter(by_features, adapts=False),
     "parallel": NamedDrafter(by_masks, adapts=False),
-    "tree": NamedDrafter(
-        by_tree,
-        has_model=True,
-        adapts=False,
-        rules=TREE_RULES,
-        backends=(TORCH.name,),
-    ),
+    "tree": NamedDrafter(by_tree, has_model=True, adapts=False, rules=TREE_RULES, backends=(TORCH.name,)),
     "medusa-tree": NamedDrafter(by_medusa_tree, adapts=False, rules=TREE_RULES, backends=(TORCH.name,)),
 }

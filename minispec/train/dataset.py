@@ -28,19 +28,12 @@ Texts = tuple[int, tuple[tuple[str, float], ...]]  # a curriculum stage's friend
 
 @dataclass(frozen=True)
 class Dataset:
-    """What all models of a recipe are trained on and measured on.
+    """What all models of a recipe are trained on, sequences [N, W], and measured on."""
 
-    Attributes:
-        corpus: with the full stories.
-        tokenizer: trained on it.
-        sequences: the sequences [N, W] of each kind of curriculum stage, by its window and its texts.
-        held_out: whole validation documents as rows [N, W] and a mask [N, W] (see `whole_documents`).
-    """
-
-    corpus: Corpus
-    tokenizer: Tokenizer
-    sequences: Mapping[tuple[int, Texts], Tensor]
-    held_out: tuple[Tensor, Tensor]
+    corpus: Corpus  #: with the full stories
+    tokenizer: Tokenizer  #: trained on it
+    sequences: Mapping[tuple[int, Texts], Tensor]  #: of each kind of stage, by its window and its texts
+    held_out: tuple[Tensor, Tensor]  #: whole validation documents, and a mask (see `whole_documents`)
 
 
 def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = HELD_OUT) -> Dataset:

@@ -28,25 +28,17 @@ DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """How to train what drafts for a target.
+    """How to train what drafts for a target, on sequences [B, n + 1] of it."""
 
-    Attributes:
-        kind: `exit`, `medusa`, `eagle` or `parallel`.
-        number: for a target, after how many layers the exit is, how many heads, how many layers.
-        make: makes it, untrained, for a target and that number.
-        loss: of the module on a target and sequences [B, n + 1].
-        steps: how many optimizer steps.
-        rows: sequences per step.
-        rate: the highest learning rate (AdamW).
-    """
-
-    kind: str
-    number: Callable[[GPT], int]
-    make: Callable[[GPT, int], nn.Module]
-    loss: Callable[[Any, GPT, Tensor], Tensor]
-    steps: int
-    rows: int = 8
-    rate: float = 2e-3
+    kind: str  #: `exit`, `medusa`, `eagle` or `parallel`
+    number: Callable[
+        [GPT], int
+    ]  #: for a target: the exit's layer, or how many heads or layers
+    make: Callable[[GPT, int], nn.Module]  #: makes it, untrained, for a target and that number
+    loss: Callable[[Any, GPT, Tensor], Tensor]  #: of the module on a target and sequences
+    steps: int  #: how many optimizer steps
+    rows: int = 8  #: sequences per step
+    rate: float = 2e-3  #: the highest learning rate (AdamW)
 
 
 def divergence(target: Tensor, draft: Tensor) -> Tensor:

@@ -134,5 +134,5 @@ PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, RECIPES["english"]
 WALKTHROUGHS = {
     "stories": "Once there were two friends. "
     "Rue the cat had a kite. She lived by the hill and slept on the floor. "
-    "Pip the cow had a bell. She lived by the wood and slept on the mat. The cat",
+    "Pip the cow had a bell. She lived by the wood and slept on the mat. The cat"
 }

@@ -147,10 +147,7 @@ class BenchRun:
         return [[prompt] for prompt in self.prompts.reporting * self.plan.repeats]
 
     def interleave(
-        self,
-        groups: Mapping[Key, Sequence[Decodes]],
-        batches: Sequence[Batch],
-        what: str = "",
+        self, groups: Mapping[Key, Sequence[Decodes]], batches: Sequence[Batch], what: str = ""
     ) -> dict[Key, list[list[Run]]]:
         """Lets the members of each group decode each batch (see `interleaved.interleave`)."""
         new_tokens = self.plan.new_tokens

@@ -19,19 +19,12 @@ from minispec.rules.lossy import verify_typical
 
 @dataclass(frozen=True)
 class Damage:
-    """What a case with a lossy rule comes to.
+    """What a case with a lossy rule comes to."""
 
-    Attributes:
-        name: of the case.
-        total_variation: of the texts from those of the target alone, for the prompt where it is largest.
-        tokens_per_call: expected tokens over expected target calls.
-        without: the same with rejection sampling, which loses nothing.
-    """
-
-    name: str
-    total_variation: float
-    tokens_per_call: float | None
-    without: float | None
+    name: str  #: of the case
+    total_variation: float  #: of the texts from those of the target alone, for the prompt where it is largest
+    tokens_per_call: float | None  #: expected tokens over expected target calls
+    without: float | None  #: the same with rejection sampling, which loses nothing
 
 
 def damage(case: Case) -> Damage:

@@ -1,4 +1,4 @@
-"""Block verification: all drafted tokens are judged together, and never fewer are kept than one by one.
+"""Block verification: drafted tokens are judged together, and on average no fewer are kept than one by one.
 
 Rejection sampling throws a token away at once where the target finds it too unlikely. But what comes after it
 may be likelier for the target than for the draft. Block verification counts with the probability ratio of the
@@ -33,7 +33,7 @@ def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         token = draft.tokens[:, i, None]
         w = (w * p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]).nan_to_num(0).clamp(max=1)
         s = (w[:, None] * p[:, i + 1] - q[:, i + 1]).clamp(min=0).sum(-1)
-        coin = (s / (s + (1 - w))).nan_to_num(0)  # in brackets, for rounding makes S + 1 − w more than 1
+        coin = (s / (s + (1 - w))).nan_to_num(0)  # S + 1 − w would round a small S away
         kept = rng.bernoulli(coin, positions=i, live=inside[:, i])
         accepted, kept_w = torch.where(kept, i + 1, accepted), torch.where(kept, w, kept_w)
     each = torch.arange(len(p), device=p.device)

@@ -23,13 +23,10 @@ HELP = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding
 
 
 def option(command: str, name: str, names: Iterable[str] = (), **how: Any) -> Any:
-    """Returns an option whose help stands in options.toml.
+    """Returns an option whose help stands in options.toml, under its command and its name without dashes.
 
-    Args:
-        command: under which it stands there; `every` for what several share.
-        name: without its dashes.
-        names: what the help lists as `{names}`.
-        how: for `typer.Option`, such as `min`.
+    `every` stands there for what several commands share; `names` are listed where the help says `{names}`;
+    `how` is for `typer.Option`, such as `min`.
     """
     text = " ".join(HELP[command][name].split()).format(names=", ".join(names))
     return typer.Option(f"--{name}", help=text, **how)

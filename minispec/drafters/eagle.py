@@ -56,12 +56,9 @@ class FeatureDrafter:
     wants_hidden = True
 
     def __init__(self, layer: FeatureLayer, target: GPT, warp: Warp | None = None) -> None:
-        """Makes a drafter.
+        """Makes a drafter of a layer that was trained on a target, whose embedding and head it uses.
 
-        Args:
-            layer: trained on this target.
-            target: whose embedding and head it uses.
-            warp: how to warp its logits; None: like the target's.
+        warp: how to warp its logits; None: like the target's.
 
         Raises:
             ValueError: if the layer was made for another width.

@@ -61,12 +61,9 @@ class MedusaDrafter:
     cache_lengths: tuple[int, ...] | None = None  # it has none
 
     def __init__(self, heads: Medusa, target: LanguageModel, warp: Warp | None = None) -> None:
-        """Makes a drafter.
+        """Makes a drafter of heads that were trained on a target, the one that verifies.
 
-        Args:
-            heads: trained on this target.
-            target: the one that verifies.
-            warp: how to warp the heads' logits; None: like the target's.
+        warp: how to warp the heads' logits; None: like the target's.
 
         Raises:
             ValueError: if the heads have another vocabulary than the target.

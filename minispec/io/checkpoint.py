@@ -70,10 +70,7 @@ def cache_folder() -> Path:
 
 
 def find_pair(name: str | Path) -> Path:
-    """Returns the folder of a pair.
-
-    Args:
-        name: a folder, or the name of a pair that was trained here or came with the package.
+    """Returns a folder, or that of a pair that was trained here or came with the package, by its name.
 
     Raises:
         ValueError: if there is none; the message says what there is.

@@ -61,14 +61,10 @@ def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
 
 
 def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Loads what a pair's target needs for a kind of drafter.
+    """Loads what a pair's target needs for a kind of drafter: `exit`, `medusa`, `eagle` or `parallel`.
 
-    Args:
-        pair: its own file is used, or else the one that came with the package.
-        kind: `exit`, `medusa`, `eagle` or `parallel`.
-
-    Returns:
-        The module, of the target's type and on its device, and what its file says.
+    The pair's own file is used, or else the one that came with the package. Returns the module, of the
+    target's type and on its device, and what its file says.
 
     Raises:
         ValueError: if there is none, it is damaged, or it was made for another target.

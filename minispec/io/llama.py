@@ -119,12 +119,7 @@ def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> N
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
     """Reads a checkpoint's weights, from one file or from those that its index names.
 
-    Args:
-        folder: holds `model.safetensors`, or `model.safetensors.index.json` and what it names.
-        tied: whether the head is the embedding, which need not be stored twice.
-
-    Returns:
-        Weights [out, in] by our names, as they are stored.
+    Returns weights [out, in] by our names, as they are stored; a tied head need not be stored twice.
 
     Raises:
         ValueError: if a file is missing or damaged, or the index names something else.

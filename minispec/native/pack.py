@@ -18,17 +18,12 @@ from minispec.native.library import COMPUTES_IN
 
 @torch.no_grad()
 def packed_weights(model: GPT) -> list[Tensor]:
-    """Returns what the library's `new` wants, in its order.
+    """Returns what the library's `new` wants, in its order, of a model of one of the types in `COMPUTES_IN`.
 
-    Args:
-        model: on a CPU, of one of the types in `COMPUTES_IN`.
-
-    Returns:
-        The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
-        [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D];
-        the head [D, V] and the gain of its norm [D]; cosines and sines of all positions,
-        [max_length, head_dim / 2] each. Matrices are of the model's type, the rest is of the type that is
-        computed in.
+    The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
+    [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the
+    head [D, V] and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2]
+    each. Matrices are of the model's type, the rest is of the type that is computed in.
     """
     wide, half = COMPUTES_IN[model.dtype], model.config.head_dim // 2
     blocks = [block for block in model.layers if isinstance(block, Block)]

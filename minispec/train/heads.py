@@ -31,9 +31,7 @@ class HeadRecipe:
     """How to train what drafts for a target, on sequences [B, n + 1] of it."""
 
     kind: str  #: `exit`, `medusa`, `eagle` or `parallel`
-    number: Callable[
-        [GPT], int
-    ]  #: for a target: the exit's layer, or how many heads or layers
+    number: Callable[[GPT], int]  #: for a target: the exit's layer, or how many heads or layers
     make: Callable[[GPT, int], nn.Module]  #: makes it, untrained, for a target and that number
     loss: Callable[[Any, GPT, Tensor], Tensor]  #: of the module on a target and sequences
     steps: int  #: how many optimizer steps

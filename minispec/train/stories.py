@@ -78,7 +78,7 @@ def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:
 
 
 def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
-    """Draws roll calls, the same for the same seed: exercises in whose fact is whose.
+    """Draws roll calls of one of the `KINDS`, the same for the same seed: exercises in whose fact is whose.
 
         Kit the cat. Sam the dog. Max the hen. Sam the dog. Kit the cat. …
 
@@ -86,11 +86,6 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
     time the fact is free; from then on it is forced. A story asks the same, but only a few times, among many
     words that are easier. So a target that starts with roll calls learns binding within minutes, and then
     tells stories with it. A draft never sees one.
-
-    Args:
-        kind: which fact they are about, one of `KINDS`.
-        count: how many.
-        seed: of the draw.
     """
     rng = random.Random(f"minispec roll calls {kind} {seed}")
     for _ in range(count):

@@ -60,10 +60,7 @@ def interleaved_seconds(
     In a pass each task runs several times, and its last run counts. In a loop a forward follows itself, and
     finds its weights and its code in the processor's caches; after the other tasks it would not.
 
-    Args:
-        tasks: what is timed.
-        repeats: how many passes count.
-        settle: above 0, a task runs at least once, and for so many seconds, before the run that counts.
+    settle: above 0, a task runs at least once, and for so many seconds, before the run that counts.
     """
     seconds: dict[Key, list[float]] = {name: [] for name in tasks}
     for number in range(repeats + WARM_UP):

@@ -225,14 +225,7 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
 
     Every text that is likely enough is prolonged by every token. A text whose probability falls below `least`
     goes into one cell with all others of its kind: what it would continue with is no more likely than itself.
-
-    Args:
-        case: the setting; its target is used alone.
-        prompt: where to begin.
-        least: what is less likely is not counted one by one; 0: all is.
-
-    Returns:
-        The probability of each continuation, and of the cell `RARE` if anything is in it. They sum to 1.
+    The probabilities, with that of the cell `RARE` if anything is in it, sum to 1. The target is used alone.
     """
     ended: dict[Cell, float] = {}
     growing: dict[Text, float] = {(): 1.0}

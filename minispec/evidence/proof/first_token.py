@@ -39,10 +39,10 @@ def first_token(
     q: Tensor | Sequence[float],
     drawn_from: Tensor | Sequence[float] | None = None,
 ) -> FirstToken:
-    """Enumerates every branch of a rule on every draft of one token, K = 1.
+    """Enumerates every branch of a rule that draws from its `rng` alone on every draft of one token, K = 1.
 
     Args:
-        rule: an accept rule that draws from its `rng` alone.
+        rule: the accept rule.
         p: [V], the target's distribution; that of the bonus too.
         q: [V], the distribution that the draft reports.
         drawn_from: [V], what the draft is really drawn from; by default q, as it must be.

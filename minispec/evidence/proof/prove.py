@@ -106,14 +106,9 @@ def prove(
     backends: Sequence[Backend] = (TORCH,),
     drafters: Sequence[str] = DRAFTERS,
 ) -> Proof:
-    """Enumerates cases, counts what came up, and runs sampled tests.
+    """Enumerates cases such as `few_cases` on each backend, counts what came up, and runs sampled tests.
 
-    Args:
-        cases: see `few_cases` and `all_cases`.
-        sampled: runs the sampled tests.
-        tell: told what is being done.
-        backends: on which each case is enumerated.
-        drafters: by name; cases of others are left out.
+    Cases of other drafters than those that are named are left out.
     """
     coverage = Counter(dict.fromkeys(wanted(drafters), 0))
     proved = []

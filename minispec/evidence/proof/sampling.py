@@ -75,12 +75,8 @@ def sampled_tests(seed: int = 0, full: bool = False, backends: Sequence[Backend]
 
     Right code fails one or more of them with probability 1e-6 at most: each gets an equal share, and shares
     add up whether or not the tests depend on each other. What each detects with 99.9999% certainty is in its
-    result.
-
-    Args:
-        seed: of all random numbers.
-        full: with more samples, and the trained pair among the models.
-        backends: on which each experiment runs; those that come out the same run once.
+    result. The full ones have more samples, and the trained pair among the models. Each experiment runs on
+    all backends; those that come out the same run once.
     """
     found = [*tiny_experiments(200_000), *trained_experiments(20_000)] if full else tiny_experiments(20_000)
     moved = {one.case.name: one for backend in backends for one in (each.on(backend) for each in found)}

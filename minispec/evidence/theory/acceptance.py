@@ -59,15 +59,8 @@ def acceptance_probabilities(
 ) -> list[list[float]]:
     """Returns a_t = min(1, q(x_t) / p(x_t)) of every token of texts that the target alone has written.
 
-    It holds for `verify_rejection`, and at temperature 0 for `verify_greedy`, where it is 0 or 1.
-
-    Args:
-        target: gives p.
-        draft: gives q; it has the target's vocabulary.
-        prompts: token ids, one list per text, none empty.
-        texts: what the target wrote after each.
-        warp: of the target, and of the draft unless it has its own.
-        draft_warp: the draft's own.
+    It holds for `verify_rejection`, and at temperature 0 for `verify_greedy`, where it is 0 or 1. The texts
+    follow prompts, none of which is empty; the draft gives q, with the target's warp or its own.
     """
     found = []
     for prompt, text in zip(prompts, texts, strict=True):

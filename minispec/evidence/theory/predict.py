@@ -65,11 +65,7 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
     never drafted. It ends after the first of them that is not accepted, or with the bonus after all of them;
     the next round begins there. Let b_t be the probability that some round begins at t, b_0 = 1. Then
     b_(t+j+1) gains b_t · a_t ⋯ a_(t+j−1) · (1 − a_(t+j)) for each j < w, and the rest for j = w; the sum of
-    all b_t is the number of rounds.
-
-    Args:
-        text: a_t of its N positions.
-        k: K; 0 is target-only.
+    all b_t is the number of rounds. K = 0 is target-only.
 
     Raises:
         ValueError: if K is negative, or an a_t does not lie between 0 and 1.
@@ -97,13 +93,10 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
 
 
 def predict_speed_up(costs: Costs, texts: Sequence[Text], k: int, faster: float = 1.0) -> PredictedSpeedUp:
-    """Predicts what a K comes to, for texts that are written one at a time.
+    """Predicts what a K comes to, for texts that are written one at a time; 0 is target-only by the loop.
 
-    Args:
-        costs: measured apart, for one row.
-        texts: acceptance probabilities of target-only texts, of other prompts than those that are measured.
-        k: K; 0 is target-only through the speculative loop.
-        faster: how many times as fast as with these costs the target alone is where it is fastest.
+    The texts are of other prompts than those that are measured. `faster` says how many times as fast as with
+    these costs, of one row, the target alone is where it is fastest.
 
     Raises:
         ValueError: if there is no text, K is negative, or t(K+1) was not measured.

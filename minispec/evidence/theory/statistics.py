@@ -176,17 +176,11 @@ def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:
 def check_uniform(name: str, values: Sequence[float], false_alarm: float, slack: float = 0.0) -> Sampled:
     """Compares independent numbers with the uniform distribution on [0, 1], by Kolmogorov's distance.
 
-    n numbers of a distribution within `slack` of uniform fail with probability `false_alarm` at most: they
-    stray by D with probability 2·exp(−2nD²) at most (Dvoretzky, Kiefer and Wolfowitz 1956, with the constant
-    of Massart 1990). Numbers of one at least `detects` from uniform pass with probability `MISS` at most:
-    where it is farthest, the share of numbers below is a mean of yes-or-no samples, and Hoeffding's
-    inequality bounds how far it strays.
-
-    Args:
-        name: what is tested.
-        values: the numbers.
-        false_alarm: between 0 and 1.
-        slack: how far from uniform the right distribution may be; p-values of counts are not quite uniform.
+    n numbers of a distribution within `slack` of uniform (p-values of counts are not quite uniform) fail with
+    probability `false_alarm` at most: they stray by D with probability 2·exp(−2nD²) at most (Dvoretzky,
+    Kiefer and Wolfowitz 1956, with the constant of Massart 1990). Numbers of one at least `detects` from
+    uniform pass with probability `MISS` at most: where it is farthest, the share of numbers below is a mean
+    of yes-or-no samples, and Hoeffding's inequality bounds how far it strays.
     """
     n = len(values)
     if not n:

@@ -37,11 +37,8 @@ def learning(
 ) -> Picture:
     """Draws the losses of a live training boldly over those of a recorded one, and the entropy under both.
 
-    Args:
-        live: what the live training reported; without any of it, the recorded one is drawn alone, boldly.
-        recorded: what the other one did.
-        floor: the entropy of the grammar in nats per token.
-        guess: how low the reader thinks that a loss can go.
+    Without anything live, the recorded one is drawn alone, boldly. The entropy of the grammar, `floor`, is in
+    nats per token, and `guess` is how low the reader thinks that a loss can go.
 
     Raises:
         ValueError: if no held-out loss was measured, live or recorded.

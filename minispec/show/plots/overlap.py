@@ -46,14 +46,10 @@ class Share:
 def shares(
     p: Tensor, q: Tensor, words: Sequence[str], top: int = TOP, always: int | None = None
 ) -> list[Share]:
-    """Splits two distributions into columns, the tokens that matter most first, then the others.
+    """Splits two distributions [V] into columns, the tokens that matter most first, then the others.
 
-    Args:
-        p: [V], the target's distribution.
-        q: [V], the draft's.
-        words: the text of every token id.
-        top: at most so many tokens get a column; if there are no more in all, all do, by their ids.
-        always: an id that gets one in any case.
+    At most `top` tokens get a column, and `always` in any case; if there are no more in all, all do, by their
+    ids. `words` has the text of every token id.
     """
     p, q = p.double(), q.double()
     chosen = list(range(len(p)))

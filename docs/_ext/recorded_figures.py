@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from book.atlas import RECORDED
+from book.atlas_plots import atlas_figure
 from book.gallery import P, Q, matrix, seven_billion
 from docutils import nodes
 from figure_nodes import nodes_of
@@ -21,6 +23,7 @@ from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
+from minispec.io.files import read_json
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.distributions import rule_distribution
@@ -67,6 +70,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "predicted-measured": lambda: predicted_measured(saved("speed").points),
     "draft-sweep": lambda: draft_sweep(saved("drafts").points),
     "batch-sweep": lambda: batch_sweep(saved("batches").points),
+    "atlas": lambda: atlas_figure(read_json(RECORDED)["rules"]),
     "memory": lambda: memory_bars(measure_memory(load_pair("stories"))),
     "kill-matrix": lambda: next(matrix(saved("zoo").points, saved("zoo"))),
     "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),

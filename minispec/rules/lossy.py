@@ -40,7 +40,8 @@ def verify_relaxed(
 ) -> Verdict:
     """Accepts while a token is among the `most` most probable, and less than delta below the first of them.
 
-    The rule of TensorRT-LLM: p(x) ≥ max p − delta. Arguments and result are else those of `verify_typical`.
+    The rule of TensorRT-LLM: p(x) ≥ max p − delta. Arguments and result are else those of `Verifier`,
+    target_probs being [B, K+1, V].
     """
 
     def likely(p: Tensor) -> Tensor:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich import progress
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.train_heads import told, train_drafter
+from minispec.cli.train_heads import told, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder
 from minispec.io.files import check_pair_folder
@@ -119,14 +118,7 @@ def train_and_publish(
         for state in run.glob("*.safetensors"):
             state.unlink()
     history: list[dict[str, Any]] = []
-    columns = (
-        progress.TextColumn("{task.description:<12}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("loss {task.fields[loss]}"),
-        progress.TimeRemainingColumn(),
-    )
-    bars = progress.Progress(*columns, console=console, refresh_per_second=2)
+    bars = training_bars(console)
     tasks: dict[str, Any] = {}
 
     def report(now: Progress) -> None:

@@ -55,16 +55,7 @@ def train_drafter(
     check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
-    bars = Progress(
-        TextColumn("{task.description:<8}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-        console=console,
-        refresh_per_second=2,
-    )
-    with bars:
+    with training_bars(console) as bars:
         task = bars.add_task(kind, total=recipe.steps, loss="…")
 
         def report(now: Training) -> None:
@@ -81,6 +72,13 @@ def train_drafter(
     save_heads(module, path, info)
     found = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
+
+
+def training_bars(console: Console) -> Progress:
+    """Returns bars for models in training: steps, the loss, and the time that is left."""
+    name, loss = TextColumn("{task.description:<12}"), TextColumn("loss {task.fields[loss]}")
+    columns = (name, BarColumn(), MofNCompleteColumn(), loss, TimeRemainingColumn())
+    return Progress(*columns, console=console, refresh_per_second=2)
 
 
 def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:

@@ -89,6 +89,10 @@ class Instance:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parents", self.parents or tuple(range(len(self.q))))
         object.__setattr__(self, "lengths", self.lengths or (self.k,))
+        if self.choice not in CHOICES:
+            raise ValueError(
+                f"candidates are chosen in one of the ways {', '.join(CHOICES)}, not {self.choice}"
+            )
         if len(self.p) != len(self.q) + 1:
             raise ValueError(
                 f"{len(self.q)} draft tables need {len(self.q) + 1} of the target, not {len(self.p)}"

@@ -20,7 +20,7 @@ Shape = tuple[Sequence[int], int, int, int]
 
 SPARSE = (0, 0, 1, 1, 2, 3)  # distributions made of these weights often have zeros and ties
 DENSE = (0, 1, 1, 2, 3, 4)  # and of these less often: several candidates need more to be wrong about
-UNEQUAL = 2**-43  # of two probabilities that are the same but for rounding; more than is taken for the same
+UNEQUAL = 2**-43  # p and q differ so little; but by more than `NEGLIGIBLE`, so that a rejection is a branch
 # Parents, V, how many instances with rows of one length, how many with rows of several.
 CHAINS = (
     (range(1), 2, 10, 8),

@@ -198,6 +198,13 @@ def test_what_is_no_path_is_refused(path, says):
     assert says in check_verifier(spoiled(path), instances=[certain]).reason
 
 
+def test_padding_is_on_no_path():
+    """One candidate is proposed, and the second slot is kept: as many tokens, but not these."""
+    one = Instance(((SURE,),) * 2, ((SURE,),), (1,), (0, 0))
+    report = check_verifier(spoiled(lambda path: path.flip(1)), instances=[one])
+    assert report.reason == "it says it kept 1 tokens, and the path [1]"
+
+
 def test_a_path_in_a_chain_is_a_beginning():
     chain = Instance(((SURE,),) * 3, ((SURE,),) * 2)
     report = check_verifier(spoiled(lambda path: path & torch.tensor([False, True])), instances=[chain])
@@ -299,7 +306,11 @@ def test_drafts_come_as_drafters_draw_them(choice):
 
 
 def test_trees_that_do_not_fit_are_refused():
-    """Too deep, not deep enough, a parent after its child."""
+    """Too deep, not deep enough, a parent after its child; and a choice that there is not."""
+    with pytest.raises(
+        ValueError, match="with replacement, without replacement, most probable, greedy drafting"
+    ):
+        tree_instances("with luck")
     for parents in [(0, 1, 2), (0, 0), (0, 2, 1), (1, 0)]:
         with pytest.raises(ValueError, match="the tree must be 2 deep"):
             Instance(((HALF,),) * 3, ((HALF,),) * 2, (), parents)

@@ -63,17 +63,7 @@ def rule_named(name: str) -> Verifier:
 def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
     case, damage = report.counterexample, report.damage
-    names = (
-        "passed",
-        "reason",
-        "method",
-        "instances",
-        "branches",
-        "samples",
-        "false_alarm",
-        "detects",
-        "notes",
-    )
+    names = "passed reason method instances branches samples false_alarm detects notes".split()
     return {
         **{name: getattr(report, name) for name in names},
         "damage": damage and vars(damage),

@@ -138,7 +138,7 @@ def beginning_that_differs(
     prompt, said = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it says {said}"
     if others := tree.longer(worst) if len(worst.text) < depth else []:
-        event = f"after {' '.join([prompt, said])} its next token is none of {' '.join(map(str, others))}"
+        event = f"after {f'{prompt} {said}'.strip()} its next token is none of {' '.join(map(str, others))}"
     texts = sum(count for one, count in seen.items() if one.prompt == worst.prompt)
     expected = exact.get(worst, 0.0) * len(prompts)
     return Counterexample(event, expected, seen[worst] / texts, prompts[worst.prompt], worst.text)

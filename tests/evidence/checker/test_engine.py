@@ -1,5 +1,6 @@
 """Whole engines under test: the shipped loop with bugs planted in it, and others written for this."""
 
+import random
 from bisect import bisect
 from dataclasses import replace
 from math import fsum
@@ -139,7 +140,7 @@ def test_the_report_can_be_checked_by_hand():
     )
     assert [test.cells for test in report.tests] == [3, 8]
     assert report.failure.distance == pytest.approx(1 / 6, abs=1e-3)
-    assert report.damage.low < 1 / 6 < report.damage.high
+    assert report.damage.low < 1 / 6 < report.damage.high and report.samples == 512  # then it was clear
     shown = report.counterexample
     assert (shown.prompt, shown.tokens, shown.expected) == ((7,), (0,), 0.5)
     said = str(report).splitlines()
@@ -150,14 +151,35 @@ def test_the_report_can_be_checked_by_hand():
     assert "a right engine fails with probability 1e-06" in said[-1]
 
 
+def test_the_shortest_beginning_is_shown():
+    """After one of two prompts the first token is off, and so is what begins with it; then pooled tokens."""
+
+    def generate(prompt, n, seed):
+        rng = random.Random(seed)
+        first = rng.choices(range(4), [3, 2, 4, 1] if prompt == [8] else [4, 3, 2, 1])
+        return first + rng.choices(range(4), [4, 3, 2, 1], k=n - 1)
+
+    given = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
+    shown = check_engine(generate, prompts=[[7], [8]], **given).counterexample
+    assert (shown.prompt, shown.tokens, shown.expected) == ((8,), (2,), pytest.approx(0.2))
+    assert shown.found == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it says 2"
+    shown = check_engine(generate, prompts=[[8]], cells=3, **given).counterexample
+    assert (shown.event, shown.expected) == ("after 8 its next token is none of 0 1", pytest.approx(0.3))
+    assert shown.found == pytest.approx(0.5, abs=0.05) and shown.tokens == ()
+
+
 def test_beginnings_are_the_likeliest():
-    """Two prompts, six cells: 7 goes to 0, and 00 is likelier than 1; a cell excludes what is longer."""
-    target = {7: [0.9, 0.1], 8: [0.6, 0.4], 0: [0.5, 0.5], 1: [0.5, 0.5]}
+    """Two prompts, six cells: 7 goes to 0, and 00 is likelier than 1; a cell excludes what is longer.
+
+    The target's sums may miss 1 by rounding.
+    """
+    target = {7: [0.9004, 0.10005], 8: [0.6, 0.4], 0: [0.5, 0.5], 1: [0.5, 0.5]}
     tree = grow(NextToken(lambda ids: target[ids[-1]], [[7], [8]]), 2, frozenset(), 6)
     assert list(tree.likely) == [(0, ()), (1, ()), (0, (0,)), (1, (0,)), (0, (0, 0)), (0, (0, 1))]
     assert tree.exact == pytest.approx(
-        {(0, ()): 0.05, (1, ()): 0.2, (1, (0,)): 0.3, (0, (0, 0)): 0.225, (0, (0, 1)): 0.225}
+        {(0, ()): 0.05, (1, ()): 0.2, (1, (0,)): 0.3, (0, (0, 0)): 0.225, (0, (0, 1)): 0.225}, abs=1e-5
     )
+    assert fsum(tree.exact.values()) == pytest.approx(1, abs=1e-12)
     assert tree.cell(1, (0, 1)) == (1, (0,)) and tree.cell(0, (1, 0)) == (0, ())
     assert tree.longer((0, (0,))) == [0, 1]
 

@@ -104,9 +104,10 @@ def test_the_optimum_by_two_ways(name):
 
 
 def test_the_optimum_by_hand():
-    """p = (1/2, 1/2), q = (1/4, 3/4), two independent candidates: both, but for 9/16 + 1/16 of the draws.
+    """p = (1/2, 1/2), q = (1/4, 3/4), two independent candidates.
 
-    With {a} once in 16, {b} nine times, both six times, a is had 7 times at most, b 8 times: 15/16.
+    In 16 draws they are {a} once, {b} nine times, both six times. So a is among them 7 times, one less than
+    p asks for, and b more often than the 8 times that it can come out: 15/16.
     """
     p, q = torch.tensor([[0.5, 0.5]]).double(), torch.tensor([[0.25, 0.75]]).double()
     sets = set_probabilities(candidates(p, q, with_replacement, 2))

@@ -1,6 +1,7 @@
 """`minispec atlas`: what every rule emits and how much it accepts, exactly, beside the optimum."""
 
 from dataclasses import asdict
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
@@ -12,12 +13,16 @@ from rich.table import Table
 from minispec.cli import options
 from minispec.evidence.atlas.atlas import ChainMeans, Entry, chain_means, entries
 from minispec.evidence.atlas.rules import RULES
+from minispec.evidence.atlas.samplers import Judged, record, recorded_samplers, run_samplers
 
 NAMES = tuple(rule.name for rule in RULES)
 
 
 def atlas_command(
     rule: Annotated[str | None, options.option("atlas", "rule", NAMES)] = None,
+    samplers: Annotated[bool, options.option("atlas", "samplers")] = False,
+    checkout: Annotated[list[str] | None, options.option("atlas", "checkout")] = None,
+    output: Annotated[Path | None, options.option("atlas", "output")] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
@@ -26,6 +31,14 @@ def atlas_command(
     name = None if rule is None else options.choose(rule, NAMES, "--rule")
     options.set_threads(threads)
     console = options.console(as_json)
+    if samplers:
+        judged = run_samplers(dict(map(named_folder, checkout or ())), tell=console.print)
+        if output is not None:
+            record(judged, output)
+        show_samplers(judged, console)
+        if as_json:
+            options.print_json({"samplers": [asdict(one) for one in judged]})
+        return
     started = perf_counter()
     with console.status("enumerating"):
         found = list(entries([one for one in RULES if name in (None, one.name)], seed))
@@ -35,8 +48,9 @@ def atlas_command(
     if as_json:
         rules = [entry.to_json() for entry in found]
         lines = [asdict(chain) for chain in chains]
+        known = [asdict(one) for one in recorded_samplers()]
         ends = {"passed": passed, "seconds": seconds}
-        options.print_json({"rules": rules, "chains": lines, "samplers": [], "seed": seed} | ends)
+        options.print_json({"rules": rules, "chains": lines, "samplers": known, "seed": seed} | ends)
     else:
         show(found, chains, console)
         console.print(f"{'passed' if passed else 'FAILED'} in {seconds:.0f} s")
@@ -73,3 +87,21 @@ def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None
     ]
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def named_folder(text: str) -> tuple[str, Path]:
+    """Reads NAME=PATH; a ValueError says what is wrong."""
+    name, equals, path = text.partition("=")
+    if not equals or not Path(path).is_dir():
+        raise ValueError(f"--checkout must be NAME=PATH of a folder, not {text!r}")
+    return name, Path(path)
+
+
+def show_samplers(judged: list[Judged], console: Console) -> None:
+    """Prints a line per sampler, and below it what shows that it is lossy, or why it did not run."""
+    words = {True: "no difference", False: "lossy", None: "not judged"}
+    for one in judged:
+        console.print(f"{one.project} {one.version or ''}, {one.rule}: {words[one.lossless]}", soft_wrap=True)
+        for line in (one.checked, one.instance, one.recorded and f"run on {one.recorded}"):
+            if line:
+                console.print(f"  {line}", soft_wrap=True, markup=False)

@@ -1,0 +1,133 @@
+"""Whole runs of other projects as engines, each with the target that it should sample from.
+
+The target is always the same library's own model, called without a draft: so it is sampling that is checked,
+and not how two libraries compute the same weights.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.evidence.atlas.scripted import functions_of
+from minispec.evidence.checker.calling import Generate, in_batches
+from minispec.evidence.proof.models import normals
+from minispec.io.checkpoint import Pair
+
+Engine = tuple[Generate, Callable[[Sequence[int]], Any]]  # what is checked, and its target
+K = 3  # tokens a round, so that a text of six has several
+
+
+def transformers_engine(pair: Pair, look_up: bool) -> Engine:
+    """Assisted generation of transformers, at temperature 1 without top-k and top-p.
+
+    Args:
+        pair: whose folder is read.
+        look_up: propose from the prompt, and not by the pair's draft.
+    """
+    library = import_module("transformers")
+    how = {"dtype": torch.float32, "attn_implementation": "sdpa", "local_files_only": True}
+    target, draft = (
+        library.LlamaForCausalLM.from_pretrained(pair.folder / name, **how).eval()
+        for name in ("target", "draft")
+    )
+    own = draft.generation_config
+    own.num_assistant_tokens, own.num_assistant_tokens_schedule = K, "constant"
+    more = {"prompt_lookup_num_tokens": K} if look_up else {"assistant_model": draft}
+
+    def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
+        config = library.GenerationConfig(
+            max_new_tokens=n, do_sample=True, top_k=0, top_p=1.0, eos_token_id=None, pad_token_id=0
+        )
+        ids = torch.tensor([list(prompt)])
+        torch.manual_seed(seed)
+        said = target.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **more)
+        return said[0, len(prompt) :].tolist()
+
+    @torch.inference_mode()
+    def after(ids: Sequence[int]) -> Tensor:
+        return target(torch.tensor([list(ids)])).logits[0, -1].double().softmax(-1)
+
+    return generate, after
+
+
+def lucidrains_engine(rows: int) -> Engine:
+    """The package speculative-decoding, on decoders of its own with V = 3, without its top-k.
+
+    Args:
+        rows: of a batch, all of one prompt.
+    """
+    library = import_module("speculative_decoding")
+    target, draft = (lucidrains_decoder(library, depth) for depth in (2, 1))
+
+    def draw(prompt: Sequence[int], n: int, seed: int, rows: int) -> list[list[int]]:
+        torch.manual_seed(seed)
+        prompts = torch.tensor([list(prompt)] * rows)
+        said, _ = library.speculative_decoding(
+            target, draft, prompts, len(prompt) + n, gamma=K, filter_thres=0.0
+        )
+        return said.tolist()
+
+    return in_batches(draw, rows), lambda ids: target(torch.tensor([list(ids)]))[0, -1].double().softmax(-1)
+
+
+def lucidrains_decoder(library: Any, depth: int) -> Any:
+    """Returns a decoder of the library, with fixed weights large enough that its distributions differ."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(depth)
+        decoder = library.Decoder(num_tokens=3, dim=16, depth=depth, heads=2, dim_head=8)
+    decoder = decoder.double().eval().requires_grad_(False)
+    for index, weight in enumerate(one for one in decoder.parameters() if one.dim() == 2):
+        weight.copy_(2 * normals(tuple(weight.shape), 100 * depth + index) / weight.shape[1] ** 0.5)
+    return decoder
+
+
+def mlx_engine(pair: Pair) -> Engine:
+    """`speculative_generate_step` of mlx-lm on the pair, in float32, at temperature 1."""
+    mlx, library = import_module("mlx.core"), import_module("mlx_lm.generate")
+    target, draft = (
+        import_module("mlx_lm.utils").load_model(pair.folder / name)[0] for name in ("target", "draft")
+    )
+    for model in (target, draft):
+        model.set_dtype(mlx.float32)
+    sampler = import_module("mlx_lm.sample_utils").make_sampler(temp=1.0)
+
+    def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
+        mlx.random.seed(seed)
+        steps = library.speculative_generate_step(
+            mlx.array(list(prompt)), target, draft, num_draft_tokens=K, max_tokens=n, sampler=sampler
+        )
+        return [int(token) for token, *_ in steps]
+
+    def after(ids: Sequence[int]) -> Tensor:
+        logits = target(mlx.array([list(ids)]))[0, -1]
+        return torch.tensor(logits.tolist(), dtype=torch.float64).softmax(-1)
+
+    return generate, after
+
+
+def gpt_fast_engine(checkout: Path) -> Engine:
+    """`speculative_decode` of gpt-fast, round after round; the next token depends on the last, by tables."""
+    names = (
+        "multinomial_sample_one_no_sync",
+        "logits_to_probs",
+        "sample",
+        "decode_one_token",
+        "decode_n_tokens",
+    )
+    theirs = functions_of(checkout / "generate.py", "speculative_decode", "model_forward", *names)
+    target, draft = normals((2, 3, 3), 0).float()
+
+    def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
+        torch.manual_seed(seed)
+        said = torch.tensor(list(prompt), dtype=torch.int)
+        while len(said) < len(prompt) + n:
+            models = (lambda ids, _: target[ids], lambda ids, _: draft[ids])
+            round_ = theirs["speculative_decode"](*models, said[-1], len(said) - 1, K, temperature=1.0)
+            said = torch.cat([said, round_])
+        return said[len(prompt) : len(prompt) + n].tolist()
+
+    return generate, lambda ids: target[ids[-1]].double().softmax(-1)

@@ -1,0 +1,196 @@
+"""Decisions of other projects as rules: each is called as its own project calls it.
+
+Some take a row at a time, and logits; what they return are ids. So an adapter makes their arguments of a
+draft, and a verdict of the ids.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock, patch
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from minispec.core.records import Draft, Verdict
+from minispec.core.rng import Rng
+from minispec.core.verify import Verifier
+from minispec.evidence.atlas.scripted import Row, ScriptedTorch, Uniform, Unpinned, functions_of
+from minispec.evidence.checker.adapter import verdict_of
+from minispec.rules.tree import parents_of
+
+LIBRARY = "transformers.generation"
+SayRow = Callable[[Draft, Tensor, Row], Sequence[int]]  # one row's draft and p [1, K+1, V] -> ids
+
+
+def row_by_row(say: SayRow) -> Verifier:
+    """Makes a rule of a function that says which ids one row goes on with.
+
+    It is handed no padding. Where a row proposes nothing no project calls its rule: the target is sampled.
+    """
+
+    def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+        said = []
+        for row, n in enumerate(draft.lengths.tolist()):
+            parents = None if draft.parents is None else draft.parents[row : row + 1, :n]
+            own = Draft(draft.tokens[row : row + 1, :n], draft.probs[row : row + 1, :n], parents=parents)
+            p = target_probs[row : row + 1, : n + 1]
+            ids = say(own, p, Row(rng, row)) if n else Row(rng, row).categorical(p[:, 0])
+            said.append(torch.as_tensor(ids))
+        return verdict_of(pad_sequence(said, batch_first=True, padding_value=-1), draft)
+
+    return rule
+
+
+def transformers_rule(weight: float | None = None) -> Verifier:
+    """`_speculative_sampling` of transformers: `generate` hands it float32 logits.
+
+    Args:
+        weight: its `assistant_ensemble_weight`.
+    """
+    library = import_module(f"{LIBRARY}.utils")
+    # Up to 5.17 it is told whether the candidates already end the text; here they never do.
+    ends = "is_done_candidate" in signature(library._speculative_sampling).parameters
+    more: dict[str, Any] = {"is_done_candidate": False} if ends else {}
+    more |= {} if weight is None else {"assistant_ensemble_weight": weight}
+    sampling = partial(library._speculative_sampling, **more)
+
+    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+        with patch.object(library, "torch", ScriptedTorch(rng)):
+            return sampling(draft.tokens, draft.probs.float().log(), draft.k, p.float().log())[0][0]
+
+    return row_by_row(say)
+
+
+def transformers_single_position() -> Verifier:
+    """Candidates of transformers for Gemma 4 assistants, and what it makes of them, at one position.
+
+    The assistant is a stand-in: it has q for logits. What was drafted is not looked at, for the generator
+    picks a candidate of its own. The first id that comes out is told as the target's; the text goes on.
+    """
+    generator = import_module(f"{LIBRARY}.candidate_generator").SinglePositionMultiTokenCandidateGenerator
+    library = import_module(f"{LIBRARY}.utils")
+    hidden = torch.zeros(1, 1, 1)
+
+    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+        class Gemma4AssistantStandIn:
+            generation_config, device = SimpleNamespace(num_assistant_tokens=1), "cpu"
+
+            def __call__(self, **_: Any) -> SimpleNamespace:
+                return SimpleNamespace(logits=draft.probs.float().log(), last_hidden_state=hidden)
+
+        limits = SimpleNamespace(max_length=9)
+        candidates = generator(Gemma4AssistantStandIn(), lambda ids: torch.zeros(1, 1, 1), limits)
+        outputs = SimpleNamespace(hidden_states=[hidden], shared_kv_states={})
+        prompt = torch.zeros(1, 1, dtype=torch.long)
+        ids, logits = candidates.get_candidates(prompt, {}, outputs, False, 0)
+        with patch.object(library, "torch", ScriptedTorch(rng)):
+            said, _ = library._speculative_sampling(ids, logits, 1, p.float().log())
+        return said[0, :1]
+
+    return row_by_row(say)
+
+
+def deepspec_rule(checkout: Path) -> Verifier:
+    """`verify_draft_tokens` of DeepSpec, at temperature 1; its target is p."""
+    sampling = functions_of(
+        checkout / "deepspec/utils/sampling.py",
+        *("logits_to_probs", "sample_from_probs", "gather_token_probs", "sample_residual"),
+    )
+    names = ("DraftProposal", "VerificationResult", "verify_draft_tokens")
+    theirs = functions_of(
+        checkout / "deepspec/eval/base_evaluator.py", *names, dataclass=dataclass, **sampling
+    )
+
+    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+        sampling["torch"] = theirs["torch"] = ScriptedTorch(rng)
+        ids = torch.cat([torch.zeros(1, 1, dtype=torch.long), draft.tokens], dim=1)  # the pending token first
+        return theirs["verify_draft_tokens"](
+            target_model=lambda **_: SimpleNamespace(logits=p.float().log()),
+            proposal=theirs["DraftProposal"](draft.k, ids, draft.probs.float()),
+            position_ids=torch.arange(draft.k + 1)[None],
+            start=0,
+            past_key_values_target=None,
+            temperature=1.0,
+            max_proposal_tokens=draft.k,
+        ).committed_tokens[0]
+
+    return row_by_row(say)
+
+
+def eagle_rule(checkout: Path) -> Verifier:
+    """`evaluate_posterior` of EAGLE, for trees whose candidates are fixed; temperature 1, no other warp."""
+    theirs = functions_of(checkout / "eagle/model/utils.py", "evaluate_posterior")
+
+    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+        parents = parents_of(draft)[0].tolist()
+        paths = [[leaf] for leaf in range(1, draft.k + 1) if leaf not in parents]
+        for path in paths:
+            while path[0]:
+                path.insert(0, parents[path[0] - 1])
+        nodes = pad_sequence([torch.tensor(one) for one in sorted(paths)], True, -1)  # [paths, depth + 1]
+        ids = torch.cat([torch.zeros(1, dtype=torch.long), draft.tokens[0]])[nodes].where(nodes >= 0, -1)
+        theirs["random"] = SimpleNamespace(random=lambda: Uniform(rng))
+        best, kept, probs = theirs["evaluate_posterior"](p[0, nodes].log(), ids, lambda _, logits: logits)
+        return [*ids[best, 1 : int(kept) + 1].tolist(), int(rng.categorical(probs[None]))]
+
+    return row_by_row(say)
+
+
+def ascend_rule(checkout: Path, block: bool) -> Verifier:
+    """`rejection_sample` of vLLM Ascend where there is no Triton; it takes batches, and draws from torch.
+
+    Args:
+        checkout: of vllm-ascend.
+        block: its `enable_block_verify`, which it uses for drafts of three tokens and more.
+    """
+    names = ("sample_recovered_tokens", "sample_recovered_tokens_pytorch", "rejection_random_sample_pytorch")
+    config = SimpleNamespace(
+        rejection_sampler_config=SimpleNamespace(
+            enable_block_verify=block,
+            enable_entropy_verify=False,
+            posterior_threshold=0.95,
+            posterior_alpha=0.4,
+        ),
+        enable_reduce_sample=True,
+    )
+    theirs = functions_of(
+        checkout / "vllm_ascend/sample/rejection_sampler.py",
+        *("rejection_sample", "rejection_random_sample_block_verify_pytorch", *names),
+        torch=Unpinned(),
+        HAS_TRITON=False,
+        PLACEHOLDER_TOKEN_ID=-1,
+        GREEDY_TEMPERATURE=0,
+        logger=MagicMock(),
+        get_ascend_config=lambda: config,
+        generate_uniform_probs=lambda count, *_: torch.rand(count, dtype=torch.float64),
+    )
+
+    def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+        rows, size = torch.arange(len(draft.tokens)), target_probs.shape[-1]
+        bonus = torch.multinomial(target_probs[rows, draft.lengths], 1)
+        real = torch.arange(draft.k) < draft.lengths[:, None]
+        if not bool(real.any()):
+            return verdict_of(bonus, draft)
+        logits = target_probs[:, :-1][real].float().log()
+        said = theirs["rejection_sample"](
+            draft.tokens[real],
+            draft.lengths.tolist(),
+            int(draft.lengths.max()),
+            draft.lengths.cumsum(0),
+            draft.probs[real].float(),
+            (logits, torch.arange(size).expand(logits.shape).contiguous()),
+            bonus,
+            SimpleNamespace(
+                all_greedy=False, all_random=True, generators={}, temperature=torch.ones(len(rows))
+            ),
+        )
+        return verdict_of(said.long(), draft)
+
+    return rule

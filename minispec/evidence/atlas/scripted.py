@@ -1,0 +1,102 @@
+"""Somebody else's code, unchanged, whose random numbers are an `Rng`'s.
+
+Samplers of other projects draw from the generators of torch or of Python. Here a function of theirs is called
+with a `torch` whose random functions ask an `Rng`. So it follows a script, each of its branches can be taken,
+and what it says is known exactly.
+"""
+
+import __future__
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minispec.core.rng import Rng
+
+
+class Uniform:
+    """Numbers from [0, 1) that are never drawn: what they are compared with is the probability of a yes."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+
+    def __le__(self, probs: Tensor) -> Tensor:
+        flat = probs.reshape(-1).clamp(0, 1)
+        return self._rng.bernoulli(flat).reshape(probs.shape)
+
+    __lt__ = __le__  # they differ where a number is equal to a probability, which happens with probability 0
+
+    def __gt__(self, probs: Tensor) -> Tensor:
+        return ~(self <= probs)
+
+
+class ScriptedTorch:
+    """torch, as a sampler sees it, with another source of random numbers."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def rand_like(self, like: Tensor) -> Uniform:
+        """Returns numbers that are compared with probabilities: [n] -> [n]."""
+        return Uniform(self._rng)
+
+    def multinomial(self, probs: Tensor, num_samples: int) -> Tensor:
+        """Draws one id of each distribution: [n, V] -> [n, 1]."""
+        return self._rng.categorical(probs)[:, None]
+
+
+class Unpinned:
+    """torch for code that pins memory, which needs an accelerator; it draws as torch does."""
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(torch, name)
+        if name not in ("tensor", "arange", "ones", "full"):
+            return made
+        return lambda *args, pin_memory=False, **more: made(*args, **more)
+
+
+class Row:
+    """One row's part of an `Rng`: all that is asked of it is for that row."""
+
+    def __init__(self, rng: Rng, row: int) -> None:
+        self._rng, self._row = rng, row
+
+    def bernoulli(self, probs: Tensor, **_: Any) -> Tensor:
+        """Decides: probs [n] -> [n] bool (see `Rng`)."""
+        return self._rng.bernoulli(probs, rows=torch.full(probs.shape, self._row))
+
+    def categorical(self, probs: Tensor, **_: Any) -> Tensor:
+        """Picks: probs [n, V] -> [n] ids (see `Rng`)."""
+        return self._rng.categorical(probs, rows=torch.full(probs.shape[:1], self._row))
+
+
+def functions_of(path: Path, *names: str, **given: Any) -> dict[str, Any]:
+    """Loads functions and classes from a file, and nothing else of it: no import of it is followed.
+
+    Args:
+        path: a Python file.
+        names: of what is defined at its top level.
+        given: what these need besides; `torch` is there.
+
+    Returns:
+        Their global names: change one, and they see it.
+
+    Raises:
+        ValueError: if there is no such file, or it lacks one of them.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    module.body = [one for one in module.body if getattr(one, "name", None) in names]
+    if missing := set(names) - {getattr(one, "name", None) for one in module.body}:
+        raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}")
+    space = {"torch": torch} | given
+    # Annotations stay text: what they name may be defined elsewhere.
+    exec(compile(module, str(path), "exec", __future__.annotations.compiler_flag, dont_inherit=True), space)
+    return space

@@ -18,6 +18,8 @@ from minispec.evidence.zoo.run import CheckResult, Specimen, Zoo, zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
+REIMPLEMENTED = " (our reimplementation)"
+
 
 def zoo_command(
     name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
@@ -79,7 +81,10 @@ def show(report: Zoo, console: Console) -> None:
     lines = [
         "x killed   ! killed by an exception   . survived",
         "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call",
-        *(f"{letters[check.name]} {check.name}: {check.promise}" for check in report.checks),
+        *(
+            f"{letters[check.name]} {check.name}: {check.promise}{REIMPLEMENTED * (not check.ours)}"
+            for check in report.checks
+        ),
         *([f"\nwithout the bugs of the C++: {report.left_out}"] if report.left_out else []),
         *(f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}" for name in theirs),
         f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "

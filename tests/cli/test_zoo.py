@@ -50,6 +50,7 @@ def test_zoo_prints_a_table(capsys, small, monkeypatch):
     out = capsys.readouterr().out
     assert all(mutant.name in out for mutant in FEW)
     assert "survivors: none" in out and "vllm-like-greedy misses 3" in out
+    assert "those of the target alone. (our reimplementation)" in out
 
 
 def test_a_survivor_is_exit_status_1(capsys, monkeypatch):

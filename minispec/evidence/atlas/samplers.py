@@ -132,7 +132,8 @@ SAMPLERS = (
     Sampler(
         *("transformers", "SinglePositionMultiTokenCandidateGenerator, do_sample=True", "transformers"),
         partial(by_rule, lambda _: rules.transformers_single_position(), one_position, ROUNDING),
-        f"{EXACT}; one token, a stand-in for the assistant; not: generate with a Gemma 4 model",
+        f"{EXACT}; one token, a stand-in for the assistant; not: generate. For it 5.23.0 has to build a "
+        "Gemma4AssistantForCausalLM, and raised ValueError (no layer makes the cache that its layers share)",
     ),
     Sampler(
         *("transformers", "generate with an assistant model", "transformers"),
@@ -186,6 +187,10 @@ SAMPLERS = (
     ),
 )
 NOT_RUN = (  # project, rule, why
+    (
+        *("transformers", "MTPCandidateGenerator, DFlashTokenCandidateGenerator"),
+        "they need models of their own; by reading 5.23.0, candidates are drawn from the logits returned",
+    ),
     ("vLLM", "rejection_sampler", "its kernels are Triton's and C++"),
     ("SGLang", "chain and tree sampling", "its kernels need a GPU"),
     ("TensorRT-LLM", "relaxed acceptance", "its kernels need a GPU"),

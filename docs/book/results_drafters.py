@@ -5,7 +5,11 @@ from typing import Any
 
 from book import results_tables as tables
 from book.results_tables import fill
-from minispec.cli.bench_tables import by_pair, drafter_parts
+from minispec.cli.bench_tables import by_pair, drafter_parts, grid
+
+RULES = """With the draft model other lossless rules verify too, at temperature 1 and with the same seeds.
+*token* is rejection sampling; the last columns say how much less time a token takes than with it. On native
+only that one is in C++."""
 
 
 def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -38,5 +42,8 @@ def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rows = by_pair(report["drafters"])[report["pair"]]
         yield tables.drafters(rows)
         yield tables.markdown(drafter_parts(rows))
+        if "rules" in report["sections"]:
+            yield fill(RULES)
+            yield tables.markdown(grid("rules", report["sections"]["rules"]["rows"], 2))
         missing = report["sections"]["drafters"]["unavailable"].items()
         yield "\n".join(f"- Not measured: {name}: {why}" for name, why in missing if name not in measured)

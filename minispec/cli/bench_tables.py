@@ -67,6 +67,10 @@ def tables(report: Found) -> Iterator[Table]:
     for pair, rows in by_pair(report.get("drafters", ())).items():
         yield drafters(rows).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
+    if "rules" in found:
+        yield grid("rules", found["rules"]["rows"], 2).rich(
+            "Every rule at temperature 1; token: rejection sampling"
+        )
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
         yield real_sizes(report).rich(title)

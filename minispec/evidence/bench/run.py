@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections, transformers
+from minispec.evidence.bench import batches, drafters, prediction, real_sizes, rules, sections, transformers
 from minispec.evidence.bench.interleaved import Tell
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
@@ -32,6 +32,7 @@ SECTIONS: tuple[Section, ...] = (
     Section("drafts", "the speed-up with every draft", sections.drafts, START, core=False),
     Section("batch", "the speed-up of batches", batches.measure, START, core=False),
     Section("drafters", "every way to draft, on every pair", drafters.measure, START, core=False),
+    Section("rules", "every lossless rule, with the same drafts", rules.measure, START, core=False),
     Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
     Section(
         "real-sizes",

@@ -1,0 +1,30 @@
+"""The section on rules: the same drafts, judged by each."""
+
+from pairs import build_pair
+
+from minispec import load_pair
+from minispec.evidence.bench.rules import OTHERS, TOKEN
+from minispec.evidence.bench.run import choose, run_bench
+from minispec.evidence.bench.section import Plan
+
+PLAN = Plan(
+    "tiny", choosing=1, reporting=2, repeats=1, new_tokens=40, widths=(2,), few_widths=(1, 3), latencies=1
+)
+
+
+def test_every_rule_verifies_at_every_k_on_every_backend(tmp_path):
+    """Speeds are over rejection sampling; drawing anew accepts fewer tokens, as a block no fewer at K = 1."""
+    pair = load_pair(build_pair(tmp_path / "tiny", max_length=128))
+    rows = run_bench(pair, sections=choose(("rules",)), plan=PLAN)["sections"]["rules"]["rows"]
+    assert {(row["rule"], row["k"]) for row in rows} == {
+        (name, k) for name in (TOKEN, *OTHERS) for k in (1, 3)
+    }
+    found = {(row["backend"], row["k"], row["rule"]): row for row in rows}
+    assert len(found) == len(rows)
+    for (backend, k, rule), row in found.items():
+        token = found[backend, k, TOKEN]
+        assert token["over_token"] == 1 and row["over_token"] > 0 and row["pair"] == "tiny"
+        if rule == "compare":
+            assert row["accepted_over_drafted"] < token["accepted_over_drafted"]
+        if rule == "block" and k == 1:  # the same rule there, with the same random numbers
+            assert row["tokens_per_target_call"] == token["tokens_per_target_call"]

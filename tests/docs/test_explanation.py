@@ -188,7 +188,8 @@ ROLE = re.compile(r"\{(fact|recorded-figure)\}[` ]`?([\w-]+)")
 def test_facts_and_figures_are_known_and_used():
     """No page names one that is not there, and none is there that no page names."""
     named = {"fact": set(), "recorded-figure": set()}
-    for page in {*PAGES, ROOT / "docs/index.md", ROOT / "docs/walkthrough/native.md"}:
+    others = (ROOT / "docs" / name for name in ("index.md", "atlas.md", "walkthrough/native.md"))
+    for page in {*PAGES, *others}:
         for kind, name in ROLE.findall(page.read_text(encoding="utf-8")):
             named[kind].add(name)
     assert named["fact"] == set(FACTS)

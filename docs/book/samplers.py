@@ -66,7 +66,8 @@ def page(rows: Sequence[Judged]) -> str:
         table(columns, lines, left=4),
         *(fill(READING), fill(RUN), "## Smallest counterexamples", fill(LOSSY)),
         *(
-            f"**{one.project}, `{one.rule}`**\n\n{fill(CASES[one.rule])}\n\n<!-- not run: the check printed it -->\n```text\n{one.report}\n```"
+            f"**{one.project}, `{one.rule}`**\n\n{fill(CASES[one.rule])}\n\n"
+            f"<!-- not run: the check printed it -->\n```text\n{one.report}\n```"
             for one in lossy
         ),
         "## Not judged",

@@ -43,6 +43,7 @@ myst_heading_anchors = 4
 autodoc_default_options = {"members": True, "special-members": "__call__"}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+suppress_warnings = ["ref.python"]  # of fields that have the same name in several records, the first is linked
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True

@@ -18,9 +18,9 @@ from torch import Tensor
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.io.checkpoint import Pair, load_pair, weights_hash
-from minispec.io.recording import Recording
+from minispec.io.recording import Draw, Recording
 from minispec.io.recording_file import save_recording
-from minispec.io.walkthrough import VERIFIERS, record_pair, walkthrough_path
+from minispec.io.walkthrough import VERIFIERS, record_pair
 
 MOST_TOKENS = {"greedy": 100, "rejection": 60}  # a story that is longer is passed over
 SEEDS = {"greedy": 1, "rejection": 2000}  # tried before giving up
@@ -66,10 +66,19 @@ def unclear_draws(recording: Recording) -> Iterator[str]:
     """Yields the numbers drawn that lie within `CLEAR` of their thresholds, and picks without a number."""
     for index, draws in enumerate(recording.draws):
         for d in draws:
-            if d.margin <= CLEAR:
-                yield f"round {index}, position {d.position}: {d.kind} is decided by {d.margin:.2g}"
+            if margin(d) <= CLEAR:
+                yield f"round {index}, position {d.position}: {d.kind} is decided by {margin(d):.2g}"
             elif d.kind == "pick" and d.number is None:
                 yield f"round {index}, position {d.position}: a pick that only rounding makes certain"
+
+
+def margin(draw: Draw) -> float:
+    """Returns how far a number lies from where the outcome would change: infinite for what was certain.
+
+    0 and 1 are no thresholds: no number lies beyond them.
+    """
+    inner = [edge for edge in (draw.low, draw.high) if 1e-12 < edge < 1 - 1e-12]
+    return min((abs(draw.number - edge) for edge in inner if draw.number is not None), default=float("inf"))
 
 
 def unclear_ratios(recording: Recording) -> Iterator[str]:
@@ -122,7 +131,7 @@ def write_walkthroughs(pair: Pair, folder: Path) -> None:
     hashes = {"target": weights_hash(pair.target), "draft": weights_hash(pair.draft)}
     for verifier in VERIFIERS:
         found = first_clear(pair, pair.walkthrough, verifier)
-        path = walkthrough_path(folder, verifier)
+        path = folder / f"walkthrough-{verifier}.json"
         save_recording(replace(found, info={**found.info, "sha256": hashes}), path)
         print(f"{path.name}: seed {found.info['seed']}, {path.stat().st_size / 1000:.0f} kB")
         print(f"  {found.text()}")

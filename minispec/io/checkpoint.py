@@ -36,21 +36,13 @@ MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15", "pyth
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and a draft that share a tokenizer.
+    """A target and a draft that share a tokenizer."""
 
-    Attributes:
-        target: the model whose text we want.
-        draft: the small one that guesses.
-        tokenizer: of both.
-        folder: where they were read from.
-        info: what `pair.json` says: corpus, seed, steps, losses, prompts worth trying.
-    """
-
-    target: GPT
-    draft: GPT
-    tokenizer: Tokenizer
-    folder: Path
-    info: Mapping[str, Any] = field(default_factory=dict)
+    target: GPT  #: the model whose text we want
+    draft: GPT  #: the small one that guesses
+    tokenizer: Tokenizer  #: of both
+    folder: Path  #: where they were read from
+    info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
 
     @property
     def name(self) -> str:

@@ -33,22 +33,6 @@ class Draw:
     number: float | None  #: that was drawn, in [0, 1); None where the outcome was certain
     outcome: int  #: 1 or 0 for yes or no; the id that was picked
 
-    @property
-    def probability(self) -> float:
-        """How probable the outcome was."""
-        return self.high - self.low
-
-    @property
-    def margin(self) -> float:
-        """How far the number lies from where the outcome would change: infinite for what was certain.
-
-        0 and 1 are no thresholds: no number lies beyond them.
-        """
-        if self.number is None:
-            return float("inf")
-        inner = [edge for edge in (self.low, self.high) if 1e-12 < edge < 1 - 1e-12]
-        return min((abs(self.number - edge) for edge in inner), default=float("inf"))
-
 
 class LoggingRng(SeededRng):
     """A `SeededRng` that notes what it decides.
@@ -97,10 +81,10 @@ class LoggingRng(SeededRng):
         names: Sequence[int] = range(count) if rows is None else rows.tolist()
         each = [None] * count if positions is None else torch.as_tensor(positions).expand(count).tolist()
         decided = [True] * count if live is None else live.tolist()
-        intervals = zip(low.tolist(), high.tolist(), strict=True)
-        for i, (start, end) in enumerate(intervals):
-            if decided[i]:
-                self.draws.append(Draw(names[i], each[i], kind, start, end, self._drawn[i], int(outcomes[i])))
+        columns = names, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
+        for happens, (row, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
+            if happens:
+                self.draws.append(Draw(row, position, kind, *rest))
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     rounds = tuple(_round_from_json(r, len(words), len(prompts)) for r in data["rounds"])
     if [r.index for r in rounds] != list(range(len(rounds))):
         raise ValueError("its rounds are not counted from 0")
-    draws = tuple(tuple(_draw_from_json(*draw) for draw in r["draws"]) for r in data["rounds"])
+    draws = tuple(tuple(Draw(*draw) for draw in r["draws"]) for r in data["rounds"])
     return Recording(Trace(prompts, dict(data["config"]), rounds), words, draws, dict(data["info"]))
 
 
@@ -211,12 +211,3 @@ def _filled(ids: list[int], values: list[float], fill: float, size: int) -> Tens
     whole = torch.full((size,), fill, dtype=torch.float64)
     whole[ids] = torch.tensor(values, dtype=torch.float64)
     return whole
-
-
-def _draw_from_json(
-    row: int, position: int | None, kind: Any, low: float, high: float, number: float | None, outcome: int
-) -> Draw:
-    if kind not in ("accept", "pick"):
-        raise ValueError(f"a draw of unknown kind {kind!r}")
-    drawn = None if number is None else float(number)
-    return Draw(int(row), position, kind, float(low), float(high), drawn, int(outcome))

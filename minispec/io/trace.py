@@ -13,17 +13,11 @@ from minispec.core.records import Finish, Round
 
 @dataclass(frozen=True)
 class CacheLengths:
-    """How many tokens a cache held, row by row, at three moments of a round.
+    """How many tokens a cache held, row by row, at three moments of a round."""
 
-    Attributes:
-        before: when the round began.
-        verified: after the target had read the draft; for the draft's cache, after drafting.
-        after: after rollback.
-    """
-
-    before: tuple[int, ...]
-    verified: tuple[int, ...]
-    after: tuple[int, ...]
+    before: tuple[int, ...]  #: when the round began
+    verified: tuple[int, ...]  #: after the target had read the draft; for the draft's cache, after drafting
+    after: tuple[int, ...]  #: after rollback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +31,11 @@ class ObservedRound(Round):
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole run: a header and its rounds.
+    """A whole run: a header and its rounds."""
 
-    Attributes:
-        prompts: token ids, one list per row.
-        config: what the run was called with (k, verifier, temperature, …), for people and files.
-        rounds: in order.
-    """
-
-    prompts: tuple[tuple[int, ...], ...]
-    config: Mapping[str, Any]
-    rounds: tuple[ObservedRound, ...]
+    prompts: tuple[tuple[int, ...], ...]  #: token ids, row by row
+    config: Mapping[str, Any]  #: what the run was called with (k, verifier, …), for people and files
+    rounds: tuple[ObservedRound, ...]  #: in order
 
     @property
     def prefill_lengths(self) -> tuple[int, ...]:
@@ -72,10 +60,7 @@ class Trace:
         """Counts over all rows and rounds."""
         each = [(r, row) for r in self.rounds for row in range(len(self.prompts)) if r.live[row]]
         tested = [r.tested(row) for r, row in each]
-        seconds: dict[str, float] = {}
-        for r in self.rounds:
-            for phase, value in r.seconds.items():
-                seconds[phase] = seconds.get(phase, 0.0) + value
+        phases = dict.fromkeys(phase for r in self.rounds for phase in r.seconds)
         return Statistics(
             emitted=sum(len(r.emitted[row]) for r, row in each),
             target_calls=len(self.rounds),
@@ -83,32 +68,22 @@ class Trace:
             accepted=sum(r.accepted(row) for r, row in each),
             tested=None if None in tested else sum(n for n in tested if n is not None),
             drafted=sum(r.drafted(row) for r, row in each),
-            seconds=seconds,
+            seconds={phase: sum(r.seconds.get(phase, 0.0) for r in self.rounds) for phase in phases},
         )
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of a trace.
+    """Counts of a trace, over all its rows and rounds."""
 
-    Attributes:
-        emitted: tokens, all rows together.
-        target_calls: forward passes of the target, prefill left out.
-        row_rounds: the same counted per live row.
-        accepted: drafted tokens that were kept.
-        tested: drafted tokens that were looked at; those after a rejection were not. None for a rule that
-            looks beyond a rejection.
-        drafted: drafted tokens.
-        seconds: by phase.
-    """
-
-    emitted: int
-    target_calls: int
-    row_rounds: int
-    accepted: int
+    emitted: int  #: tokens, all rows together
+    target_calls: int  #: forward passes of the target, prefill left out
+    row_rounds: int  #: the same counted per live row
+    accepted: int  #: drafted tokens that were kept
+    #: drafted tokens that were looked at; after a rejection none is. None for a rule that looks beyond it
     tested: int | None
-    drafted: int
-    seconds: Mapping[str, float]
+    drafted: int  #: drafted tokens
+    seconds: Mapping[str, float]  #: by phase
 
     @property
     def acceptance(self) -> float | None:

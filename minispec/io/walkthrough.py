@@ -22,18 +22,9 @@ def load_walkthrough(verifier: str = "greedy", pair: str | Path = "stories") -> 
     Raises:
         ValueError: if there is no such pair or recording, or it is damaged.
     """
-    return load_recording(walkthrough_path(find_pair(pair), verifier))
-
-
-def walkthrough_path(folder: Path, verifier: str) -> Path:
-    """Returns where a pair's walkthrough lies.
-
-    Raises:
-        ValueError: if the verifier is unknown.
-    """
     if verifier not in VERIFIERS:
         raise ValueError(f"there is no walkthrough of {verifier!r}; choose {' or '.join(VERIFIERS)}")
-    return folder / f"walkthrough-{verifier}.json"
+    return load_recording(find_pair(pair) / f"walkthrough-{verifier}.json")
 
 
 def vocabulary(pair: Pair) -> tuple[str, ...]:

@@ -3,20 +3,22 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from book.record_walkthroughs import (
     CLEAR,
     MOST_TOKENS,
     acceptance_ratios,
     first_clear,
     has_all_endings,
+    margin,
     unclear,
     write_walkthroughs,
 )
 
 import minispec
-from minispec.io.recording import Draw
+from minispec.io.recording import Draw, LoggingRng
 from minispec.io.recording_file import load_recording
-from minispec.io.walkthrough import load_walkthrough, walkthrough_path
+from minispec.io.walkthrough import load_walkthrough
 
 VERIFIERS = ("greedy", "rejection")
 
@@ -63,6 +65,16 @@ def test_an_unclear_draw_is_found(pair):
     )
 
 
+def test_margins_are_distances_to_inner_thresholds():
+    """A number near 0 or 1 is near no threshold; near the edge of its outcome it is."""
+    rng = LoggingRng(0)
+    rng.bernoulli(torch.full((400,), 0.25, dtype=torch.float64))
+    for d in rng.take():
+        assert abs(margin(d) - abs(d.number - 0.25)) < 1e-15
+    rng.bernoulli(torch.tensor([1.0]))
+    assert margin(rng.take()[0]) == float("inf")
+
+
 def test_a_tie_is_found(pair):
     """Two logits made equal are reported, of the target and, by reading again, of the draft."""
     recording = load_walkthrough("greedy")
@@ -106,6 +118,6 @@ def test_both_are_written_as_they_are_committed(pair, tmp_path, capsys):
     write_walkthroughs(pair, tmp_path)
     said = capsys.readouterr().out
     for verifier in VERIFIERS:
-        new, old = load_recording(walkthrough_path(tmp_path, verifier)), load_walkthrough(verifier)
+        new, old = load_recording(tmp_path / f"walkthrough-{verifier}.json"), load_walkthrough(verifier)
         assert new.trace.tokens() == old.trace.tokens() and new.info == old.info
         assert f"walkthrough-{verifier}.json: seed {old.info['seed']}" in said and old.text() in said

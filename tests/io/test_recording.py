@@ -43,17 +43,7 @@ def test_each_number_explains_its_outcome():
         for d in draws:
             assert d.number is None or d.low <= d.number < d.high
         for row, d in enumerate(draws[:3]):
-            assert abs(d.probability - float(probs[row, d.outcome])) < 1e-6
-
-
-def test_margins_are_distances_to_inner_thresholds():
-    """A number near 0 or 1 is near no threshold; near the edge of its outcome it is."""
-    rng = LoggingRng(0)
-    rng.bernoulli(torch.full((400,), 0.25, dtype=torch.float64))
-    for d in rng.take():
-        assert abs(d.margin - abs(d.number - 0.25)) < 1e-15
-    rng.bernoulli(torch.tensor([1.0]))
-    assert rng.take()[0].margin == float("inf")
+            assert abs(d.high - d.low - float(probs[row, d.outcome])) < 1e-6
 
 
 def test_a_recording_finds_the_draws_of_each_token():

@@ -5,8 +5,8 @@ import torch
 from book.record_walkthroughs import COMMAND
 
 import minispec
-from minispec.io.checkpoint import SHIPPED, find_pair, weights_hash
-from minispec.io.walkthrough import K, load_walkthrough, record_pair, walkthrough_path
+from minispec.io.checkpoint import SHIPPED, weights_hash
+from minispec.io.walkthrough import K, load_walkthrough, record_pair
 
 VERIFIERS = ("greedy", "rejection")
 
@@ -50,8 +50,8 @@ def test_replaying_gives_the_same_tokens(pair, walkthrough):
 
 def test_is_small_and_says_its_text(pair, walkthrough):
     """At most 250 kB, and its own words give the tokenizer's text."""
-    path = walkthrough_path(find_pair("stories"), walkthrough.info["verifier"])
-    assert path.parent == SHIPPED / "stories" and path.stat().st_size <= 250_000
+    path = SHIPPED / "stories" / f"walkthrough-{walkthrough.info['verifier']}.json"
+    assert path.stat().st_size <= 250_000
     assert walkthrough.text().replace("⏹", "") == pair.tokenizer.decode(walkthrough.trace.tokens())
 
 

@@ -15,7 +15,8 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     target_only_distributions,
 )
-from minispec.evidence.proof.prove import LARGEST_ERROR, gpt_cases
+from minispec.evidence.proof.families import gpt_cases
+from minispec.evidence.proof.prove import LARGEST_ERROR
 from minispec.evidence.proof.sampling import Experiment
 from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Backend, on_backend

@@ -16,8 +16,8 @@ from minispec.evidence.proof.distributions import (
     largest_error,
     speculative_distributions,
 )
+from minispec.evidence.proof.families import self_drafting_cases, waiting_cases
 from minispec.evidence.proof.models import with_normals
-from minispec.evidence.proof.prove import self_drafting_cases, waiting_cases
 from minispec.io.heads import load_heads
 from minispec.native import library
 from minispec.native.backend import NATIVE, TORCH

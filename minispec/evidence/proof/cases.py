@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import speculate
@@ -18,7 +19,7 @@ from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
-from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
+from minispec.drafters.stopping import StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import (
     Choice,
@@ -36,6 +37,7 @@ from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 
 Text = tuple[int, ...]
+Make = Callable[[Any, Warp | None], Drafter]  # from a model, and a warp or None for the target's
 
 COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 
@@ -54,7 +56,7 @@ class Case:
     eos: tuple[int, ...] = ()  #: ids that end a row
     verifier: Verifier = verify_rejection  #: the rule
     draft_warp: Warp | None = None  #: the draft's own warp, or None
-    drafter: Callable[[LanguageModel, Warp | None], Drafter] = ModelDrafter  #: from the draft and its warp
+    drafter: Make = ModelDrafter  #: from the draft and its warp
     rows: int = 512  #: how many branches run at once; 1 where a row's drafts depend on the others
     waiting: bool = False  #: whether only two of three rows run at once, and the others wait
     rng: type[EnumeratingRng] = EnumeratingRng  #: what enumerates it
@@ -65,16 +67,25 @@ class Case:
         return self.drafter in (ModelDrafter, NativeDrafter)
 
     @property
+    def drafter_name(self) -> str:
+        """Its name in `DRAFTERS`, or `model`."""
+        return next((name for name, make in DRAFTERS.items() if make is self.drafter), "model")
+
+    @property
     def drafts_with(self) -> str:
         """What drafts, by its name on the command line: `model` wherever it is the draft model."""
-        if self.drafter in TREES:
+        if self.drafter_name in TREES:
             return "tree"
-        return next((name for name, make in OTHERS.items() if make is self.drafter), "model")
+        return self.drafter_name if self.drafter_name in OTHERS else "model"
 
     @property
     def context(self) -> int:
         """The longest text that both models hold."""
         return min(self.target.max_length, self.draft.max_length)
+
+    def but(self, what: str, **changes: Any) -> "Case":
+        """Returns a case that differs; its name says how."""
+        return replace(self, name=f"{self.name}, {what}", **changes)
 
     def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
         """Runs the shipped loop in this setting, on any prompts."""
@@ -128,115 +139,44 @@ class Case:
         )
 
 
-# Drafters that change K within a few rounds. They are the shipped classes. What they start from is chosen so
-# that one accepted or rejected token makes a difference: costs are made up, and a first guess weighs little.
+def grown(choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)) -> Make:
+    """Returns what grows a tree: by default three candidates at first, and two after the first of them."""
+    return lambda model, warp: TreeDrafter(model, parents, choice, warp)
 
 
-def automatic(model: LanguageModel, warp: Warp | None) -> AdaptiveDrafter:
-    """Returns a drafter that picks its K, from 0 to 3, by what the last rounds accepted."""
-    learns = RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6)
-    return AdaptiveDrafter(ModelDrafter(model, warp), COSTS, most=3, acceptance=learns, retry=1, pace=1)
+def heads(model: GPT) -> Medusa:
+    """Returns two heads with random weights."""
+    return with_normals(Medusa(model.config.width, model.vocab_size, 2), 7)
 
 
-def stopping(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
-    """Returns a drafter that stops where all so far would be accepted with a probability below 60%."""
-    return StoppingDrafter(model, FixedStop(0.6), warp)
-
-
-def learning_to_stop(model: LanguageModel, warp: Warp | None) -> StoppingDrafter:
-    """Returns a drafter that stops by what past rounds taught it."""
-    return StoppingDrafter(model, LearnedStop(COSTS, weight=0.5, memory=0.6, retry=1), warp)
-
-
-def ngram(model: LanguageModel, warp: Warp | None) -> NgramDrafter:
-    """Returns a drafter that looks up the last two tokens or the last one; the model only says V."""
-    return NgramDrafter(model.vocab_size, longest=2)
-
-
-def suffix(model: LanguageModel, warp: Warp | None) -> SuffixDrafter:
-    """Returns a drafter that looks up the longest end of the text, and drafts as many tokens as it has."""
-    return SuffixDrafter(model.vocab_size, per_match=1.0)
-
-
-def exit(model: LanguageModel, warp: Warp | None) -> ExitDrafter:
-    """Returns a drafter that leaves the target early; the model is that target, with its exit."""
-    assert isinstance(model, EarlyExitGPT)
-    return ExitDrafter(model, warp)
-
-
-def medusa(model: LanguageModel, warp: Warp | None) -> MedusaDrafter:
-    """Returns a drafter of two heads with random weights on the target, which the model is."""
-    assert isinstance(model, GPT)
-    return MedusaDrafter(with_normals(Medusa(model.config.width, model.vocab_size, 2), 7), model, warp)
-
-
-def eagle(model: LanguageModel, warp: Warp | None) -> FeatureDrafter:
-    """Returns a drafter of a layer with random weights on the features of the target, which the model is."""
-    assert isinstance(model, GPT)
-    return FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp)
-
-
-def parallel(model: LanguageModel, warp: Warp | None) -> ParallelDrafter:
-    """Returns a drafter of masks, with a layer of random weights, on the target, which the model is."""
-    assert isinstance(model, GPT)
-    return ParallelDrafter(with_normals(ParallelLayers(model.config), 9), model, warp)
-
-
-def tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of a tree: three candidates for the first position, two after the first of them."""
-    return grown(model, warp, without_replacement)
-
-
-def repeating_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of the same tree, where candidates of one position may be the same."""
-    return grown(model, warp, with_replacement)
-
-
-def fixed_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of the same tree, whose candidates are the most probable ones."""
-    return grown(model, warp, most_probable)
-
-
-def greedy_tree(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of the same tree, where one candidate is drawn and another is the most probable."""
-    return grown(model, warp, greedy_drafting(2))
-
-
-def two_branches(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of a tree: two candidates for the first position, and one after each of them."""
-    return grown(model, warp, without_replacement, (0, 0, 1, 2))
-
-
-def one_branch(model: LanguageModel, warp: Warp | None) -> TreeDrafter:
-    """Returns a drafter of a tree that is a chain."""
-    return grown(model, warp, without_replacement, (0, 1, 2))
-
-
-def grown(
-    model: LanguageModel, warp: Warp | None, choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)
-) -> TreeDrafter:
-    """Returns a drafter of a tree on a GPT."""
-    assert isinstance(model, GPT)
-    return TreeDrafter(model, parents, choice, warp)
-
-
-def medusa_tree(model: LanguageModel, warp: Warp | None) -> MedusaTreeDrafter:
-    """Returns a drafter of a tree of four tokens by two heads with random weights, on the target."""
-    assert isinstance(model, GPT)
-    heads = with_normals(Medusa(model.config.width, model.vocab_size, 2), 7)
-    return MedusaTreeDrafter(heads, model, (0, 0, 1, 1), warp=warp)
-
-
-TREES = (tree, repeating_tree, fixed_tree, greedy_tree, two_branches, one_branch)
-
-# By the names of the command line, what drafts otherwise than with the draft model.
-OTHERS: dict[str, Callable[[LanguageModel, Warp | None], Drafter]] = {
-    "ngram": ngram,
-    "suffix": suffix,
-    "exit": exit,
-    "medusa": medusa,
-    "eagle": eagle,
-    "parallel": parallel,
-    "tree": tree,
-    "medusa-tree": medusa_tree,
+# What drafts, by name. The first two change K within a few rounds. They are the shipped classes; what they
+# start from is chosen so that one accepted or rejected token makes a difference: costs are made up, and a
+# first guess weighs little. Those that live on the target have it as their model, and random weights.
+DRAFTERS: dict[str, Make] = {
+    "automatic": lambda model, warp: AdaptiveDrafter(
+        ModelDrafter(model, warp),
+        COSTS,
+        most=3,
+        acceptance=RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6),
+        retry=1,
+        pace=1,
+    ),
+    "stopping": lambda model, warp: StoppingDrafter(model, 0.6, warp),
+    "ngram": lambda model, warp: NgramDrafter(model.vocab_size, longest=2),
+    "suffix": lambda model, warp: SuffixDrafter(model.vocab_size, per_match=1.0),
+    "exit": ExitDrafter,
+    "medusa": lambda model, warp: MedusaDrafter(heads(model), model, warp),
+    "eagle": lambda model, warp: FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp),
+    "parallel": lambda model, warp: ParallelDrafter(
+        with_normals(ParallelLayers(model.config), 9), model, warp
+    ),
+    "medusa-tree": lambda model, warp: MedusaTreeDrafter(heads(model), model, (0, 0, 1, 1), warp=warp),
+    "tree": grown(without_replacement),
+    "repeating_tree": grown(with_replacement),
+    "fixed_tree": grown(most_probable),
+    "greedy_tree": grown(greedy_drafting(2)),  # one candidate is drawn, and another is the most probable
+    "two_branches": grown(without_replacement, (0, 0, 1, 2)),
+    "one_branch": grown(without_replacement, (0, 1, 2)),
 }
+TREES = ("tree", "repeating_tree", "fixed_tree", "greedy_tree", "two_branches", "one_branch")
+OTHERS = ("ngram", "suffix", "exit", "medusa", "eagle", "parallel", "tree", "medusa-tree")  # no draft model

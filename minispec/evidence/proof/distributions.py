@@ -177,7 +177,7 @@ def marks(case: Case, step: RowRound) -> Iterator[str]:
     """Yields what a row's round shows: what was drafted and accepted, how the row ends, and so on."""
     drafted, live = len(step.drafted), step.round.live
     if not case.drafts_all:
-        name = getattr(case.drafter, "__name__", case.drafter)
+        name = case.drafter_name
         yield f"{name}: drafted {drafted}"
         yield f"{name}: accepted {step.accepted}"
         if any(n != drafted for n, on in zip(step.round.draft.lengths.tolist(), live, strict=True) if on):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from minispec.core.verify import Verifier, verify_rejection
-from minispec.evidence.proof.cases import OTHERS, Case
+from minispec.evidence.proof.cases import DRAFTERS, Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
     speculative_distributions,
@@ -42,4 +42,4 @@ def lossy_cases(rule: Verifier = verify_typical, seeds: Sequence[int] = (0, 1, 2
     for seed in seeds:
         model, _ = tiny_gpt_pair(seed, 3)
         case = Case(f"GPT {seed}, medusa, {what}", model, model, ((1, 0), (0, 1, 1)), 2, 3)
-        yield replace(case, drafter=OTHERS["medusa"], verifier=rule)
+        yield replace(case, drafter=DRAFTERS["medusa"], verifier=rule)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, GPTConfig
+from minispec.drafters.exit import EarlyExitGPT, Exit
 from minispec.rules.coupled import scramble
 
 
@@ -136,3 +137,8 @@ def with_normals(module: Module, seed: int) -> Module:
         noise = normals(tuple(weight.shape), seed * 1000 + index)
         weight.copy_(1 + 0.2 * noise if weight.dim() == 1 else noise / weight.shape[-1] ** 0.5)
     return module.eval().requires_grad_(False)
+
+
+def early_exit(model: GPT, seed: int) -> EarlyExitGPT:
+    """Returns a GPT with an exit after its first layer, of random weights."""
+    return EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))

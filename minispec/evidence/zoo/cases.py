@@ -12,9 +12,8 @@ import torch
 
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
-from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.evidence.proof.cases import OTHERS, Case, automatic, stopping, two_branches
-from minispec.evidence.proof.models import TableModel, table_pair, tiny_gpt_pair, with_normals
+from minispec.evidence.proof.cases import DRAFTERS, Case
+from minispec.evidence.proof.models import TableModel, early_exit, table_pair, tiny_gpt_pair
 from minispec.rules.block import verify_block
 from minispec.rules.coupled import verify_coupled
 from minispec.rules.tree import verify_tree
@@ -54,8 +53,8 @@ def two_ids(seed: int) -> Sequence[Case]:
         replace(wider, name="V 2, K 2, context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
         replace(wider, name="V 2, K 2, cap 3, greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
         replace(wider, name="V 2, K 2, cap 3, block", verifier=verify_block),
-        replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=stopping),
-        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=automatic, rows=1),
+        replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=DRAFTERS["stopping"]),
+        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=DRAFTERS["automatic"], rows=1),
     )
 
 
@@ -116,9 +115,9 @@ def gpts(seed: int) -> Sequence[Case]:
 def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
     target, draft = table_pair(2, seed)
-    least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=OTHERS["ngram"])
+    least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=DRAFTERS["ngram"])
     return least, replace(
-        least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=OTHERS["suffix"]
+        least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=DRAFTERS["suffix"]
     )
 
 
@@ -133,22 +132,22 @@ def waiting(seed: int) -> Sequence[Case]:
 def on_the_target(seed: int) -> Sequence[Case]:
     """Returns cases of drafters that live on the target."""
     model, _ = tiny_gpt_pair(seed, vocab_size=2)
-    early = EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
-    least = Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=OTHERS["exit"])
+    early = early_exit(model, seed)
+    least = Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=DRAFTERS["exit"])
     later = replace(least, target=model, draft=model, k=2, max_new_tokens=4)
     two = replace(later, name="GPT, V 2, K 2, cap 3, two rows, medusa", max_new_tokens=3, prompts=RAGGED)
     return (
         least,
-        replace(two, drafter=OTHERS["medusa"]),
-        replace(later, name="GPT, V 2, K 2, cap 4, eagle", drafter=OTHERS["eagle"]),
-        replace(later, name="GPT, V 2, K 2, cap 4, parallel", drafter=OTHERS["parallel"]),
+        replace(two, drafter=DRAFTERS["medusa"]),
+        replace(later, name="GPT, V 2, K 2, cap 4, eagle", drafter=DRAFTERS["eagle"]),
+        replace(later, name="GPT, V 2, K 2, cap 4, parallel", drafter=DRAFTERS["parallel"]),
     )
 
 
 def trees(seed: int) -> Sequence[Case]:
     """Returns cases of trees with two branches."""
     target, draft = tiny_gpt_pair(seed, vocab_size=3)
-    least = Case("GPT, V 3, K 1, cap 2, tree", target, draft, ((1,),), 1, 2, drafter=two_branches)
+    least = Case("GPT, V 3, K 1, cap 2, tree", target, draft, ((1,),), 1, 2, drafter=DRAFTERS["two_branches"])
     least = replace(least, verifier=verify_tree)
     target, draft = tiny_gpt_pair(seed, vocab_size=2)
     deeper = replace(least, name="GPT, V 2, K 2, cap 3, tree", target=target, draft=draft)

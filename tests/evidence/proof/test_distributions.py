@@ -19,8 +19,9 @@ from minispec.evidence.proof.distributions import (
     target_only_distributions,
     total_variation,
 )
+from minispec.evidence.proof.families import PROMPTS
 from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
-from minispec.evidence.proof.prove import PROMPTS, few_cases, prove_case, wanted
+from minispec.evidence.proof.prove import few_cases, prove_case, wanted
 
 CASES = list(few_cases())
 

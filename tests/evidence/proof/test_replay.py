@@ -21,8 +21,8 @@ from minispec.evidence.proof.enumeration import (
     NativeEnumeratingRng,
     enumerate_branches,
 )
+from minispec.evidence.proof.families import gpt_cases, table_cases
 from minispec.evidence.proof.models import tiny_gpt_pair
-from minispec.evidence.proof.prove import gpt_cases, table_cases
 from minispec.evidence.proof.replay import Differs, ends, interval_of
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted

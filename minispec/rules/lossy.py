@@ -2,7 +2,7 @@
 
 Two ask no draft for its q: a token that the target finds likely enough is accepted, as often as the draft
 proposes it. The other two are rejection sampling for something else than p and q. How far off each is, is
-known exactly: at one position by a closed form, in whole texts by `evidence/proof/lossy.py`.
+known exactly: at one position by a closed form, in whole texts by enumeration.
 """
 
 from collections.abc import Callable

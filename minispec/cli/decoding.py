@@ -1,6 +1,6 @@
 """Decoding on the command line: K by number or automatic, and a prompt decoded with and without a draft."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from time import perf_counter
@@ -10,7 +10,6 @@ from rich.console import Console
 
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
-from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
@@ -20,7 +19,7 @@ from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import AUTO, TORCH, Backend, Models
+from minispec.native.backend import AUTO, TORCH, Models
 from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.rules.block import verify_block
 from minispec.rules.compare import verify_compare
@@ -38,12 +37,6 @@ RULES: Mapping[str, Verifier] = {  # by the names of `--verifier`
     "mixture": verify_mixture,
     "lenient": verify_lenient,
 }
-
-
-def rule_and_source(verifier: str, backend: Backend) -> tuple[Verifier, Callable[[int], Rng]]:
-    """Returns a rule by name, the backend's own if it has one, and what draws for it, made from a seed."""
-    rule = backend.rules.get(verifier, RULES[verifier])
-    return rule, KeyedRng if rule is verify_coupled else backend.rng
 
 
 def loss(verifier: str, temperature: float) -> str | None:
@@ -66,35 +59,6 @@ def read_k(k: str) -> int:
         return int(k)
     except ValueError:
         raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
-
-
-def costs_of_run(
-    models: Models,
-    prompt: Sequence[int],
-    verifier: Verifier,
-    warp: Warp,
-    new_tokens: int,
-    repeats: int = 5,
-    drafter: str = MODEL,
-) -> Costs:
-    """Measures the parts of a run's rounds, with caches as long as in its middle.
-
-    Each part is measured `repeats` times; 5 take up to two seconds. A draft by a drafter without a model
-    takes no time worth counting.
-    """
-    costs = measure_costs(
-        models.target,
-        models.draft,
-        prompt[-models.draft.max_length :],  # a drafter without a model may have a longer one
-        warp=warp,
-        verifier=verifier,
-        backend=models.backend,
-        cached=len(prompt) + new_tokens // 2,
-        repeats=repeats,
-    )
-    if DRAFTERS[drafter].has_model:
-        return costs
-    return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
@@ -127,42 +91,52 @@ class Decoding:
     models: Models  #: its models on a backend
     prompt: list[int]  #: token ids
     verifier: str  #: by name
-    k: int  #: drafted tokens per round; for an automatic K the most of them
+    warp: Warp  #: of the backend
+    k: int  #: drafted tokens per round; for an automatic K the most of them; 0 is the target alone
     max_new_tokens: int  #: at most this many
     seed: int  #: of the sampling
-    costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
     drafter: str = MODEL  #: by name
+    costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
+    ignore_eos: bool = False  #: whether it goes on after end-of-text
 
     @property
-    def temperature(self) -> float:
-        """The temperature that the verifier is shown at."""
-        return 0.0 if self.verifier == "greedy" else 1.0
+    def rule(self) -> Verifier:
+        """The rule for chains, the backend's own if it has one."""
+        return self.models.backend.rules.get(self.verifier, RULES[self.verifier])
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
-        backend = self.models.backend
+        rng = KeyedRng if self.rule is verify_coupled else self.models.backend.rng
         return {
             "max_new_tokens": self.max_new_tokens,
-            "warp": backend.warp(self.temperature),
-            "rng": rule_and_source(self.verifier, backend)[1](self.seed),
-            "eos": self.pair.tokenizer.end_of_text,
+            "warp": self.warp,
+            "rng": rng(self.seed),
+            "eos": None if self.ignore_eos else self.pair.tokenizer.end_of_text,
         }
 
     def speculative(self) -> Iterator[ObservedRound]:
-        """Decodes with the draft."""
-        kind = DRAFTERS[self.drafter]
-        target, drafter = kind.make(self.pair, self.models, self.k)
-        if self.costs is not None:
-            drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
-        rule = kind.rule(self.verifier, rule_and_source(self.verifier, self.models.backend)[0])
+        """Decodes with the draft; a ValueError says what does not go together."""
+        kind, target, drafter, rule = DRAFTERS[self.drafter], self.models.target, None, self.rule
+        if self.k:
+            rule = kind.rule(self.verifier, rule)
+            target, drafter = kind.make(self.pair, self.models, self.k)
+            if self.costs is not None:
+                drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
         return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
-    def measured_costs(self) -> Costs:
-        """Measures what the parts of a round take, in a fraction of a second."""
-        backend = self.models.backend
-        warp, rule = backend.warp(self.temperature), rule_and_source(self.verifier, backend)[0]
-        settings = (rule, warp, self.max_new_tokens)
-        return costs_of_run(self.models, self.prompt, *settings, repeats=2, drafter=self.drafter)
+    def measured_costs(self, repeats: int = 2) -> Costs:
+        """Measures the parts of a round, with caches as long as in the middle of the run.
+
+        5 repeats take up to two seconds. A draft by a drafter without a model takes no time worth counting.
+        """
+        target, draft, backend = self.models.target, self.models.draft, self.models.backend
+        cached = len(self.prompt) + self.max_new_tokens // 2
+        how: dict[str, Any] = {"warp": self.warp, "verifier": self.rule, "backend": backend, "cached": cached}
+        # A drafter without a model may have a longer prompt.
+        costs = measure_costs(target, draft, self.prompt[-draft.max_length :], repeats=repeats, **how)
+        if DRAFTERS[self.drafter].has_model:
+            return costs
+        return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
     def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
@@ -185,7 +159,7 @@ class Decoding:
         middle = perf_counter()
         trace = Trace((tuple(self.prompt),), {}, tuple(rounds))
         seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
-        same = tokens == alone if self.temperature == 0 else None
+        same = tokens == alone if self.warp.is_greedy else None
         k = median_low([r.draft.k for r in trace.rounds] or [0])
         return (
             Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone),

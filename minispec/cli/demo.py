@@ -1,8 +1,8 @@
 """`minispec demo`: speculative decoding at work, then a pair trained before your eyes."""
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,23 +54,27 @@ def demo(
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
     options.set_threads(threads)
-    prompt = options.read_prompt(prompt) if prompt is not None else None
+    given = None if prompt is None else options.read_prompt(prompt)
     console = options.console(as_json)
     models = load_pair(pair)
-    shown = [(models, prompt if prompt is not None else prompt_of(models))]
-    prompt_ids(*shown[0])  # refused before anything is built
+    shown = [(models, prompt_of(models) if given is None else given)]
+    context = min(models.target.max_length, models.draft.max_length)
+    # Refused before anything is built.
+    check_prompts([models.tokenizer.encode(shown[0][1])], models.target.vocab_size, context)
     backends = options.find_backends(kind.backend(backend))
     settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
-    decoding = settings | {"drafter": drafter}
-    chooses = k == AUTO
     rules = tuple(VERIFIERS) if verifier is None else (verifier,)
-    documents = [decode_both_ways(*shown[0], backends, rules, decoding, chooses, console)]
+    own, auto = settings | {"drafter": drafter}, k == AUTO
+    decode = partial(
+        decode_both_ways, backends=backends, verifiers=rules, settings=own, chooses=auto, console=console
+    )
+    documents = [decode(*shown[0])]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
-        documents.append(decode_both_ways(*shown[1], backends, rules, decoding, chooses, console))
+        documents.append(decode(*shown[1]))
     if html is not None:
-        settings["k"] = K if chooses else most  # a page is the same on every machine
+        settings["k"] = K if auto else most  # a page is the same on every machine
         write_whole(html, walk_page(shown, settings))
         console.print(f"\nTo walk through it with K = {settings['k']}, open {html} in a browser.")
     if as_json:
@@ -112,7 +116,7 @@ def decode_both_ways(
     `settings` are those of each `Decoding`; `chooses` says whether K is automatic. Returns the figures, for
     `--json`.
     """
-    ids = prompt_ids(pair, text)
+    ids = pair.tokenizer.encode(text)
     console.rule(f"Pair {pair.name}")
     console.print(
         f"target {pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
@@ -123,19 +127,19 @@ def decode_both_ways(
     outcomes: list[tuple[Outcome, Outcome]] = []
     every: list[Decoding] = []
     for verifier in verifiers:
-        runs = [Decoding(pair, models, ids, verifier, **settings) for models in ready]
+        heat = temperature_of(verifier)
+        runs = [Decoding(pair, own, ids, verifier, own.backend.warp(heat), **settings) for own in ready]
         runs = [replace(run, costs=run.measured_costs() if chooses else None) for run in runs]
         for run in runs:  # a short one first, to warm up
             replace(run, max_new_tokens=min(run.max_new_tokens, 8)).timed()
-        title = f"\nSpeculative, {verifier} verifier, temperature {runs[-1].temperature:g}:"
-        console.print(title, style="bold")
-        if said := loss(verifier, runs[-1].temperature):
+        console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
+        if said := loss(verifier, heat):
             console.print(said)
         console.print(text, style="dim", end="", markup=False, soft_wrap=True)
-        deque(show(runs[-1].speculative(), pair, console), maxlen=0)  # the terminal slows it: it is not timed
+        show(runs[-1].speculative(), pair, console)  # the terminal slows it: it is not timed
         outcomes += [run.timed() for run in runs]
         every += runs
-        console.print(f"Target-only, temperature {runs[-1].temperature:g}:", style="bold")
+        console.print(f"Target-only, temperature {heat:g}:", style="bold")
         alone = pair.tokenizer.decode(outcomes[-1][0].text)
         console.print(alone, style="#888888", markup=False, soft_wrap=True)
     console.print(outcome_table(outcomes, f"{pair.name}, K = {AUTO if chooses else settings['k']}"))
@@ -162,7 +166,7 @@ def describe(alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, 
     return {
         "backend": fast.backend,
         "verifier": fast.label,
-        "lossless": loss(fast.label, 0.0 if fast.label == "greedy" else 1.0) is None,
+        "lossless": loss(fast.label, temperature_of(fast.label)) is None,
         "k": fast.k,
         "tokens": fast.tokens,
         "target_calls": fast.target_calls,
@@ -184,12 +188,6 @@ def prompt_of(pair: Pair) -> str:
     return pair.walkthrough or (pair.tokenizer.decode(prompts[0]) if prompts else "The ")
 
 
-def prompt_ids(pair: Pair, text: str) -> list[int]:
-    """Returns a prompt's token ids.
-
-    Raises:
-        ValueError: if they do not fit the pair.
-    """
-    ids = pair.tokenizer.encode(text)
-    check_prompts([ids], pair.target.vocab_size, min(pair.target.max_length, pair.draft.max_length))
-    return ids
+def temperature_of(verifier: str) -> float:
+    """Returns the temperature that a verifier is shown at."""
+    return 0.0 if verifier == "greedy" else 1.0

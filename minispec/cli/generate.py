@@ -11,14 +11,13 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import RULES, automatic, costs_of_run, loss, read_k, rule_and_source
+from minispec.cli.decoding import RULES, Decoding, loss, read_k
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
-from minispec.io.observe import observe
 from minispec.io.stream import StopText, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
@@ -77,28 +76,20 @@ def generate(
     ready = on_backend(models, asked)
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
-    on = ready.backend
-    chain, source = rule_and_source(verifier, on)
-    rule = kind.rule(verifier, chain) if most else chain
-    warp = on.warp(degree, top_k, top_p)
     cost = None
     if exact:
         fixed = FixedWidth(models.target)
         ready = replace(ready, target=fixed, draft=FixedWidth(models.draft))
         cost = cost_of_exactness(models.target, fixed)
-    target, proposer = kind.make(models, ready, most) if most > 0 else (ready.target, None)
-    costs = None
-    if proposer is not None and k == AUTO:
-        costs = costs_of_run(ready, ids, rule, warp, max_new_tokens, drafter=drafter)
-        proposer = automatic(proposer, costs, models.info if kind.has_model else {})
+    warp = ready.backend.warp(degree, top_k, top_p)
+    run = Decoding(models, ready, ids, verifier, warp, most, max_new_tokens, seed, drafter)
+    run = replace(run, ignore_eos=ignore_eos, costs=run.measured_costs(5) if most and k == AUTO else None)
 
+    rounds = until(run.speculative(), stopper)
     started = perf_counter()
-    settings: dict[str, Any] = {"k": most, "verifier": rule, "max_new_tokens": max_new_tokens, "warp": warp}
-    eos = None if ignore_eos else models.tokenizer.end_of_text
-    rounds = until(observe(target, proposer, [ids], rng=source(seed), eos=eos, **settings), stopper)
     if stream:
         out.print(text, end="", style="dim", soft_wrap=True)
-        rounds = show(rounds, models, out)
+        rounds = iter(show(rounds, models, out))
     # Without a round, the trace says by these two why it ended.
     config = {"max_new_tokens": max_new_tokens, "context": context}
     trace = Trace((tuple(ids),), config, tuple(rounds))
@@ -112,11 +103,10 @@ def generate(
         document["exact"] = cost
         # On standard error, not in the text: another program may read that.
         said = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
-        print(
-            f"exact mode, width {cost['width']}: {said}, {cost['ratio']:.2f} times as long", file=sys.stderr
-        )
-    if costs is not None:
-        document["costs"] = asdict(costs)  # seconds, by which K was chosen
+        said = f"exact mode, width {cost['width']}: {said}, {cost['ratio']:.2f} times as long"
+        print(said, file=sys.stderr)
+    if run.costs is not None:
+        document["costs"] = asdict(run.costs)  # seconds, by which K was chosen
     if as_json:
         options.print_json(document)
     elif not stream:
@@ -131,8 +121,8 @@ def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, floa
     return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
 
 
-def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> Iterator[ObservedRound]:
-    """Prints rounds as they come, and what the signs mean, and hands the rounds on."""
+def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> list[ObservedRound]:
+    """Prints rounds as they come, and what the signs mean, and returns them."""
     glyphs = glyphs_for(out.encoding)
     shown, kept = tee(rounds)
     for piece in marked(shown, models.tokenizer, glyphs):
@@ -140,7 +130,7 @@ def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> Iterato
         out.file.flush()
     out.print()
     out.print(legend(glyphs))
-    yield from kept
+    return list(kept)
 
 
 def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logprobs: bool) -> dict[str, Any]:

@@ -28,7 +28,6 @@ class Judgement:
     verdict: Literal["right", "wrong", "blank"]  #: whether it is right, wrong, or not written yet
     message: str  #: what to say, in plain words
     detail: str = ""  #: the smallest counterexample, or a score, for a fixed-width font
-    recognised: str = ""  #: the name of the typical wrong answer that it behaves like, or an empty string
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Exercise:
     difficulty: Literal[1, 2, 3]  #: 1 to 3
     minutes: int  #: how long it takes, about
     stub: str  #: the source that a notebook starts the student from
-    hints: tuple[str, str]  #: two, the second one says more
+    hints: tuple[str, ...]  #: two, the second one says more; none in a second form
     goal: str  #: what is wanted, in a sentence
     praise: str  #: what is said when it is right
     #: typical wrong answers by name, each with what is said to whoever gives one. They are run besides the
@@ -84,19 +83,19 @@ class Exercise:
         given = came[first].kind if came[first].kind.isidentifier() else came[first].fault
         detail = f"{self.trials[first].text}\n  should be: {self.show(should[first].value)}\n"
         detail += f"  came out:  {given or self.show(came[first].value)}"
-        if name := self._resembled(came, failing):
-            return Judgement("wrong", self.wrong[name][0], detail, name)
-        return Judgement("wrong", sentence(came[first].fault or OTHER), detail)
+        message = self._message_to(came, failing) or sentence(came[first].fault or OTHER)
+        return Judgement("wrong", message, detail)
 
-    def _resembled(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
-        """Returns the wrong answer that does the same on failing trials, best if also on the others."""
-        alike = [name for name in self.wrong if self._agrees(name, came, failing)]
-        best = (name for name in alike if self._agrees(name, came, range(len(came))))
-        return next(best, "".join(alike[:1]))
+    def _message_to(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
+        """Returns that of the wrong answer which does the same on failing trials, best if on all."""
 
-    def _agrees(self, name: str, came: Sequence[Outcome], trials: Sequence[int]) -> bool:
-        run = partial(run_trial, self.wrong[name][1])
-        return all(same(self._outcome(run, self.trials[i]), came[i]) for i in trials)
+        def agrees(wrong: Any, trials: Sequence[int]) -> bool:
+            run = partial(run_trial, wrong)
+            return all(same(self._outcome(run, self.trials[i]), came[i]) for i in trials)
+
+        alike = [(message, wrong) for message, wrong in self.wrong.values() if agrees(wrong, failing)]
+        best = [message for message, wrong in alike if agrees(wrong, range(len(came)))]
+        return next(iter([*best, *(message for message, _ in alike)]), "")
 
     def _outcome(self, run: Run, trial: Trial) -> Outcome:
         return read_by(self.read, run(trial))

@@ -2,6 +2,7 @@
 
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import (
+    choosing,
     counting,
     distributions,
     drafting,
@@ -12,9 +13,11 @@ from minispec.classroom.exercises import (
     trees,
     without_model,
 )
-from minispec.classroom.exercises.texts import TEXTS, same_names
+from minispec.classroom.exercises.texts import TEXTS
 
-MODULES = (counting, distributions, drafting, greedy, one_row, sampling, serving, trees, without_model)
+MODULES = (
+    *(choosing, counting, distributions, drafting, greedy),
+    *(one_row, sampling, serving, trees, without_model),
+)
 CODE = {one.key: one for module in MODULES for one in vars(module).values() if isinstance(one, Exercise)}
-same_names("exercises", CODE, TEXTS)
 EXERCISES = tuple(CODE[key] for key in TEXTS)

@@ -72,10 +72,8 @@ def judge_verifier(answer: Any) -> Judgement:
         return failed(LATE)
     if report.passed:
         return Judgement("right", VERIFIER.praise, str(report))
-    alike = (name for name, (_, wrong) in VERIFIER.wrong.items() if equal(found, distributions_of(wrong)))
-    name = next(alike, "")
-    message = VERIFIER.wrong[name][0] if name else sentence(report.reason or "it failed")
-    return Judgement("wrong", message, str(report), name)
+    alike = (said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(wrong)))
+    return Judgement("wrong", next(alike, sentence(report.reason or "it failed")), str(report))
 
 
 def verdict(value: Any) -> Verdict:
@@ -161,7 +159,7 @@ def judge_test(answer: Any) -> Judgement:
     message = (
         f"It finds {len(score.found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
     )
-    return Judgement("wrong", TEST.wrong[name][0] if name else message, str(score), name)
+    return Judgement("wrong", TEST.wrong[name][0] if name else message, str(score))
 
 
 def pattern(score: Score) -> str:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from minispec.evidence.bench.drafters import PAIRS
-from minispec.evidence.bench.measurements import FOLDER, Measurement, point_of, save_measurement
+from minispec.evidence.bench.measurements import FOLDER, KINDS, Measurement, save_measurement
 
 Report = Mapping[str, Any]
 SAVED = ("stories", "english", "real-sizes")  # bench-NAME.json each; the shipped pair first
@@ -70,7 +71,9 @@ def measurement_of(report: Report, kind: str) -> Measurement:
         ValueError: if a section is missing.
     """
     try:
-        points = tuple(point_of(kind, row) for row in MAKERS[kind](report["sections"]))
+        names = [field.name for field in fields(KINDS[kind])]
+        rows = MAKERS[kind](report["sections"])
+        points = tuple(KINDS[kind](**{name: row[name] for name in names}) for row in rows)
     except KeyError as error:
         raise ValueError(f"the report does not say {error}: it takes a bench --full") from None
     own, best = report["conditions"], report["sections"]["target-only"]

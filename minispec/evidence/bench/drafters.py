@@ -21,7 +21,7 @@ from minispec.core.rng import Rng
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, group
-from minispec.evidence.bench.sections import choose_k, target_only, threads_of
+from minispec.evidence.bench.sections import choose_k, judging, target_only, threads_of
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
@@ -99,7 +99,7 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = replace(own, backend=replace(own.backend, rules={v: kind.rule(v, rules[v]) for v in rules}))
+            own = judging(own, {verifier: kind.rule(verifier, rules[verifier]) for verifier in rules})
             for verifier, temperature in DECODINGS:
                 how = (verifier, temperature, threads_of(bench)[backend], label)
                 yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]

@@ -36,7 +36,6 @@ class Run:
     seconds: float  #: from the prompts to the last token, prefill included
     texts: tuple[tuple[int, ...], ...]  #: the new tokens, row by row
     statistics: Statistics | None = None  #: of the rounds; None for the target alone
-    widths: tuple[int, ...] = ()  #: K of each round
     positions: Positions = ()  #: how often each drafted position was tested, and kept (see `by_position`)
     live: float = 1.0  #: of queues: which share of places in forwards belonged to a text in the making
 
@@ -74,28 +73,20 @@ class Setting:
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
         backend, target = self.models.backend, self.models.target
-        warp, rng = backend.warp(self.temperature), backend.rng(seed)
+        how: dict[str, Any] = {"warp": backend.warp(self.temperature), "rng": backend.rng(seed)}
+        how |= {"max_new_tokens": new_tokens}
         with using_threads(self.threads):
             started = perf_counter()
             if not self.k:
-                steps = list(generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng))
+                steps = list(generate(target, prompts, **how))
                 seconds = perf_counter() - started
                 columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
                 return Run(seconds, tuple(columns) or ((),) * len(prompts))
-            trace = record(
-                target,
-                self.drafter or backend.drafter(self.models.draft),
-                prompts,
-                k=self.k,
-                verifier=backend.rules[self.verifier],
-                max_new_tokens=new_tokens,
-                warp=warp,
-                rng=rng,
-            )
+            drafter, rule = self.drafter or backend.drafter(self.models.draft), backend.rules[self.verifier]
+            trace = record(target, drafter, prompts, k=self.k, verifier=rule, **how)
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
-        widths = tuple(r.draft.k for r in trace.rounds)
-        return Run(seconds, texts, trace.statistics(), widths, by_position(trace.rounds))
+        return Run(seconds, texts, trace.statistics(), by_position(trace.rounds))
 
 
 def interleave(
@@ -108,7 +99,7 @@ def interleave(
     """Lets the members of each group decode each batch, one right after the other, after a warm-up.
 
     Args:
-        groups: settings that are compared, by any name. Who begins moves on from batch to batch.
+        groups: what is compared, by any name. Who begins moves on from batch to batch.
         batches: prompts that are decoded side by side.
         seed: of the sampling; every batch has one of its own.
         new_tokens: per prompt.
@@ -123,12 +114,11 @@ def interleave(
         tell(f"{number + 1} of {len(batches)}")
         for position, (name, group) in enumerate(groups.items()):
             if number == 0:
-                for member in group:
-                    member.decode(batch, seed, min(new_tokens, 32))
+                for one in group:
+                    one.decode(batch, seed, min(new_tokens, 32))
             for i in range(len(group)):
-                member_number = (number + position + i) % len(group)
-                run = group[member_number].decode(batch, seed + number, new_tokens)
-                runs[name][member_number].append(run)
+                member = (number + position + i) % len(group)
+                runs[name][member].append(group[member].decode(batch, seed + number, new_tokens))
     return runs
 
 
@@ -145,13 +135,10 @@ def tokens_per_second(runs: Sequence[Run]) -> float:
 def total_of(runs: Sequence[Run]) -> Statistics:
     """Returns the counts of all runs together, those of the target alone left out."""
     counts = [run.statistics for run in runs if run.statistics]
-    emitted, calls, rounds, accepted, drafted = (
-        sum(getattr(count, name) for count in counts)
-        for name in ("emitted", "target_calls", "row_rounds", "accepted", "drafted")
-    )
-    tested = sum(count.tested or 0 for count in counts)
+    names = ("emitted", "target_calls", "row_rounds", "accepted", "tested", "drafted")
+    sums = {name: sum(getattr(count, name) or 0 for count in counts) for name in names}
     seconds = {phase: sum(count.seconds.get(phase, 0.0) for count in counts) for phase in PHASES}
-    return Statistics(emitted, calls, rounds, accepted, tested, drafted, seconds)
+    return Statistics(**sums, seconds=seconds)
 
 
 def by_position(rounds: Iterable[Round]) -> Positions:
@@ -176,11 +163,6 @@ def positions_of(runs: Sequence[Run]) -> Positions:
     """Returns the same of all runs together."""
     columns = zip_longest(*(run.positions for run in runs), fillvalue=(0, 0))
     return [(sum(a for a, _ in column), sum(b for _, b in column)) for column in columns]
-
-
-def acceptance_of(runs: Sequence[Run]) -> float | None:
-    """Returns accepted over tested tokens of all runs; None where none was tested."""
-    return total_of(runs).acceptance
 
 
 def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence[Run]) -> dict[str, Any]:

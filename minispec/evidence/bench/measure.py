@@ -6,7 +6,7 @@ median with its quartiles. `minispec bench` measures more, with care for what it
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,11 +18,11 @@ from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.bench.interleaved import (
     Setting,
-    acceptance_of,
     by_position,
     interleave,
     quartiles,
     speed_up_of,
+    total_of,
 )
 from minispec.evidence.bench.measurements import Latency, MemoryPart, SpeedPoint
 from minispec.evidence.theory.formulas import refined_speed_up, speed_up
@@ -105,12 +105,8 @@ def measure_latency(
     """Measures forwards over several numbers of new tokens after some cached ones: t(n), one per width.
 
     Raises:
-        ValueError: if there is nothing to measure, or it does not fit the context.
+        ValueError: if they do not fit the context.
     """
-    if not widths or min(widths) < 1 or cached < 0 or repeats < 1:
-        raise ValueError("give widths and repeats of at least 1, and 0 or more cached tokens")
-    if cached + max(widths) > model.max_length:
-        raise ValueError(f"{cached} + {max(widths)} tokens do not fit a context of {model.max_length}")
     tasks = {width: forward_task(model, cached, width) for width in widths}
     found = []
     for width, seconds in interleaved_seconds(tasks, repeats).items():
@@ -130,26 +126,14 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4,
 
     Its `statistics().acceptance` is accepted over tested tokens.
     """
-    return record(
-        pair.target,
-        ModelDrafter(pair.draft),
-        prompts,
-        k=k,
-        verifier=verify_rejection,
-        max_new_tokens=NEW_TOKENS,
-        warp=Warp(1.0),
-        rng=SeededRng(seed),
-    )
+    how: dict[str, Any] = {"k": k, "verifier": verify_rejection, "max_new_tokens": NEW_TOKENS}
+    return record(pair.target, ModelDrafter(pair.draft), prompts, warp=Warp(), rng=SeededRng(seed), **how)
 
 
 def acceptance_by_position(trace: Trace) -> list[float]:
-    """Returns for each drafted position how often it was accepted when it was tested: [K].
-
-    A position that was never tested has 0: those before it were never all accepted.
-    """
+    """Returns for each drafted position how often it was kept of the times it was tested, 0 if never: [K]."""
     rates = [kept / tested for tested, kept in by_position(trace.rounds)]
-    k = max((r.draft.k for r in trace.rounds), default=0)
-    return [*rates, *[0.0] * (k - len(rates))]
+    return rates + [0.0] * (max(r.draft.k for r in trace.rounds) - len(rates))
 
 
 def measure_memory(pair: Pair) -> list[MemoryPart]:
@@ -162,13 +146,7 @@ def measure_memory(pair: Pair) -> list[MemoryPart]:
 
 
 def measure_speed(
-    pair: Pair,
-    widths: Sequence[int],
-    *,
-    prompts: int = 8,
-    repeats: int = 1,
-    new_tokens: int = NEW_TOKENS,
-    seed: int = 0,
+    pair: Pair, widths: Sequence[int], *, prompts: int = 8, repeats: int = 1, new_tokens: int = NEW_TOKENS
 ) -> list[SpeedPoint]:
     """Measures the sampled speed-up at every K, and predicts it by both formulas from what is measured apart.
 
@@ -177,20 +155,17 @@ def measure_speed(
     Raises:
         ValueError: if the pair has no prompts, or a K is below 1.
     """
-    if not widths or min(widths) < 1:
-        raise ValueError(f"give numbers of at least 1, not {list(widths)}")
     chosen, models = bench_prompts(pair)[:prompts], on_backend(pair, TORCH.name)
     alone, *drafted = (Setting(models, k, "rejection", 1.0) for k in (0, *widths))
     groups = {one.k: (alone, one) for one in drafted}
-    runs = interleave(groups, [[p] for p in chosen * repeats], seed, new_tokens)
+    runs = interleave(groups, [[p] for p in chosen * repeats], 0, new_tokens)
     target = measure_latency(pair.target, sorted({1, *(k + 1 for k in widths)}))
     draft = measure_latency(pair.draft, [1], name="draft")
     seconds, c = {point.width: point.seconds for point in target}, cost_ratio(target, draft)
     points = []
     for k in widths:
-        alpha = acceptance_of(runs[k][1]) or 0.0
-        low, middle, high = speed_up_of(*runs[k])
-        alphas = acceptance_by_position(measure_acceptance(pair, chosen, k, seed))
+        alpha, (low, middle, high) = total_of(runs[k][1]).acceptance or 0.0, speed_up_of(*runs[k])
+        alphas = acceptance_by_position(measure_acceptance(pair, chosen, k))
         refined = refined_speed_up(alphas, seconds[1], draft[0].seconds, seconds.__getitem__)
         points.append(SpeedPoint(k, alpha, c, middle, low, high, speed_up(alpha, k, c), refined))
     return points

@@ -6,7 +6,7 @@ on a quiet machine, and says so.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -126,21 +126,8 @@ class Measurement:
         return f"{device}, {threads} of {cores} cores, {self.date}"
 
 
-def point_of(kind: str, values: Mapping[str, Any]) -> Any:
-    """Makes a record of a kind from values by name; others than its own are left out.
-
-    Raises:
-        KeyError: if one is missing.
-    """
-    return KINDS[kind](**{field.name: values[field.name] for field in fields(KINDS[kind])})
-
-
 def save_measurement(measurement: Measurement, path: Path) -> None:
-    """Writes a measurement; the file is replaced when the new one is complete.
-
-    Raises:
-        ValueError: if it cannot be written.
-    """
+    """Writes a measurement whole; raises a ValueError if it cannot be written."""
     document = {"format": FORMAT} | asdict(measurement)
     write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
@@ -157,17 +144,13 @@ def load_measurement(path: str | Path) -> Measurement:
     try:
         kind, points = document["kind"], document["points"]
         about = {name: document[name] for name in ("date", "machine", "conditions")}
-        return Measurement(kind, points=tuple(point_of(kind, point) for point in points), **about)
+        return Measurement(kind, points=tuple(KINDS[kind](**point) for point in points), **about)
     except (KeyError, TypeError):
         raise ValueError(f"{path} is broken: something is missing in it") from None
 
 
 def saved(kind: str, folder: Path = FOLDER) -> Measurement:
-    """Reads a measurement of a kind, a key of `KINDS`, that comes with the package.
-
-    Raises:
-        ValueError: if there is none of this kind; the message lists the kinds.
-    """
+    """Reads a measurement of a kind that comes with the package; a ValueError lists the kinds."""
     if kind not in KINDS:
         raise ValueError(f"there is no kind of measurement {kind!r}; there is {', '.join(KINDS)}")
     return load_measurement(folder / f"{kind}.json")

@@ -4,7 +4,7 @@ It is made of the costs of the parts, measured alone, and of how often tokens of
 been accepted; these texts continue prompts that nothing is measured on. Batches are not predicted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
@@ -15,30 +15,23 @@ from minispec.drafters.costs import Costs
 from minispec.evidence.bench.costs import costs_of, median_costs
 from minispec.evidence.bench.interleaved import Setting
 from minispec.evidence.bench.section import BenchRun, Found
-from minispec.evidence.bench.sections import drafts_settings, temperature_settings, widths_settings
+from minispec.evidence.bench.sections import SWEEPS, settings_of
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.predict import Text, predict_speed_up
 
 PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
 SHORT = 64  # tokens of the short runs
 TEXTS = 24  # target-only texts at least, where sampling can give as many
-SETTINGS: dict[str, Callable[[BenchRun], list[Setting]]] = {
-    "widths": widths_settings,
-    "temperature": temperature_settings,
-    "drafts": drafts_settings,
-}
 
 
 def measure(bench: BenchRun) -> Found:
     """Predicts the settings of all selected sections that vary K."""
     bench.tell("texts of the target alone")
-    settings = [(name, one) for name in SETTINGS if name in bench.selected for one in SETTINGS[name](bench)]
-    costs = all_costs(bench, [one for _, one in settings])
-    predicted = []
-    for section, setting in settings:
-        texts, own = texts_of(bench, setting), costs[cost_request(setting)]
-        for k in bench.plan.widths if section == "widths" else bench.plan.few_widths:
-            predicted.append({"section": section} | predict(bench, replace(setting, k=k), own, texts))
+    sweeps = [(name, of) for name in SWEEPS if name in bench.selected for of in settings_of(bench, name)]
+    costs, predicted = all_costs(bench, [setting for _, (setting, *_) in sweeps]), []
+    for section, of in sweeps:
+        texts, own = texts_of(bench, of[0]), costs[cost_request(of[0])]
+        predicted += [{"section": section} | predict(bench, one, own, texts) for one in of]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
@@ -102,10 +95,10 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 
-def compare(found: Mapping[str, Found]) -> Found | None:
+def compare(found: Mapping[str, Found]) -> Found:
     """Compares what was predicted with what came out, over all settings that were measured.
 
-    Returns a row per measurement, and the errors of both predictions; None where nothing can be compared.
+    Returns a row per measurement, and the errors of both predictions; {} where nothing can be compared.
     """
     predicted = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
     rows = [
@@ -124,7 +117,7 @@ def compare(found: Mapping[str, Found]) -> Found | None:
         if name in predicted
     ]
     if not rows:
-        return None
+        return {}
     errors: dict[str, Any] = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
         off = [abs(row[name] / row["measured"] - 1) for row in rows]

@@ -6,6 +6,7 @@ each backend's logits are compared with those of the readable code in float32.
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -105,59 +106,36 @@ def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Itera
     """Times forwards of models, by backend and type, in turn, with one thread, with two and with all.
 
     Yields:
-        Per model and number of threads: medians and quartiles in milliseconds, by new tokens.
+        Per model and number of threads, as outside checks read it: medians and quartiles in milliseconds, by
+        new tokens. Tokens per second are those of forwards over one token, one after the other, and no more.
     """
     cores = torch.get_num_threads()
-    counts = sorted({1, min(2, cores), cores})
+    ways = [(*model, threads) for model in models for threads in sorted({1, min(2, cores), cores})]
     tasks = {
-        (name, dtype, threads, n): with_threads(forward_task(model, CACHED, n), threads)
-        for (name, dtype), model in models.items()
-        for threads in counts
+        (*way, n): partial(with_threads, way[2], forward_task(models[way[:2]], CACHED, n))
+        for way in ways
         for n in TOKENS
     }
     seconds = interleaved_seconds(tasks, repeats, SETTLE)
-    for name, dtype in models:
-        for threads in counts:
-            found = {str(n): quartiles(seconds[name, dtype, threads, n]) for n in TOKENS}
-            yield {
-                "backend": name,
-                "dtype": dtype,
-                "threads": threads,
-                "milliseconds": {n: 1000 * middle for n, (_, middle, _) in found.items()},
-                "quartiles": {n: [1000 * low, 1000 * high] for n, (low, _, high) in found.items()},
-            }
+    times = {way: {str(n): quartiles(seconds[*way, n]) for n in TOKENS} for way in ways}
+    speed = {way: 1 / found["1"][1] for way, found in times.items()}
+    for way, found in times.items():
+        milliseconds = {n: 1000 * middle for n, (_, middle, _) in found.items()}
+        yield {
+            **dict(zip(("backend", "dtype", "threads"), way, strict=True)),
+            "milliseconds": milliseconds,
+            "quartiles": {n: [1000 * low, 1000 * high] for n, (low, _, high) in found.items()},
+            "tokens_per_second": speed[way],
+            "transformers_tokens_per_second": speed.get(("transformers", *way[1:])),
+            "llama_cpp_tokens_per_second": speed.get(("llama.cpp", *way[1:])),
+            "predicted_speedup": predicted(milliseconds),
+        }
 
 
-def with_threads(task: Callable[[], object], threads: int) -> Callable[[], object]:
-    """Returns a task that computes with so many threads, on every backend."""
-
-    def run() -> None:
-        torch.set_num_threads(threads)
-        task()
-
-    return run
-
-
-def rows(found: Found) -> list[Found]:
-    """Returns what was measured as outside checks read it: a row per shape, backend, type and threads.
-
-    Tokens per second are those of forwards over one token, one after the other, and nothing else.
-    """
-    speed = {key_of(point): 1000 / point["milliseconds"]["1"] for point in found["points"]}
-    made = []
-    for point in found["points"]:
-        shape, backend, *how = key_of(point)
-        row = {name: point[name] for name in ("shape", "backend", "dtype", "threads", "milliseconds")}
-        row["tokens_per_second"] = speed[shape, backend, *how]
-        for peer in ("transformers", "llama.cpp"):
-            row[f"{peer.replace('.', '_')}_tokens_per_second"] = speed.get((shape, peer, *how))
-        made.append(row | {"predicted_speedup": predicted(point["milliseconds"])})
-    return made
-
-
-def key_of(point: Found) -> tuple[Any, ...]:
-    """Returns what was timed: shape, backend, type, threads."""
-    return tuple(point[name] for name in ("shape", "backend", "dtype", "threads"))
+def with_threads(threads: int, task: Callable[[], object]) -> None:
+    """Runs a task with so many threads, on every backend."""
+    torch.set_num_threads(threads)
+    task()
 
 
 def predicted(milliseconds: Mapping[str, float]) -> list[Found]:

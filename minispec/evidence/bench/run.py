@@ -4,14 +4,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from minispec.evidence.bench import batches, drafters, prediction, real_sizes, rules, sections, transformers
-from minispec.evidence.bench.interleaved import Tell
+from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections, transformers
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
@@ -19,27 +19,20 @@ from minispec.io.checkpoint import Pair, weights_hash
 from minispec.io.files import check_writable, write_whole
 
 FORMAT = 1
-START = ("target-only",)
-CHOSEN = ("target-only", "widths")
-# What others need comes first.
-SECTIONS: tuple[Section, ...] = (
-    Section("latency", "a forward over 1 to 17 tokens, t(n)", sections.latency),
-    Section("target-only", "the target alone, on every backend", sections.target_only),
-    Section("prediction", "what should come out", prediction.measure, START),
-    Section("widths", "the speed-up at every K, and on every backend", sections.widths, START),
-    Section("auto", "a K that chooses itself", sections.auto, CHOSEN),
-    Section("temperature", "the speed-up at every temperature", sections.temperature, START, core=False),
-    Section("drafts", "the speed-up with every draft", sections.drafts, START, core=False),
-    Section("batch", "the speed-up of batches", batches.measure, START, core=False),
-    Section("drafters", "every way to draft, on every pair", drafters.measure, START, core=False),
-    Section("rules", "every lossless rule, with the same drafts", rules.measure, START, core=False),
-    Section("transformers", "compared with transformers", transformers.measure, CHOSEN, core=False),
-    Section(
-        "real-sizes",
-        "forwards from 1.5M to 135M weights, and those of others",
-        real_sizes.measure,
-        core=False,
-    ),
+START, CHOSEN = ("target-only",), ("target-only", "widths")
+SECTIONS: tuple[Section, ...] = (  # what others need comes first
+    Section("latency", sections.latency),
+    Section("target-only", sections.target_only),
+    Section("prediction", prediction.measure, START),
+    Section("widths", sections.widths, START),
+    Section("auto", sections.auto, CHOSEN),
+    Section("temperature", sections.temperature, START, core=False),
+    Section("drafts", sections.drafts, START, core=False),
+    Section("batch", batches.measure, START, core=False),
+    Section("drafters", drafters.measure, START, core=False),
+    Section("rules", sections.rules, START, core=False),
+    Section("transformers", transformers.measure, CHOSEN, core=False),
+    Section("real-sizes", real_sizes.measure, core=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 
@@ -92,20 +85,18 @@ def run_bench(
     if output is not None:
         check_writable(output)
     report = begin(pair, plan, seed, selected)
-    part = output.with_name(output.name + ".part") if output is not None else None
-    report |= resumed(part, report)
+    part = Path(f"{output}.part")
+    report |= resumed(part, report) if output is not None else {}
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
     todo = [section for section in SECTIONS if section.name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
-            bench.tell = _within(tell, number / len(todo), section.name)
-            bench.tell(section.title)
+            bench.tell = partial(_tell, tell, number / len(todo), section.name)
             _one(section, bench, report)
-            finish(report)
-            if part is not None:
+            if output is not None:
                 write_whole(part, _text(report))
     finish(report)
-    if output is not None and part is not None:
+    if output is not None:
         write_whole(output, _text(report))
         part.unlink(missing_ok=True)
     return report
@@ -141,10 +132,8 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
     )
 
 
-def resumed(part: Path | None, report: Mapping[str, Any]) -> dict[str, Any]:
+def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
-    if part is None or not part.is_file():
-        return {}
     try:
         left = json.loads(part.read_text(encoding="utf-8"))
         same = all(left[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
@@ -158,21 +147,20 @@ def finish(report: dict[str, Any]) -> None:
     found: dict[str, Found] = report["sections"]
     report["settings"] = found.get("widths", {}).get("settings", [])
     if "prediction" in found:
-        found["prediction"]["compared"] = prediction.compare(found) or {}
+        found["prediction"]["compared"] = prediction.compare(found)
     if "drafters" in found:
         report["drafters"] = found["drafters"]["rows"]
     if "real-sizes" in found:
-        report["real_sizes"] = real_sizes.rows(found["real-sizes"])
+        report["real_sizes"] = found["real-sizes"]["points"]
 
 
 def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
-    missing = [name for name in section.needs if name not in bench.found]
-    if missing:
-        why = report["skipped"].get(missing[0], "it was not run")
-        report["skipped"][section.name] = f"it needs the section {missing[0]}: {why}"
-        return
     try:
+        for name in section.needs:
+            if name not in bench.found:
+                why = report["skipped"].get(name, "it was not run")
+                raise Skipped(f"it needs the section {name}: {why}")
         with torch.random.fork_rng(devices=[]):
             report["sections"][section.name] = _plain(section.run(bench))
     except Skipped as reason:
@@ -180,9 +168,8 @@ def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 
-def _within(tell: Callable[[float, str], None], share: float, section: str) -> Tell:
-    """Returns what adds to a section's words its name, and how much of the bench is done."""
-    return lambda text: tell(share, f"{section}: {text}")
+def _tell(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
+    tell(share, f"{section}: {text}")
 
 
 def _plain(value: Any) -> Any:

@@ -20,16 +20,16 @@ Found = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
 
 
-class Skipped(Exception):
-    """A section cannot be measured here; the message says why."""
+class Skipped(ValueError):
+    """Something cannot be measured here; the message says why."""
 
 
 def installed(module: str, package: str, extra: str) -> Any:
-    """Imports a library of an extra; a ValueError says how to install it."""
+    """Imports a library of an extra; `Skipped` says how to install it."""
     try:
         return import_module(module)
     except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise ValueError(f"{package} is not installed: pip install 'minispec[{extra}]'") from error
+        raise Skipped(f"{package} is not installed: pip install 'minispec[{extra}]'") from error
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Section:
     """A part of the bench."""
 
     name: str  #: as people choose it
-    title: str  #: what it measures, in a few words
     run: Callable[["BenchRun"], Found]  #: measures it
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
@@ -59,12 +58,6 @@ class Plan:
     rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  #: sizes of a batch
     latencies: int = 12  #: how often each forward is timed
     backends: tuple[str, ...] = tuple(BACKENDS)  #: that are tried
-
-    def __post_init__(self) -> None:
-        if min(self.choosing, self.reporting, self.repeats, self.latencies) < 1:
-            raise ValueError("the bench needs prompts and repetitions of at least 1")
-        if not self.widths or min(*self.widths, *self.few_widths, *self.rows) < 1:
-            raise ValueError("values of K and sizes of batches must be at least 1")
 
 
 QUICK = Plan("quick", choosing=2, reporting=4, repeats=1, widths=(3, 5, 8), few_widths=(3, 8), latencies=5)

@@ -1,27 +1,33 @@
-"""The sections on our own models, from t(n) and the target alone to drafts and automatic K."""
+"""The sections on our own models, from t(n) and the target alone to drafts, automatic K and other rules."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import fmean
 
 import torch
 
 from minispec.core.model import GPT
+from minispec.core.verify import Verifier
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
-from minispec.evidence.bench.interleaved import Setting, figures, speed_up_of, tokens_per_second
+from minispec.evidence.bench.interleaved import Setting, figures, speed_up_of, tokens_per_second, total_of
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
+from minispec.native.backend import Models
+from minispec.rules.block import verify_block
+from minispec.rules.compare import verify_compare
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
 CACHED = 64  # tokens in the cache before a forward that is timed
+SWEEPS = ("widths", "temperature", "drafts")  # the sections that choose K
+TOKEN = "token"  # what rejection sampling is called beside block verification
+OTHERS: dict[str, Verifier] = {"block": verify_block, "compare": verify_compare}
 
 
 def latency(bench: BenchRun) -> Found:
@@ -72,21 +78,33 @@ def target_only(bench: BenchRun) -> Found:
 
 def fastest_of(rows: Sequence[Found], side: str) -> Found:
     """Returns the backend and number of threads whose tokens take least time, greedy and sampled together."""
-    seconds: dict[tuple[str, int], float] = {}
-    for row in rows:
-        key = row["path"], row["threads"]
-        seconds[key] = seconds.get(key, 0.0) + 1 / row[side]
-    backend, threads = min(seconds, key=seconds.__getitem__)
+
+    def seconds(place: tuple[str, int]) -> float:
+        return sum(1 / row[side] for row in rows if (row["path"], row["threads"]) == place)
+
+    backend, threads = min(((row["path"], row["threads"]) for row in rows), key=seconds)
     return {"path": backend, "threads": threads}
 
 
 def widths(bench: BenchRun) -> Found:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
-    tried = widths_settings(bench)
-    sweep, settings = choose_and_report(bench, tried, bench.plan.widths)
-    for setting, row in zip(tried, settings, strict=True):
+    sweep, settings = choose_and_report(bench, tried := settings_of(bench, "widths"))
+    for (setting, *_), row in zip(tried, settings, strict=True):
         row["advice"] = advice(bench, setting, row)
-    return {"sweep": sweep, "settings": settings, "backends": _backends(bench, settings)}
+    return {"sweep": sweep, "settings": settings, "backends": backends(bench, settings)}
+
+
+def settings_of(bench: BenchRun, section: str) -> list[list[Setting]]:
+    """Returns what one of the sections `SWEEPS` decodes with: its settings, each with every K."""
+    if section == "widths":
+        settings = [bench.drafted(*decoding) for decoding in DECODINGS]
+    elif section == "temperature":
+        settings = [bench.drafted("rejection", degree) for degree in bench.plan.temperatures]
+    else:
+        drafts = drafts_of(bench.pair).items()
+        settings = [bench.drafted("rejection", 1.0, draft=one, label=f"draft {name}") for name, one in drafts]
+    tried = bench.plan.widths if section == "widths" else bench.plan.few_widths
+    return [[replace(one, k=k) for k in tried] for one in settings]
 
 
 def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
@@ -97,30 +115,18 @@ def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
     return list(advise(costs, alpha, row["k"], setting.models.backend.name, row["speedup"]))
 
 
-def widths_settings(bench: BenchRun) -> list[Setting]:
-    """Returns what the section `widths` tries with every K."""
-    return [bench.drafted(verifier, temperature) for verifier, temperature in DECODINGS]
-
-
 def temperature(bench: BenchRun) -> Found:
     """Measures the rejection verifier at several temperatures, each at the K that suits it."""
-    return {"points": choose_and_report(bench, temperature_settings(bench), bench.plan.few_widths)[1]}
+    return {"points": choose_and_report(bench, settings_of(bench, "temperature"))[1]}
 
 
-def temperature_settings(bench: BenchRun) -> list[Setting]:
-    """Returns what the section `temperature` tries with several K."""
-    return [bench.drafted("rejection", degree) for degree in bench.plan.temperatures]
-
-
-def choose_and_report(
-    bench: BenchRun, settings: Sequence[Setting], widths: Sequence[int]
-) -> tuple[list[Found], list[Found]]:
+def choose_and_report(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Found], list[Found]]:
     """Chooses K for each setting on the choosing half, and measures it there on the other half.
 
     Returns figures of the choosing half, of every setting with every K; and those of the reporting half, one
     a setting.
     """
-    sweep, best = choose_k(bench, [[replace(setting, k=k) for k in widths] for setting in settings])
+    sweep, best = choose_k(bench, tried)
     sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in best}
     runs = bench.interleave(sides, bench.reporting, "the best K")
     return sweep, [figures(bench.pair.name, one, *runs[one]) for one in best]
@@ -134,7 +140,7 @@ def choose_k(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[
     return sweep, [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
 
 
-def _backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
+def backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
     """Decodes on every backend, each with the number of threads that suits it, at the K that was chosen."""
     have, lack = bench.backends()
     threads = threads_of(bench)
@@ -158,36 +164,19 @@ def threads_of(bench: BenchRun) -> dict[str, int]:
 
 def drafts(bench: BenchRun) -> Found:
     """Measures every draft of the target, each at the K that suits it."""
-    settings = drafts_settings(bench)
-    points = []
-    rows = choose_and_report(bench, settings, bench.plan.few_widths)[1]
-    for setting, row in zip(settings, rows, strict=True):
+    points, tried = [], settings_of(bench, "drafts")
+    rows = choose_and_report(bench, tried)[1]
+    for (setting, *_), row in zip(tried, rows, strict=True):
         with using_threads(setting.threads):
             target, draft = (
                 measure_latency(model, [1], repeats=bench.plan.latencies)
                 for model in (setting.models.target, setting.models.draft)
             )
         name, (low, high) = setting.label.removeprefix("draft "), row["speedup_quartiles"]
-        points.append(
-            {
-                "setting": row["setting"],
-                "name": name,
-                "parameters": drafts_of(bench.pair)[name].parameters_count,
-                "alpha": row["acceptance"] or 0.0,
-                "c": cost_ratio(target, draft),
-                "k": row["k"],
-                "gain": row["speedup"],
-                "low": low,
-                "high": high,
-            }
-        )
+        about: Found = {"name": name, "parameters": drafts_of(bench.pair)[name].parameters_count}
+        gain = {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high}
+        points.append(row | about | gain | {"c": cost_ratio(target, draft)})
     return {"points": sorted(points, key=lambda point: point["parameters"])}
-
-
-def drafts_settings(bench: BenchRun) -> list[Setting]:
-    """Returns what the section `drafts` tries with several K."""
-    items = drafts_of(bench.pair).items()
-    return [bench.drafted("rejection", 1.0, draft=draft, label=f"draft {name}") for name, draft in items]
 
 
 def drafts_of(pair: Pair) -> dict[str, GPT]:
@@ -234,16 +223,38 @@ def auto(bench: BenchRun) -> Found:
         automatic = replace(fixed, k=min(MOST, costs.most), drafter=drafter)
         sides = {"": (fixed, automatic)}
         plain, chosen = bench.interleave(sides, [*bench.reporting] * AUTO_REPEATS, verifier)[""]
-        low, middle, high = speed_up_of(plain, chosen)
-        rows.append(
-            {
-                "verifier": verifier,
-                "temperature": degree,
-                "k": fixed.k,
-                "over_best_fixed": middle,
-                "quartiles": [low, high],
-                "mean_width": fmean(width for run in chosen for width in run.widths),
-                "tokens_per_second": tokens_per_second(chosen),
-            }
-        )
+        total, (low, middle, high) = total_of(chosen), speed_up_of(plain, chosen)
+        about: Found = {"verifier": verifier, "temperature": degree, "k": fixed.k}
+        gain = {"over_best_fixed": middle, "quartiles": [low, high]}
+        mean = {"mean_width": total.drafted / total.row_rounds}
+        rows.append(about | gain | mean | {"tokens_per_second": tokens_per_second(chosen)})
     return {"rows": rows}
+
+
+def rules(bench: BenchRun) -> Found:
+    """Measures other lossless rules beside rejection sampling, with the same drafts, on every backend.
+
+    All verify at temperature 1, with the same seeds, interleaved. On the native backend only rejection
+    sampling is in C++; there another rule has to accept more to be as fast.
+    """
+    have, lack = bench.backends()
+    sides: dict[tuple[str, int], list[Setting]] = {}
+    for backend, models in have.items():
+        for k in bench.plan.few_widths:
+            token = Setting(models, k, "rejection", 1.0, threads_of(bench)[backend], TOKEN)
+            others = [(name, judging(models, {"rejection": rule})) for name, rule in OTHERS.items()]
+            sides[backend, k] = [token, *(replace(token, models=one, label=name) for name, one in others)]
+    rows: list[Found] = []
+    for (backend, k), runs in bench.interleave(sides, bench.reporting, "every rule").items():
+        for setting, own in zip(sides[backend, k], runs, strict=True):
+            total, (low, middle, high) = total_of(own), speed_up_of(runs[0], own)
+            about: Found = {"pair": bench.pair.name, "rule": setting.label, "backend": backend, "k": k}
+            counts = ("tokens_per_target_call", "accepted_over_drafted")
+            about |= {name: getattr(total, name) for name in counts}
+            rows.append(about | {"over_token": middle, "over_token_quartiles": [low, high]})
+    return {"rows": rows, "unavailable": lack}
+
+
+def judging(models: Models, rules: Mapping[str, Verifier]) -> Models:
+    """Returns the same models with other rules in place of the backend's own of these names."""
+    return replace(models, backend=replace(models.backend, rules={**models.backend.rules, **rules}))

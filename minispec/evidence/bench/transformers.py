@@ -1,9 +1,9 @@
 """Transformers: our target-only and speculative decoding compared with that library's, on the same weights.
 
-Both of its models are read from the pair's own folder. Greedy, end-of-sequence off, key-value cache on. Its
-assisted generation gets the settings that suit it best: how many tokens the assistant proposes, always as
-many (a constant schedule), and whether it stops early where the assistant is unsure. They are chosen on the
-choosing half; then all four decode the reporting half, interleaved.
+Greedy, end-of-sequence off, key-value cache on. Its assisted generation gets the settings that suit it best:
+how many tokens the assistant proposes, always as many (a constant schedule), and whether it stops early where
+the assistant is unsure. They are chosen on the choosing half; then all four decode the reporting half,
+interleaved.
 
 Needs the extra `peers`: pip install 'minispec[peers]'.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import Batch, Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.section import BenchRun, Found, Skipped, installed
+from minispec.evidence.bench.section import BenchRun, Found, installed
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair
 from minispec.io.llama import config_to_json
@@ -42,15 +42,9 @@ class Theirs:
     threads: int | None = None  #: processor threads; None: as many as torch uses anyway
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
-        """Continues one prompt greedily, and times it; the seed is not used.
-
-        Raises:
-            ValueError: if there are several prompts; assisted generation takes one.
-        """
+        """Continues one prompt greedily (assisted generation takes one), and times it; no seed is used."""
         from transformers import GenerationConfig
 
-        if len(prompts) != 1:
-            raise ValueError(f"assisted generation takes one prompt, not {len(prompts)}")
         config = GenerationConfig(
             max_new_tokens=new_tokens, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0
         )
@@ -74,13 +68,9 @@ def measure(bench: BenchRun) -> Found:
     """Finds the library's best settings, then compares.
 
     Raises:
-        Skipped: if transformers is not installed, or cannot read the pair.
-        ValueError: if it reads other models than ours from the same files.
+        ValueError: if transformers is not installed (`Skipped`), or its logits on our weights are not ours.
     """
-    try:
-        target, draft = load(bench.pair)
-    except ValueError as error:
-        raise Skipped(str(error)) from error
+    target, draft = (TransformersGPT(own).model for own in (bench.pair.target, bench.pair.draft))
     difference = logit_difference(bench.pair, (target, draft), bench.prompts.choosing[:2])
     if difference > SAME:
         raise ValueError(f"transformers' logits differ from ours by {difference:.2g} on the same weights")
@@ -149,10 +139,12 @@ class TransformersGPT:
     """Our weights in transformers' Llama, called as our models are; the weights are not copied."""
 
     def __init__(self, model: GPT) -> None:
-        """Takes a model's weights; a ValueError says that transformers is not installed."""
-        library, self.vocab_size = library_of(), model.vocab_size
+        """Takes a model's weights; raises `Skipped` if transformers is not installed."""
+        library, self.vocab_size = installed("transformers", "transformers", "peers"), model.vocab_size
+        library.logging.set_verbosity_error()
+        library.logging.disable_progress_bar()
         config = library.LlamaConfig(**config_to_json(model.config, model.dtype))
-        self.model = library.LlamaForCausalLM(config).to(model.dtype).eval()
+        self.model = library.LlamaForCausalLM(config).to(model.device).eval()
         weights = {
             ("" if n.startswith("lm_head") else "model.") + n: w for n, w in model.state_dict().items()
         }
@@ -161,37 +153,14 @@ class TransformersGPT:
 
     def new_cache(self, rows: int) -> SimpleNamespace:
         """Returns an empty cache."""
-        past = self._cache()
-        return SimpleNamespace(past=past, truncate=lambda lengths: past.crop(lengths[0]))
+        past = self._cache()  # cropped by a negative number, by so many tokens, in every version
+        return SimpleNamespace(
+            past=past, truncate=lambda lengths: past.crop(lengths[0] - past.get_seq_length())
+        )
 
     def __call__(self, tokens: Tensor, cache: SimpleNamespace) -> Any:
         """Reads tokens [B, n] after those of the cache; returns logits [B, n, V]."""
         return self.model(tokens, past_key_values=cache.past, use_cache=True).logits
-
-
-def library_of() -> Any:
-    """Imports transformers, and makes it quiet; a ValueError says how to install it."""
-    library = installed("transformers", "transformers", "peers")
-    library.logging.set_verbosity_error()
-    library.logging.disable_progress_bar()
-    return library
-
-
-def load(pair: Pair) -> tuple[Any, Any]:
-    """Reads the pair's target and draft as transformers' models, with fused attention.
-
-    Raises:
-        ValueError: if transformers is missing, or cannot read them.
-    """
-    library, models = library_of(), []
-    for name in ("target", "draft"):
-        how = {"dtype": pair.target.dtype, "attn_implementation": "sdpa", "local_files_only": True}
-        try:
-            model: Any = library.LlamaForCausalLM.from_pretrained(pair.folder / name, **how)
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"transformers cannot read {name}: {str(error).splitlines()[0]}") from error
-        models.append(model.to(pair.target.device).eval())
-    return models[0], models[1]
 
 
 @torch.inference_mode()

@@ -27,8 +27,8 @@ from minispec.evidence.bench.measurements import (
 )
 from minispec.evidence.theory.formulas import expected_tokens_by_position, kv_cache_bytes, speed_up
 from minispec.evidence.zoo.checks import CHECKS
+from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import mutant_named
-from minispec.evidence.zoo.run import CheckResult, Damage, Specimen, Zoo
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,10 @@ def test_latency_has_a_point_per_width(pair):
     assert all(0 < point.low <= point.seconds <= point.high for point in points)
 
 
-@pytest.mark.parametrize(("widths", "cached"), [([], 8), ([0], 8), ([1], -1), ([90], 20)])
-def test_latency_of_nothing(pair, widths, cached):
-    """What cannot be measured is refused."""
-    with pytest.raises(ValueError, match=r"at least 1|do not fit"):
-        measure_latency(pair.target, widths, cached)
+def test_what_does_not_fit_the_context_is_refused(pair):
+    """By the cache, before anything is measured."""
+    with pytest.raises(ValueError, match="context is full"):
+        measure_latency(pair.target, [90], cached=20)
 
 
 def test_cost_ratio_is_draft_over_target():

@@ -13,7 +13,7 @@ from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.llama_cpp import LlamaCpp, write_gguf
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.real_sizes import SAME, backends, difference, predicted, random_model, rows
+from minispec.evidence.bench.real_sizes import SAME, backends, difference, predicted, random_model
 from minispec.evidence.bench.run import run_bench
 from minispec.evidence.bench.section import QUICK
 
@@ -56,24 +56,20 @@ def test_every_shape_type_and_number_of_threads_has_its_row(report):
     assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
-def test_peers_stand_beside_ours():
+def test_peers_stand_beside_ours(monkeypatch):
     """A row names the others' tokens a second of the same shape, type and threads, and no other's."""
-    points = [
-        {
-            "shape": "1M",
-            "backend": name,
-            "dtype": dtype,
-            "threads": 1,
-            "milliseconds": {"1": t, "5": t, "9": t},
-        }
-        for name, dtype, t in (
-            ("native", "float32", 2.0),
-            ("native", "bfloat16", 1.0),
-            ("llama.cpp", "float32", 4.0),
-            ("transformers", "bfloat16", 8.0),
-        )
-    ]
-    first, second, *_ = rows({"points": points})
+    took = {
+        ("native", "float32"): 0.002,
+        ("native", "bfloat16"): 0.001,
+        ("llama.cpp", "float32"): 0.004,
+        ("transformers", "bfloat16"): 0.008,
+    }
+    monkeypatch.setattr(
+        real_sizes, "interleaved_seconds", lambda tasks, *_: {key: [took[key[:2]]] for key in tasks}
+    )
+    with using_threads(1), torch.inference_mode():
+        rows = real_sizes.measure_models({key: random_model(TIED, "float32") for key in took}, 1)
+        first, second, *_ = rows
     assert first["tokens_per_second"] == 500 and first["llama_cpp_tokens_per_second"] == 250
     assert first["transformers_tokens_per_second"] is None and second["tokens_per_second"] == 1000
     assert second["llama_cpp_tokens_per_second"] is None

@@ -3,9 +3,9 @@
 from pairs import build_pair
 
 from minispec import load_pair
-from minispec.evidence.bench.rules import OTHERS, TOKEN
 from minispec.evidence.bench.run import choose, run_bench
 from minispec.evidence.bench.section import Plan
+from minispec.evidence.bench.sections import OTHERS, TOKEN
 
 PLAN = Plan(
     "tiny", choosing=1, reporting=2, repeats=1, new_tokens=40, widths=(2,), few_widths=(1, 3), latencies=1

@@ -18,13 +18,7 @@ from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.reports import load_report, saved_drafters, saved_reports
 from book.results_drafters import of_drafters
 from book.results_tables import fill
-from minispec.cli.bench_tables import (
-    backends,
-    queues,
-    speed_ups,
-    stops_paying,
-    target_only,
-)
+from minispec.cli.bench_tables import backends, grid, queues, stops_paying, target_only
 from minispec.io.files import write_whole
 
 Report = Mapping[str, Any]
@@ -93,7 +87,7 @@ def _speed(report: Report) -> Iterator[str]:
         f"Over the target alone on the {best['path']} backend with {_threads(best)}, the fastest here; with "
         f"the draft on the {drafted['path']} backend with {_threads(drafted)}."
     )
-    yield tables.markdown(speed_ups(report["settings"]))
+    yield tables.markdown(grid("speed-ups", report["settings"]))
     yield fill(
         "Greedy decodes at temperature 0, rejection at 1. Accepted: accepted over tested tokens. A call: "
         "tokens a target call. The last two: tokens a second of the target alone, and with its draft."

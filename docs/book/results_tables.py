@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minispec.cli import bench_tables
-from minispec.cli.bench_tables import Grid, decoding, percent, span
+from minispec.cli.bench_tables import Grid, decoding
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
@@ -40,6 +40,11 @@ def markdown(grid: Grid) -> str:
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Returns a Markdown table whose first columns stand left and the others right."""
     return markdown(Grid(columns, [*rows], left))
+
+
+def span(low: float, high: float) -> str:
+    """Writes quartiles."""
+    return f"{low:.2f}–{high:.2f}"
 
 
 def times(value: float) -> str:
@@ -81,7 +86,7 @@ def choices(report: Found) -> str:
     for what, some in groups.items():
         if some:
             guess, best = (max(some, key=lambda row: row[key]) for key in ("predicted", "measured"))
-            share = percent(guess["measured"] / best["measured"])
+            share = f"{guess['measured'] / best['measured']:.1%}"
             cells.append((f"best {what}", guess["setting"], best["setting"], share))
     return table(("", "predicted", "measured", "speed-up of the predicted, of the best"), cells, 3)
 

@@ -14,11 +14,12 @@ from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.native.backend import AUTO
 
-COLUMNS = (
-    BarColumn(),
-    TextColumn("{task.percentage:3.0f}%"),
-    TimeElapsedColumn(),
-    TextColumn("{task.description}"),
+PERCENT, NEXT = TextColumn("{task.percentage:3.0f}%"), TextColumn("{task.description}")
+COLUMNS = (BarColumn(), PERCENT, TimeElapsedColumn(), NEXT)
+OFF = (
+    "predicted before the run, speed-ups are off by {median_error:.1%} (median), {worst_error:.1%} (worst); "
+    "by theorem 3.8, for which verifying costs one step, by {simple_median_error:.1%}, "
+    "{simple_worst_error:.1%}"
 )
 
 
@@ -75,14 +76,12 @@ def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -
 
 def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     """Prints the report for people: what is most asked for, as tables."""
-    machine = report["machine"]
-    console.print(
-        f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, "
-        f"torch {machine['torch']}",
-        soft_wrap=True,
-    )
+    where = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
+    console.print(where, soft_wrap=True)
     for table in bench_tables.tables(report):
         console.print(table)
+    if compared := report["sections"].get("prediction", {}).get("compared"):
+        console.print(OFF.format_map(compared), soft_wrap=True)
     sections = [report["sections"].get(name, {}) for name in ("real-sizes", "drafters")]
     lack = [report["skipped"], *(section.get("unavailable", {}) for section in sections)]
     for name, reason in (one for each in lack for one in each.items()):

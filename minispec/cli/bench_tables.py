@@ -53,14 +53,13 @@ def tables(report: Found) -> Iterator[Table]:
     """Yields a table for each section that people ask for first, of what `run_bench` returns."""
     found = report["sections"]
     if "target-only" in found:
-        best = found["target-only"]["baseline"]
-        where = f"{best['path']}, {best['threads']} threads"
+        where = "{path}, {threads} threads".format_map(found["target-only"]["baseline"])
         yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
     if "widths" in found:
-        yield speed_ups(found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
-        yield speed_ups(found["widths"]["settings"]).rich("The best K, on other prompts")
-        if (rates := acceptance(found["widths"]["settings"])).rows:
-            yield rates.rich("Accepted at the best K, as counted here and by engines")
+        best = found["widths"]["settings"]
+        yield grid("speed-ups", found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
+        yield grid("speed-ups", best).rich("The best K, on other prompts")
+        yield grid("acceptance", best).rich("Accepted at the best K, as counted here and by engines")
         yield backends(report).rich("Every backend, at the best K")
     if "queue" in found.get("batch", {}):
         yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
@@ -74,24 +73,11 @@ def tables(report: Found) -> Iterator[Table]:
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
         yield real_sizes(report).rich(title)
-    if found.get("prediction", {}).get("compared"):
-        title = "Predicted before the run; theorem 3.8 takes verifying to cost one step"
-        yield errors(found["prediction"]["compared"]).rich(title)
 
 
 def decoding(row: Found) -> str:
     """Writes what a row decodes: greedy, or sampled at a temperature."""
     return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
-
-
-def span(low: float, high: float) -> str:
-    """Writes quartiles."""
-    return f"{low:.2f}–{high:.2f}"
-
-
-def percent(value: float | None) -> str:
-    """Writes a share; none is a dash."""
-    return "–" if value is None else f"{value:.1%}"
 
 
 def target_only(report: Found) -> Grid:
@@ -102,16 +88,6 @@ def target_only(report: Found) -> Grid:
         rates = (f"{row['target_only']:.0f}", f"{row['speculative']:.0f}")
         rows.append((row["path"], decoding(row), str(row["threads"]), *rates))
     return Grid(("backend", "", "threads", "alone", f"with a draft, K = {found['k']}"), rows, 2)
-
-
-def speed_ups(settings: Sequence[Found]) -> Grid:
-    """Returns settings that were measured, such as those that a report quotes."""
-    return grid("speed-ups", settings)
-
-
-def acceptance(settings: Sequence[Found]) -> Grid:
-    """Returns acceptance as we and as engines count it; no rows for a report that has only the first."""
-    return grid("acceptance", [one for one in settings if "accepted_over_drafted" in one])
 
 
 def backends(report: Found) -> Grid:
@@ -175,12 +151,3 @@ def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) 
         rows.append((*where, cells[0], *pairs))
     columns = [cell for name in others for cell in (name, "×")]
     return Grid(("shape", "weights", "threads", "n", "native", *columns), rows, 2)
-
-
-def errors(compared: Found) -> Grid:
-    """Returns how far both kinds of prediction are off."""
-    rows = [
-        (name, percent(compared[f"{key}median_error"]), percent(compared[f"{key}worst_error"]))
-        for name, key in (("with measured times", ""), ("theorem 3.8", "simple_"))
-    ]
-    return Grid(("off by", "median", "worst"), rows)

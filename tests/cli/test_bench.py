@@ -93,14 +93,6 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
     assert bench.bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
 
 
-def test_a_report_without_the_counts_of_engines_is_still_shown():
-    """Reports that were recorded before have no such keys: one table less, and no error."""
-    row = {"verifier": "greedy", "k": 4, "acceptance": 0.8, "tokens_per_target_call": 3.5}
-    new = row | {"accepted_over_drafted": 0.64, "mean_acceptance_length": 3.56}
-    assert bench.bench_tables.acceptance([row]).rows == []
-    assert bench.bench_tables.acceptance([new]).rows == [("greedy", "4", "80.0%", "64.0%", "3.50", "3.56")]
-
-
 def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
     """Every backend in 80 columns, and what is not installed says how to get it."""
     monkeypatch.setenv("COLUMNS", "80")

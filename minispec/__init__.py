@@ -16,7 +16,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.costs import Costs
 from minispec.drafters.ngram import NgramDrafter
-from minispec.drafters.stopping import FixedStop, LearnedStop, StoppingDrafter
+from minispec.drafters.stopping import StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.checker.calling import completions_engine, in_batches
 from minispec.evidence.checker.check import check_verifier
@@ -43,13 +43,11 @@ __all__ = [
     "Drafter",
     "EngineReport",
     "EnumeratingRng",
-    "FixedStop",
     "FixedWidth",
     "GPTConfig",
     "KVCache",
     "KeyedRng",
     "LanguageModel",
-    "LearnedStop",
     "ModelDrafter",
     "NgramDrafter",
     "Pair",

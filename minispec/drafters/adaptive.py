@@ -19,11 +19,12 @@ from minispec.core.draft import Drafter
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.costs import RETRY, Costs
+from minispec.drafters.costs import Costs
 
 MOST = 16  # the largest K that is tried
 HUGE = 1e100  # beyond this, counts are scaled back
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
+RETRY = 16  # at least so many rounds without a draft go by before one token is tried
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
 TRIES = 0.02  # where drafting does not pay, tries take at most this share of the time
 

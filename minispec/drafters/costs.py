@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-RETRY = 16  # a drafter that has drafted nothing for so many rounds drafts one token, to learn from it
-
 
 @dataclass(frozen=True)
 class Costs:

@@ -21,7 +21,7 @@ from minispec.drafters.exit import EarlyExitGPT, ExitDrafter, untrained_exit
 from minispec.drafters.medusa import Medusa, MedusaDrafter
 from minispec.drafters.medusa_tree import MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
-from minispec.drafters.stopping import FixedStop, StoppingDrafter
+from minispec.drafters.stopping import StoppingDrafter
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.models import with_normals
 from minispec.rules.tree import verify_tree_greedy
@@ -46,7 +46,7 @@ def automatic():
 WAYS = {
     "nothing": lambda: (TARGET, None),
     "model": lambda: (TARGET, ModelDrafter(DRAFT)),
-    "stopping": lambda: (TARGET, StoppingDrafter(DRAFT, FixedStop(0.5))),
+    "stopping": lambda: (TARGET, StoppingDrafter(DRAFT, 0.5)),
     "automatic": automatic,
     "ngram": lambda: (TARGET, NgramDrafter(C.vocab_size)),
     "suffix": lambda: (TARGET, SuffixDrafter(C.vocab_size)),

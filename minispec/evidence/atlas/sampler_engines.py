@@ -18,25 +18,24 @@ from minispec.evidence.proof.models import normals
 from minispec.io.checkpoint import Pair
 
 Engine = tuple[Generate, Callable[[Sequence[int]], Any]]  # what is checked, and its target
+MODELS = ("target", "draft")
 K = 3  # tokens a round, so that a text of six has several
 
 
-def transformers_engine(pair: Pair, look_up: bool) -> Engine:
+def transformers_engine(pair: Pair, **how: Any) -> Engine:
     """Assisted generation of transformers, at temperature 1 without top-k and top-p.
 
     Args:
         pair: whose folder is read.
-        look_up: propose from the prompt, and not by the pair's draft.
+        how: what `generate` is told; by default to propose by the pair's draft.
     """
     library = import_module("transformers")
-    how = {"dtype": torch.float32, "attn_implementation": "sdpa", "local_files_only": True}
-    target, draft = (
-        library.LlamaForCausalLM.from_pretrained(pair.folder / name, **how).eval()
-        for name in ("target", "draft")
-    )
+    given = {"dtype": torch.float32, "attn_implementation": "sdpa", "local_files_only": True}
+    load = library.LlamaForCausalLM.from_pretrained
+    target, draft = (load(pair.folder / name, **given).eval() for name in MODELS)
     own = draft.generation_config
     own.num_assistant_tokens, own.num_assistant_tokens_schedule = K, "constant"
-    more = {"prompt_lookup_num_tokens": K} if look_up else {"assistant_model": draft}
+    how = how or {"assistant_model": draft}
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
         config = library.GenerationConfig(
@@ -44,7 +43,7 @@ def transformers_engine(pair: Pair, look_up: bool) -> Engine:
         )
         ids = torch.tensor([list(prompt)])
         torch.manual_seed(seed)
-        said = target.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **more)
+        said = target.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **how)
         return said[0, len(prompt) :].tolist()
 
     @torch.inference_mode()
@@ -55,21 +54,14 @@ def transformers_engine(pair: Pair, look_up: bool) -> Engine:
 
 
 def lucidrains_engine(rows: int) -> Engine:
-    """The package speculative-decoding, on decoders of its own with V = 3, without its top-k.
-
-    Args:
-        rows: of a batch, all of one prompt.
-    """
+    """The package speculative-decoding in batches of one prompt, on decoders with V = 3, without top-k."""
     library = import_module("speculative_decoding")
     target, draft = (lucidrains_decoder(library, depth) for depth in (2, 1))
 
     def draw(prompt: Sequence[int], n: int, seed: int, rows: int) -> list[list[int]]:
         torch.manual_seed(seed)
-        prompts = torch.tensor([list(prompt)] * rows)
-        said, _ = library.speculative_decoding(
-            target, draft, prompts, len(prompt) + n, gamma=K, filter_thres=0.0
-        )
-        return said.tolist()
+        texts = target, draft, torch.tensor([list(prompt)] * rows), len(prompt) + n
+        return library.speculative_decoding(*texts, gamma=K, filter_thres=0.0)[0].tolist()
 
     return in_batches(draw, rows), lambda ids: target(torch.tensor([list(ids)]))[0, -1].double().softmax(-1)
 
@@ -88,18 +80,14 @@ def lucidrains_decoder(library: Any, depth: int) -> Any:
 def mlx_engine(pair: Pair) -> Engine:
     """`speculative_generate_step` of mlx-lm on the pair, in float32, at temperature 1."""
     mlx, library = import_module("mlx.core"), import_module("mlx_lm.generate")
-    target, draft = (
-        import_module("mlx_lm.utils").load_model(pair.folder / name)[0] for name in ("target", "draft")
-    )
+    target, draft = (import_module("mlx_lm.utils").load_model(pair.folder / name)[0] for name in MODELS)
     for model in (target, draft):
         model.set_dtype(mlx.float32)
-    sampler = import_module("mlx_lm.sample_utils").make_sampler(temp=1.0)
+    how = {"num_draft_tokens": K, "sampler": import_module("mlx_lm.sample_utils").make_sampler(temp=1.0)}
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
         mlx.random.seed(seed)
-        steps = library.speculative_generate_step(
-            mlx.array(list(prompt)), target, draft, num_draft_tokens=K, max_tokens=n, sampler=sampler
-        )
+        steps = library.speculative_generate_step(mlx.array(list(prompt)), target, draft, max_tokens=n, **how)
         return [int(token) for token, *_ in steps]
 
     def after(ids: Sequence[int]) -> Tensor:
@@ -111,14 +99,11 @@ def mlx_engine(pair: Pair) -> Engine:
 
 def gpt_fast_engine(checkout: Path) -> Engine:
     """`speculative_decode` of gpt-fast, round after round; the next token depends on the last, by tables."""
-    names = (
-        "multinomial_sample_one_no_sync",
-        "logits_to_probs",
-        "sample",
-        "decode_one_token",
-        "decode_n_tokens",
+    theirs = functions_of(
+        checkout / "generate.py",
+        *("speculative_decode", "model_forward", "decode_n_tokens", "decode_one_token"),
+        *("sample", "logits_to_probs", "multinomial_sample_one_no_sync"),
     )
-    theirs = functions_of(checkout / "generate.py", "speculative_decode", "model_forward", *names)
     target, draft = normals((2, 3, 3), 0).float()
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:

@@ -21,12 +21,12 @@ from torch.nn.utils.rnn import pad_sequence
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
-from minispec.evidence.atlas.scripted import Row, ScriptedTorch, Uniform, Unpinned, functions_of
+from minispec.evidence.atlas.scripted import Uniform, functions_of, scripted_torch, unpinned_torch
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.rules.tree import parents_of
 
 LIBRARY = "transformers.generation"
-SayRow = Callable[[Draft, Tensor, Row], Sequence[int]]  # one row's draft and p [1, K+1, V] -> ids
+SayRow = Callable[[Draft, Tensor, Any], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
 
 
 def row_by_row(say: SayRow) -> Verifier:
@@ -38,32 +38,36 @@ def row_by_row(say: SayRow) -> Verifier:
     def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         said = []
         for row, n in enumerate(draft.lengths.tolist()):
-            parents = None if draft.parents is None else draft.parents[row : row + 1, :n]
-            own = Draft(draft.tokens[row : row + 1, :n], draft.probs[row : row + 1, :n], parents=parents)
-            p = target_probs[row : row + 1, : n + 1]
-            ids = say(own, p, Row(rng, row)) if n else Row(rng, row).categorical(p[:, 0])
-            said.append(torch.as_tensor(ids))
+            here = torch.tensor([row])
+            parents = None if draft.parents is None else draft.parents[here, :n]
+            own = Draft(draft.tokens[here, :n], draft.probs[here, :n], parents=parents)
+            asks = {"bernoulli": rng.bernoulli, "categorical": rng.categorical}
+            rng_of_row = SimpleNamespace(**{name: partial(ask, rows=here) for name, ask in asks.items()})
+            p = target_probs[here, : n + 1]
+            said.append(torch.as_tensor(say(own, p, rng_of_row) if n else rng_of_row.categorical(p[:, 0])))
         return verdict_of(pad_sequence(said, batch_first=True, padding_value=-1), draft)
 
     return rule
 
 
-def transformers_rule(weight: float | None = None) -> Verifier:
-    """`_speculative_sampling` of transformers: `generate` hands it float32 logits.
+def transformers_says(tokens: Tensor, logits: Tensor, p: Tensor, rng: Any, **more: Any) -> Tensor:
+    """Returns what `_speculative_sampling` says of tokens [1, n] with logits [1, K, V]; p is [1, K+1, V].
 
-    Args:
-        weight: its `assistant_ensemble_weight`.
+    `generate` hands it float32 logits.
     """
     library = import_module(f"{LIBRARY}.utils")
     # Up to 5.17 it is told whether the candidates already end the text; here they never do.
-    ends = "is_done_candidate" in signature(library._speculative_sampling).parameters
-    more: dict[str, Any] = {"is_done_candidate": False} if ends else {}
-    more |= {} if weight is None else {"assistant_ensemble_weight": weight}
-    sampling = partial(library._speculative_sampling, **more)
+    if "is_done_candidate" in signature(library._speculative_sampling).parameters:
+        more["is_done_candidate"] = False
+    with patch.object(library, "torch", scripted_torch(rng)):
+        return library._speculative_sampling(tokens, logits, logits.shape[1], p.float().log(), **more)[0][0]
 
-    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
-        with patch.object(library, "torch", ScriptedTorch(rng)):
-            return sampling(draft.tokens, draft.probs.float().log(), draft.k, p.float().log())[0][0]
+
+def transformers_rule(**more: Any) -> Verifier:
+    """`_speculative_sampling` of transformers, with arguments such as `assistant_ensemble_weight`."""
+
+    def say(draft: Draft, p: Tensor, rng: Any) -> Tensor:
+        return transformers_says(draft.tokens, draft.probs.float().log(), p, rng, **more)
 
     return row_by_row(say)
 
@@ -75,24 +79,19 @@ def transformers_single_position() -> Verifier:
     picks a candidate of its own. The first id that comes out is told as the target's; the text goes on.
     """
     generator = import_module(f"{LIBRARY}.candidate_generator").SinglePositionMultiTokenCandidateGenerator
-    library = import_module(f"{LIBRARY}.utils")
-    hidden = torch.zeros(1, 1, 1)
+    hidden, prompt = torch.zeros(1, 1, 1), torch.zeros(1, 1, dtype=torch.long)
+    outputs = SimpleNamespace(hidden_states=[hidden], shared_kv_states={})
 
-    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+    def say(draft: Draft, p: Tensor, rng: Any) -> Tensor:
         class Gemma4AssistantStandIn:
             generation_config, device = SimpleNamespace(num_assistant_tokens=1), "cpu"
 
             def __call__(self, **_: Any) -> SimpleNamespace:
                 return SimpleNamespace(logits=draft.probs.float().log(), last_hidden_state=hidden)
 
-        limits = SimpleNamespace(max_length=9)
-        candidates = generator(Gemma4AssistantStandIn(), lambda ids: torch.zeros(1, 1, 1), limits)
-        outputs = SimpleNamespace(hidden_states=[hidden], shared_kv_states={})
-        prompt = torch.zeros(1, 1, dtype=torch.long)
+        candidates = generator(Gemma4AssistantStandIn(), lambda ids: hidden, SimpleNamespace(max_length=9))
         ids, logits = candidates.get_candidates(prompt, {}, outputs, False, 0)
-        with patch.object(library, "torch", ScriptedTorch(rng)):
-            said, _ = library._speculative_sampling(ids, logits, 1, p.float().log())
-        return said[0, :1]
+        return transformers_says(ids, logits, p, rng)[:1]
 
     return row_by_row(say)
 
@@ -108,8 +107,8 @@ def deepspec_rule(checkout: Path) -> Verifier:
         checkout / "deepspec/eval/base_evaluator.py", *names, dataclass=dataclass, **sampling
     )
 
-    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
-        sampling["torch"] = theirs["torch"] = ScriptedTorch(rng)
+    def say(draft: Draft, p: Tensor, rng: Any) -> Tensor:
+        sampling["torch"] = theirs["torch"] = scripted_torch(rng)
         ids = torch.cat([torch.zeros(1, 1, dtype=torch.long), draft.tokens], dim=1)  # the pending token first
         return theirs["verify_draft_tokens"](
             target_model=lambda **_: SimpleNamespace(logits=p.float().log()),
@@ -128,7 +127,7 @@ def eagle_rule(checkout: Path) -> Verifier:
     """`evaluate_posterior` of EAGLE, for trees whose candidates are fixed; temperature 1, no other warp."""
     theirs = functions_of(checkout / "eagle/model/utils.py", "evaluate_posterior")
 
-    def say(draft: Draft, p: Tensor, rng: Row) -> Sequence[int]:
+    def say(draft: Draft, p: Tensor, rng: Any) -> Sequence[int]:
         parents = parents_of(draft)[0].tolist()
         paths = [[leaf] for leaf in range(1, draft.k + 1) if leaf not in parents]
         for path in paths:
@@ -151,24 +150,16 @@ def ascend_rule(checkout: Path, block: bool) -> Verifier:
         block: its `enable_block_verify`, which it uses for drafts of three tokens and more.
     """
     names = ("sample_recovered_tokens", "sample_recovered_tokens_pytorch", "rejection_random_sample_pytorch")
-    config = SimpleNamespace(
-        rejection_sampler_config=SimpleNamespace(
-            enable_block_verify=block,
-            enable_entropy_verify=False,
-            posterior_threshold=0.95,
-            posterior_alpha=0.4,
-        ),
-        enable_reduce_sample=True,
-    )
+    how = MagicMock(enable_block_verify=block, enable_entropy_verify=False)
     theirs = functions_of(
         checkout / "vllm_ascend/sample/rejection_sampler.py",
         *("rejection_sample", "rejection_random_sample_block_verify_pytorch", *names),
-        torch=Unpinned(),
+        torch=unpinned_torch(),
         HAS_TRITON=False,
         PLACEHOLDER_TOKEN_ID=-1,
         GREEDY_TEMPERATURE=0,
         logger=MagicMock(),
-        get_ascend_config=lambda: config,
+        get_ascend_config=lambda: MagicMock(rejection_sampler_config=how, enable_reduce_sample=True),
         generate_uniform_probs=lambda count, *_: torch.rand(count, dtype=torch.float64),
     )
 
@@ -179,6 +170,7 @@ def ascend_rule(checkout: Path, block: bool) -> Verifier:
         if not bool(real.any()):
             return verdict_of(bonus, draft)
         logits = target_probs[:, :-1][real].float().log()
+        temperature = torch.ones(len(rows))
         said = theirs["rejection_sample"](
             draft.tokens[real],
             draft.lengths.tolist(),
@@ -187,9 +179,7 @@ def ascend_rule(checkout: Path, block: bool) -> Verifier:
             draft.probs[real].float(),
             (logits, torch.arange(size).expand(logits.shape).contiguous()),
             bonus,
-            SimpleNamespace(
-                all_greedy=False, all_random=True, generators={}, temperature=torch.ones(len(rows))
-            ),
+            SimpleNamespace(all_greedy=False, all_random=True, generators={}, temperature=temperature),
         )
         return verdict_of(said.long(), draft)
 

@@ -22,7 +22,7 @@ from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import standard_instances, tree_instances
 from minispec.evidence.checker.report import Report, about_instance
-from minispec.io.checkpoint import load_pair
+from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import read_json, write_whole
 
 RECORD = Path(__file__).parents[1] / "recorded" / "samplers.json"
@@ -36,21 +36,13 @@ Checked = Report | EngineReport
 
 @dataclass(frozen=True)
 class Sampler:
-    """Something that other people wrote.
+    """Something that other people wrote."""
 
-    Attributes:
-        project: its name; by it a checkout is named.
-        rule: which of its functions, and how it is used.
-        package: in which it is installed, or None: it needs a checkout.
-        check: puts it under a check; it gets the checkout.
-        checked: what was checked, and what was not.
-    """
-
-    project: str
-    rule: str
-    package: str | None
-    check: Callable[[Path], Sequence[Checked]]
-    checked: str
+    project: str  #: its name; by it a checkout is named
+    rule: str  #: which of its functions, and how it is used
+    package: str | None  #: in which it is installed, or None: it needs a checkout
+    check: Callable[[Path], Sequence[Checked]]  #: puts it under a check; it gets the checkout
+    checked: str  #: what was checked, and what was not
 
 
 @dataclass(frozen=True)
@@ -69,32 +61,21 @@ class Judged:
     report: str = ""  #: the whole of it
 
 
-def by_rule(
-    make: Callable[..., Verifier],
-    instances: Callable[[], Sequence[Instance]],
-    tolerance: float,
-    checkout: Path,
-) -> Sequence[Checked]:
-    """Checks a decision; `make` gets the checkout if it takes one."""
-    return [check_verifier(make(checkout), instances=instances(), tolerance=tolerance, samples=20_000)]
+def by_rule(rule: Verifier, instances: Sequence[Instance], tolerance: float = ROUNDING) -> Sequence[Checked]:
+    """Checks a decision."""
+    return [check_verifier(rule, instances=instances, tolerance=tolerance, samples=20_000)]
 
 
-def by_texts(
-    make: Callable[[Path], engines.Engine], prompt: Sequence[int], checkout: Path
-) -> Sequence[Checked]:
+def by_texts(engine: engines.Engine, prompt: Sequence[int]) -> Sequence[Checked]:
     """Checks whole runs, with several seeds."""
-    generate, target = make(checkout)
-    return [
-        check_engine(generate, target, prompts=[prompt], tokens=TOKENS, samples=SAMPLES, seed=seed * 10**6)
-        for seed in range(SEEDS)
-    ]
+    check = partial(check_engine, *engine, prompts=[prompt], tokens=TOKENS, samples=SAMPLES)
+    return [check(seed=seed * 10**6) for seed in range(SEEDS)]
 
 
-def on_pair(make: Callable[..., engines.Engine], repeats: int, checkout: Path) -> Sequence[Checked]:
+def on_pair(make: Callable[[Pair], engines.Engine], repeats: int = 1) -> Sequence[Checked]:
     """Checks whole runs on the shipped pair, after the beginning of its walk-through, said so many times."""
     pair = load_pair("stories")
-    prompt = pair.tokenizer.encode(pair.walkthrough or "")[:PROMPT] * repeats
-    return by_texts(lambda _: make(pair), prompt, checkout)
+    return by_texts(make(pair), pair.tokenizer.encode(pair.walkthrough or "")[:PROMPT] * repeats)
 
 
 def small() -> list[Instance]:
@@ -102,87 +83,77 @@ def small() -> list[Instance]:
     return [one for one in standard_instances() if one.vocab_size**one.k <= SMALL]
 
 
-def one_position() -> list[Instance]:
-    """Returns chains of one token."""
-    return [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)]
-
-
-def long() -> list[Instance]:
-    """Returns some chains of three tokens."""
-    return [one for one in standard_instances() if one.lengths == (3,)][::4]
-
-
-def every_fourth() -> list[Instance]:
-    """Returns some of the small chains."""
-    return small()[::8]
+def of_length(k: int) -> list[Instance]:
+    """Returns chains of k tokens."""
+    return [one for one in standard_instances() if one.lengths == (k,)]
 
 
 EXACT = "each branch, on small instances, probabilities in float32"
 SAMPLERS = (
     Sampler(
         *("transformers", "_speculative_sampling", "transformers"),
-        partial(by_rule, lambda _: rules.transformers_rule(), small, ROUNDING),
+        lambda _: by_rule(rules.transformers_rule(), small()),
         f"{EXACT}; not: that u = 0 accepts what the target never says",
     ),
     Sampler(
         *("transformers", "_speculative_sampling, assistant_ensemble_weight=0.8", "transformers"),
-        partial(by_rule, lambda _: rules.transformers_rule(0.8), small, ROUNDING),
+        lambda _: by_rule(rules.transformers_rule(assistant_ensemble_weight=0.8), small()),
         f"{EXACT}; meant to be lossy",
     ),
     Sampler(
         *("transformers", "SinglePositionMultiTokenCandidateGenerator, do_sample=True", "transformers"),
-        partial(by_rule, lambda _: rules.transformers_single_position(), one_position, ROUNDING),
+        lambda _: by_rule(rules.transformers_single_position(), of_length(1)),
         f"{EXACT}; one token, a stand-in for the assistant; not: generate. For it 5.23.0 has to build a "
         "Gemma4AssistantForCausalLM, and raised ValueError (no layer makes the cache that its layers share)",
     ),
     Sampler(
         *("transformers", "generate with an assistant model", "transformers"),
-        partial(on_pair, lambda pair: engines.transformers_engine(pair, look_up=False), 1),
+        lambda _: on_pair(engines.transformers_engine),
         "texts of the pair stories, temperature 1; not: top-k, top-p",
     ),
     Sampler(
         *("transformers", "generate with prompt_lookup_num_tokens", "transformers"),
-        partial(on_pair, lambda pair: engines.transformers_engine(pair, look_up=True), 2),
+        lambda _: on_pair(partial(engines.transformers_engine, prompt_lookup_num_tokens=engines.K), 2),
         "texts of the pair stories, temperature 1; not: top-k, top-p",
     ),
     Sampler(
         *("lucidrains", "speculative_decoding, one row", "speculative-decoding"),
-        partial(by_texts, lambda _: engines.lucidrains_engine(1), (0, 1, 2)),
+        lambda _: by_texts(engines.lucidrains_engine(1), (0, 1, 2)),
         "texts of tiny decoders, V = 3, without top-k",
     ),
     Sampler(
         *("lucidrains", "speculative_decoding, a batch of 8", "speculative-decoding"),
-        partial(by_texts, lambda _: engines.lucidrains_engine(8), (0, 1, 2)),
+        lambda _: by_texts(engines.lucidrains_engine(8), (0, 1, 2)),
         "the same in a batch of equal prompts",
     ),
     Sampler(
         *("mlx-lm", "speculative_generate_step", "mlx-lm"),
-        partial(on_pair, engines.mlx_engine, 1),
+        lambda _: on_pair(engines.mlx_engine),
         "texts of the pair stories in float32 on the processor; not: bfloat16, a quantised cache",
     ),
     Sampler(
         *("EAGLE", "evaluate_posterior", None),
-        partial(by_rule, rules.eagle_rule, partial(tree_instances, "most probable"), 1e-10),
+        lambda at: by_rule(rules.eagle_rule(at), tree_instances("most probable"), 1e-10),
         "each branch of small trees with fixed candidates, in float64; not: the rest of a round",
     ),
     Sampler(
         *("DeepSpec", "verify_draft_tokens", None),
-        partial(by_rule, rules.deepspec_rule, small, ROUNDING),
+        lambda at: by_rule(rules.deepspec_rule(at), small()),
         f"{EXACT}; not: drafts drawn in bfloat16 (its issue 31)",
     ),
     Sampler(
         *("vllm-ascend", "rejection_sample without Triton", None),
-        partial(by_rule, partial(rules.ascend_rule, block=False), every_fourth, ROUNDING),
+        lambda at: by_rule(rules.ascend_rule(at, block=False), small()[::8]),
         "sampled, in batches; not: its Triton kernels",
     ),
     Sampler(
         *("vllm-ascend", "rejection_sample, enable_block_verify, without Triton", None),
-        partial(by_rule, partial(rules.ascend_rule, block=True), long, ROUNDING),
+        lambda at: by_rule(rules.ascend_rule(at, block=True), of_length(3)[::4]),
         "sampled, in batches, K = 3; its guide warns of minor precision degradation; not: its Triton kernels",
     ),
     Sampler(
         *("gpt-fast", "speculative_decode", None),
-        partial(by_texts, engines.gpt_fast_engine, (0, 1)),
+        lambda at: by_texts(engines.gpt_fast_engine(at), (0, 1)),
         "rounds on tables, V = 3",
     ),
 )
@@ -197,28 +168,19 @@ NOT_RUN = (  # project, rule, why
 )
 
 
-def run_samplers(
-    checkouts: Mapping[str, Path], only: Sequence[str] = (), tell: Callable[[str], None] = print
-) -> list[Judged]:
-    """Runs what can be run here; of all else the recorded verdict comes.
-
-    Args:
-        checkouts: the folders of projects, by their names.
-        only: projects; by default all.
-        tell: is told what is run.
-    """
+def run_samplers(checkouts: Mapping[str, Path], tell: Callable[[str], None] = print) -> list[Judged]:
+    """Runs what can be run here, of packages or `checkouts` of projects; of all else the record comes."""
     before = {(one.project, one.rule): one for one in recorded_samplers()}
     found = []
     for sampler in SAMPLERS:
-        names = sampler.project, sampler.rule
-        version = version_of(sampler, checkouts)
-        if version is None or (only and sampler.project not in only):
-            unknown = Judged(*names, sampler.checked, instance="not run here")
-            found.append(before.get(names, unknown))
+        project, rule, version = sampler.project, sampler.rule, version_of(sampler, checkouts)
+        if version is None:
+            unknown = Judged(project, rule, sampler.checked, instance="not run here")
+            found.append(before.get((project, rule), unknown))
         else:
-            tell(f"{sampler.project}: {sampler.rule}")
-            found.append(judge(sampler, version, checkouts.get(sampler.project, Path())))
-    return [*found, *(Judged(name, rule, instance=f"not run: {why}") for name, rule, why in NOT_RUN)]
+            tell(f"{project}: {rule}")
+            found.append(judge(sampler, version, checkouts.get(project, Path())))
+    return [*found, *(Judged(project, rule, instance=f"not run: {why}") for project, rule, why in NOT_RUN)]
 
 
 def version_of(sampler: Sampler, checkouts: Mapping[str, Path]) -> str | None:
@@ -241,7 +203,8 @@ def judge(sampler: Sampler, version: str, checkout: Path) -> Judged:
     try:
         reports = sampler.check(checkout)
     except Exception as error:  # whatever somebody's code may raise
-        return replace(found, instance=f"it raised {type(error).__name__}: {str(error).splitlines()[0]}")
+        what = str(error).partition("\n")[0]
+        return replace(found, instance=f"it raised {type(error).__name__}: {what}")
     worst = next((one for one in reports if not one.passed), reports[0])
     return replace(
         found,
@@ -255,24 +218,17 @@ def judge(sampler: Sampler, version: str, checkout: Path) -> Judged:
 
 def in_words(report: Checked) -> str:
     """Says what shows that a sampler is lossy, in a line."""
-    if isinstance(report, EngineReport):
-        case = report.counterexample
-        return f"{case.event}: probability {case.expected:.3g}, came in {case.found:.3g}" if case else ""
-    lines = about_instance(report.counterexample) if report.counterexample else iter(())
+    case = report.counterexample
+    lines = about_instance(case) if isinstance(case, Instance) else ()
     return "; ".join([*(line.strip() for line in lines), str(report.reason)])
 
 
 def recorded_samplers() -> list[Judged]:
     """Returns what was recorded."""
-    return [Judged(**one) for one in read_json(RECORD)["samplers"]] if RECORD.exists() else []
+    return [Judged(**one) for one in read_json(RECORD)["samplers"]]
 
 
 def record(verdicts: Sequence[Judged], path: Path) -> None:
-    """Writes verdicts down, for those who lack a library.
-
-    Raises:
-        ValueError: if it cannot be written.
-    """
-    write_whole(
-        path, json.dumps({"samplers": [asdict(one) for one in verdicts]}, indent=1, ensure_ascii=False) + "\n"
-    )
+    """Writes verdicts down, for those who lack a library; a ValueError says if it cannot be written."""
+    rows = {"samplers": [asdict(one) for one in verdicts]}
+    write_whole(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

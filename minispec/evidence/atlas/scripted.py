@@ -9,6 +9,7 @@ import __future__
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -24,8 +25,7 @@ class Uniform:
         self._rng = rng
 
     def __le__(self, probs: Tensor) -> Tensor:
-        flat = probs.reshape(-1).clamp(0, 1)
-        return self._rng.bernoulli(flat).reshape(probs.shape)
+        return self._rng.bernoulli(probs.reshape(-1).clamp(0, 1)).reshape(probs.shape)
 
     __lt__ = __le__  # they differ where a number is equal to a probability, which happens with probability 0
 
@@ -33,47 +33,23 @@ class Uniform:
         return ~(self <= probs)
 
 
-class ScriptedTorch:
-    """torch, as a sampler sees it, with another source of random numbers."""
-
-    def __init__(self, rng: Rng) -> None:
-        self._rng = rng
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    def rand_like(self, like: Tensor) -> Uniform:
-        """Returns numbers that are compared with probabilities: [n] -> [n]."""
-        return Uniform(self._rng)
-
-    def multinomial(self, probs: Tensor, num_samples: int) -> Tensor:
-        """Draws one id of each distribution: [n, V] -> [n, 1]."""
-        return self._rng.categorical(probs)[:, None]
+def scripted_torch(rng: Rng) -> SimpleNamespace:
+    """Returns torch, as a sampler sees it, with another source of random numbers."""
+    others = {
+        "rand_like": lambda like: Uniform(rng),
+        "multinomial": lambda probs, num_samples: rng.categorical(probs)[:, None],
+    }
+    return SimpleNamespace(**vars(torch) | others)
 
 
-class Unpinned:
-    """torch for code that pins memory, which needs an accelerator; it draws as torch does."""
+def unpinned_torch() -> SimpleNamespace:
+    """Returns torch for code that pins memory, which needs an accelerator; it draws as torch does."""
 
-    def __getattr__(self, name: str) -> Any:
-        made = getattr(torch, name)
-        if name not in ("tensor", "arange", "ones", "full"):
-            return made
-        return lambda *args, pin_memory=False, **more: made(*args, **more)
+    def unpinned(name: str) -> Any:
+        return lambda *args, pin_memory=False, **more: getattr(torch, name)(*args, **more)
 
-
-class Row:
-    """One row's part of an `Rng`: all that is asked of it is for that row."""
-
-    def __init__(self, rng: Rng, row: int) -> None:
-        self._rng, self._row = rng, row
-
-    def bernoulli(self, probs: Tensor, **_: Any) -> Tensor:
-        """Decides: probs [n] -> [n] bool (see `Rng`)."""
-        return self._rng.bernoulli(probs, rows=torch.full(probs.shape, self._row))
-
-    def categorical(self, probs: Tensor, **_: Any) -> Tensor:
-        """Picks: probs [n, V] -> [n] ids (see `Rng`)."""
-        return self._rng.categorical(probs, rows=torch.full(probs.shape[:1], self._row))
+    names = ("tensor", "arange", "ones", "full")
+    return SimpleNamespace(**vars(torch) | {name: unpinned(name) for name in names})
 
 
 def functions_of(path: Path, *names: str, **given: Any) -> dict[str, Any]:

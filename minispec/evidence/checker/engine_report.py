@@ -64,6 +64,16 @@ class EngineReport:
         return self.failure is None
 
     @property
+    def reason(self) -> str | None:
+        """What is wrong, in plain words; None if nothing is."""
+        case = self.counterexample
+        return (
+            None
+            if case is None
+            else f"{case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"
+        )
+
+    @property
     def damage(self) -> RuleDamage | None:
         """How far off the engine is, as the first test that fails groups it; None if it passed.
 
@@ -85,12 +95,11 @@ class EngineReport:
         return max(test.detects for test in self.tests)
 
     def __str__(self) -> str:
-        case, damage, test = self.counterexample, self.damage, self.failure
-        if case is None or damage is None or test is None:
+        damage, test = self.damage, self.failure
+        if damage is None or test is None:
             text = ["passed: the tests see no difference from the target's distribution"]
         else:
-            text = ["failed: its texts are not distributed as the target's"]
-            text += [f"  {case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"]
+            text = ["failed: its texts are not distributed as the target's", f"  {self.reason}"]
             text += [
                 f"  damage: total variation {test.distance:.2g} of {test.name} as drawn, in truth "
                 f"{damage.low:.2g} to {damage.high:.2g}"

@@ -15,7 +15,7 @@ import torch
 
 from minispec.evidence.atlas import sampler_engines, sampler_rules, samplers
 from minispec.evidence.atlas.samplers import NOT_RUN, SAMPLERS, Judged, Sampler, run_samplers
-from minispec.evidence.atlas.scripted import ScriptedTorch, Uniform, Unpinned, functions_of
+from minispec.evidence.atlas.scripted import Uniform, functions_of, scripted_torch, unpinned_torch
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
@@ -43,7 +43,7 @@ def rule_of(text, folder):
     theirs = functions_of(path, "say", "helper")
 
     def say(draft, p, rng):
-        theirs["torch"] = ScriptedTorch(rng)
+        theirs["torch"] = scripted_torch(rng)
         return theirs["say"](draft.tokens, draft.probs, p)
 
     return sampler_rules.row_by_row(say)
@@ -90,7 +90,8 @@ def test_numbers_that_are_not_drawn_ask_for_a_probability():
     assert (u <= probs).tolist() == (u < probs).tolist() == (probs >= u).tolist() == [True, True]
     assert (u > probs).tolist() == [False, False] and bool(u <= probs[0])
     assert asked == [[0.25, 1.0]] * 4 + [[0.25]]
-    assert Unpinned().tensor([1], pin_memory=True).tolist() == [1] and Unpinned().cat is torch.cat
+    theirs = unpinned_torch()
+    assert theirs.tensor([1], pin_memory=True).tolist() == [1] and theirs.cat is torch.cat
 
 
 KEPT = (1 + math.log(2) + math.log(2) ** 2 / 2) / 2  # 0.967
@@ -126,16 +127,16 @@ def test_transformers_single_position_candidates(weights):
     assert first == pytest.approx([float(one) for one in argmax_as_if_drawn(p, q)], abs=1e-6)
 
 
-@pytest.mark.parametrize("weight", [None, 0.8])
-def test_transformers_speculative_sampling(weight):
+@pytest.mark.parametrize("more", [{}, {"assistant_ensemble_weight": 0.8}])
+def test_transformers_speculative_sampling(more):
     """Lossless up to float32's rounding; with a weight w it is (1 − w)·TV(p, q) off, as it means to be."""
     pytest.importorskip("transformers", reason="needs the extra `peers`")
     p, q = fractions(3, 1), fractions(1, 3)
     case = one_token(p, q)
-    report = check_verifier(sampler_rules.transformers_rule(weight), instances=[case], tolerance=1e-6)
-    assert report.method == "exact" and report.passed == (weight is None)
-    if weight is not None:
-        assert report.damage.largest == pytest.approx((1 - weight) * 1 / 2, abs=1e-6)
+    report = check_verifier(sampler_rules.transformers_rule(**more), instances=[case], tolerance=1e-6)
+    assert report.method == "exact" and report.passed == (not more)
+    if more:
+        assert report.damage.largest == pytest.approx((1 - 0.8) * 1 / 2, abs=1e-6)
 
 
 def test_transformers_accepts_the_impossible_where_a_uniform_number_is_0(monkeypatch):

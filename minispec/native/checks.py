@@ -1,7 +1,6 @@
 """What a caller can get wrong, in one line each: a mistake in Python must never reach the library's memory.
 
-The library looks at numbers itself, in microseconds. Most of what is here is asked only where a call does not
-look like those of the loop, or where the core decides instead.
+Types, shapes and sizes are asked here. At numbers the library looks itself, in microseconds.
 """
 
 import os
@@ -12,49 +11,61 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from minispec.core.records import Draft
 from minispec.core.rng import BlockRng, Rng
 
-NO_DRAFT = "the draft has a token id outside 0 to {}, or a length outside 0 to {}"
-NO_DISTRIBUTION = "a distribution has a number that is negative or not finite, or its sum is not 1"
-ROUNDING = (
-    1e-3  # a sum of probabilities may differ from 1 by it, here and in `is_distribution` of decisions.h
-)
 LARGEST = 2**63 - 1  # what the library can count to
 
 
-def check_tensor(name: str, given: Tensor, dims: int | None = None, dtype: torch.dtype | None = None) -> None:
-    """Raises TypeError or ValueError unless it is given a tensor [...] of numbers that lie in memory.
+def checked(
+    name: str, given: Tensor, shape: Sequence[int | None] | None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Returns a tensor as the library reads it: on the CPU, without gaps.
 
-    It must have so many dimensions (None: at least one), and a type (None: any floating one, with a last
-    dimension that is not empty). Messages call it `name`.
+    Args:
+        name: what messages call it.
+        given: numbers [...].
+        shape: the sizes that it must have, with None where any will do; None: any.
+        dtype: its type. None: any floating one, with at least one number a row, and float64 is returned for
+            those types that the library does not know.
+
+    Raises:
+        TypeError: if it is no tensor, or of another type.
+        ValueError: if it lies elsewhere, or has another shape.
     """
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must be a tensor, not {type(given).__name__}")
     if given.dtype is not dtype and (dtype is not None or not given.is_floating_point()):
         raise TypeError(f"{name} must be of {dtype or 'a floating type'}, not {given.dtype}")
-    if given.layout is not torch.strided or given.is_meta:
-        raise ValueError(f"{name} must hold its numbers: it is of {given.layout}, on {given.device}")
-    have = given.dim()
-    if have != (dims or max(have, 1)) or (dtype is None and given.shape[-1] == 0):
-        wanted = "at least one number a row" if dims is None else f"{dims} dimensions"
-        raise ValueError(f"{name} must have {wanted}, not {list(given.shape)}")
+    if given.layout is not torch.strided or not given.is_cpu:
+        raise ValueError(f"{name} must lie on the CPU: it is of {given.layout}, on {given.device}")
+    sizes = given.shape
+    if dtype is None and not (sizes and sizes[-1]):
+        raise ValueError(f"{name} must have at least one number a row, not {list(sizes)}")
+    if shape is not None and not fits(sizes, shape):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must be [{wanted}], not {list(sizes)}")
+    known = dtype is not None or given.dtype in (torch.float32, torch.float64)
+    return (given if known else given.double()).contiguous()
 
 
-def check_ids(tokens: Tensor, dims: int) -> None:
-    """Refuses what are no token ids for the library: [B] or [B, n] of int64, on the CPU, at least one."""
-    plain = isinstance(tokens, Tensor) and tokens.dtype is torch.int64 and tokens.dim() == dims
-    if not (plain and tokens.is_cpu and tokens.layout is torch.strided and tokens.numel() > 0):
-        check_tensor("the tensor of token ids", tokens, dims, torch.int64)
-        raise ValueError(f"there must be token ids, on the CPU: {list(tokens.shape)} on {tokens.device}")
+def fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
+    """Whether sizes are those of a shape, in which None stands for any."""
+    return len(sizes) == len(shape) and all(
+        want is None or want == n for n, want in zip(sizes, shape, strict=True)
+    )
 
 
-def check_numbers(numbers: Tensor, needed: int) -> None:
-    """Refuses what are not the numbers [n] of float64 that so many draws need, on the CPU."""
-    plain = isinstance(numbers, Tensor) and numbers.dtype is torch.float64 and numbers.dim() == 1
-    if not (plain and numbers.is_cpu and numbers.layout is torch.strided and numbers.numel() >= needed):
-        check_tensor("the tensor of numbers", numbers, 1, torch.float64)
-        raise ValueError(f"{needed} numbers are needed, on the CPU, not {len(numbers)} on {numbers.device}")
+def check_ids(tokens: Tensor, dims: int) -> Tensor:
+    """Returns token ids, [B] or [B, n] of int64 and at least one, as the library reads them.
+
+    Raises:
+        TypeError: if they are no tensor of int64.
+        ValueError: if they have other dimensions, or there are none.
+    """
+    ids = checked("the tensor of token ids", tokens, (None,) * dims, torch.int64)
+    if ids.numel() == 0:
+        raise ValueError(f"there must be token ids, not {list(ids.shape)}")
+    return ids
 
 
 def check_temperature(temperature: float) -> None:
@@ -65,54 +76,12 @@ def check_temperature(temperature: float) -> None:
         raise ValueError("temperature must be a finite number of at least 0")
 
 
-def check_decidable(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> None:
-    """Raises TypeError or ValueError for what the library refuses, where the core decides.
-
-    target_probs are [B, K+1, V]; `probs` says whether the draft's distributions will be read.
-    """
-    if not isinstance(draft, Draft):
-        raise TypeError(f"a rule needs a Draft, not {type(draft).__name__}")
-    check_tensor("target_probs", target_probs, 3)
-    (rows, k), vocab = draft.tokens.shape, target_probs.shape[-1]
-    check_tensor("the draft's tokens", draft.tokens, 2, torch.int64)
-    check_tensor("the draft's lengths", draft.lengths, 1, torch.int64)
-    if target_probs.shape != (rows, k + 1, vocab):
-        raise ValueError(f"target_probs must be [{rows}, {k + 1}, V], not {list(target_probs.shape)}")
-    lengths, tokens = draft.lengths.cpu(), draft.tokens.cpu()
-    if bool(((lengths < 0) | (lengths > k)).any() | ((tokens < 0) | (tokens >= vocab)).any()):
-        raise ValueError(NO_DRAFT.format(vocab - 1, k))
-    check_distributions(target_probs)
-    if probs:
-        check_tensor("the draft's probs", draft.probs, 3)
-        if draft.probs.shape != (rows, k, vocab):
-            raise ValueError(
-                f"the draft's probs must be [{rows}, {k}, {vocab}], not {list(draft.probs.shape)}"
-            )
-        check_distributions(draft.probs[(torch.arange(k) < lengths[:, None]).to(draft.probs.device)])
-
-
-def check_distributions(dists: Tensor) -> None:
-    """Raises ValueError if a row of [..., V] is no distribution."""
-    wide = dists.double()
-    if not bool((wide >= 0).all() & ((wide.sum(-1) - 1).abs() < ROUNDING).all()):
-        raise ValueError(NO_DISTRIBUTION)
-
-
-def check_generator(rng: Rng) -> None:
-    """Raises TypeError if something is no random number generator."""
-    if not all(callable(getattr(rng, name, None)) for name in ("bernoulli", "categorical")):
-        raise TypeError(f"a random number generator is needed, not {type(rng).__name__}")
-
-
-def check_code(code: int, draft: Draft, target_probs: Tensor) -> int:
-    """Returns how many numbers the library has used; raises ValueError if it could not decide.
-
-    target_probs are [B, K+1, V].
-    """
+def check_code(code: int, vocab: int, k: int = 0) -> int:
+    """Returns how many numbers the library has used; raises ValueError if it could not decide."""
     if code == -1:
-        raise ValueError(NO_DRAFT.format(target_probs.shape[-1] - 1, draft.k))
+        raise ValueError(f"the draft has a token id outside 0 to {vocab - 1}, or a length outside 0 to {k}")
     if code < 0:
-        raise ValueError(NO_DISTRIBUTION)
+        raise ValueError("a distribution has a number that is negative or not finite, or its sum is not 1")
     return code
 
 

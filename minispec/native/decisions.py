@@ -1,9 +1,9 @@
 """Native versions of random numbers, warp and rules: the same decisions, each one call into the library.
 
 After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`
-and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the library does
-not fit, because numbers are on a GPU or the random number generator is no `Lender`, the core's rules decide.
-Tests hold the two to each other, draw by draw, and `evidence/proof/replay.py` branch by branch.
+and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the random number
+generator is no `Lender`, the core's rules decide. Tests hold the two to each other, draw by draw, and
+`evidence/proof/replay.py` branch by branch.
 
 A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
 them in the core's order, and says how many it has used.
@@ -20,22 +20,12 @@ from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import BlockRng, Rng, SeededRng, Which
-from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.verify import verify_rejection
 from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import (
-    NO_DISTRIBUTION,
-    budgets_of,
-    check_code,
-    check_decidable,
-    check_distributions,
-    check_generator,
-    check_temperature,
-    check_tensor,
-)
-from minispec.native.library import COMPUTES_IN, native_functions
+from minispec.native.checks import budgets_of, check_code, check_temperature, checked
+from minispec.native.library import native_functions
 
 T = TypeVar("T")
-DTYPES = frozenset(COMPUTES_IN.values())  # of logits and distributions
 AHEAD = 256  # so many numbers are drawn at once
 MOST = 2**26  # so many are lent at most
 
@@ -98,7 +88,13 @@ class NativeRng(SeededRng, Lender):
 
 
 def lender(rng: Rng) -> Lender | None:
-    """Returns the generator that lets the library decide, or None if `rng`, or what is in it, does not."""
+    """Returns the generator that lets the library decide, or None if `rng`, or what is in it, does not.
+
+    Raises:
+        TypeError: if it is no random number generator.
+    """
+    if not all(callable(getattr(rng, name, None)) for name in ("bernoulli", "categorical")):
+        raise TypeError(f"a random number generator is needed, not {type(rng).__name__}")
     inner = rng.rng if isinstance(rng, BlockRng) else rng
     return inner if isinstance(inner, Lender) else None
 
@@ -106,31 +102,22 @@ def lender(rng: Rng) -> Lender | None:
 def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[], Tensor]) -> Tensor:
     """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
-    `core` draws as the core does: it decides where the library cannot read `probs`.
+    `core` draws as the core does (see `Lender`).
 
     Raises:
         TypeError: if `probs` is no tensor of a floating type, or `live` none of bool.
         ValueError: if their shapes are wrong, or a row is no distribution.
     """
-    live = which.get("live")
-    if live is not None:
-        check_tensor("live", live, 1, torch.bool)
-    if not fits(probs) or probs.dim() != 2 or (live is not None and len(live) != len(probs)):
-        check_tensor("probs", probs, 2)
-        if live is not None and len(live) != len(probs):
-            raise ValueError(f"live must be [{len(probs)}], not {list(live.shape)}")
-        check_distributions(probs if live is None else probs[live])
-        return core()
-    batch, vocab = probs.shape
-    is_live = (ctypes.c_int64 * batch)(*([1] * batch if live is None else live.tolist()))
+    dists, live = checked("probs", probs, (None, None)), which.get("live")
+    batch, vocab = dists.shape
+    chosen = [1] * batch if live is None else checked("live", live, (batch,), torch.bool).tolist()
+    is_live = (ctypes.c_int64 * batch)(*chosen)
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
         picked = torch.empty(batch, dtype=torch.long)
         addresses = is_live, numbers.data_ptr(), picked.data_ptr()
-        used = native_functions(probs.dtype).choose(probs.data_ptr(), batch, vocab, *addresses)
-        if used < 0:
-            raise ValueError(NO_DISTRIBUTION)
-        return used, picked
+        used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
+        return check_code(used, vocab), picked
 
     return by.decide(batch, native, core)
 
@@ -149,12 +136,12 @@ class NativeWarp(Warp):
             TypeError: if `logits` is no tensor of a floating type.
             ValueError: if a row has NaN or plus infinity, or nothing but minus infinity.
         """
-        if self.top_k is not None or self.top_p is not None or not fits(logits) or not logits.dim():
-            check_tensor("logits", logits)
+        given = checked("logits", logits, None)
+        if self.top_k is not None or self.top_p is not None or given.dtype is not logits.dtype:
             return super().__call__(logits)
-        probs, vocab = torch.empty_like(logits), logits.shape[-1]
-        rows, warp = logits.numel() // vocab, native_functions(logits.dtype).warp
-        if not warp(logits.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
+        probs, vocab = torch.empty_like(given), given.shape[-1]
+        rows, warp = given.numel() // vocab, native_functions(given.dtype).warp
+        if not warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
             raise ValueError(DAMAGED)
         return probs
 
@@ -166,15 +153,11 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    sizes = readable(draft, target_probs)
-    if sizes is None:
-        check_decidable(draft, target_probs)
-        return verify_greedy(draft, target_probs, rng)
-    p, tokens, lengths = target_probs, draft.tokens, draft.lengths
+    p, tokens, lengths = as_read(draft, target_probs)
     accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
     inputs = p.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
-    agree = native_functions(p.dtype).agree
-    check_code(agree(*inputs, *sizes, accepted.data_ptr(), token.data_ptr()), draft, p)
+    sizes, outputs = (*tokens.shape, p.shape[-1]), (accepted.data_ptr(), token.data_ptr())
+    check_code(native_functions(p.dtype).agree(*inputs, *sizes, *outputs), p.shape[-1], draft.k)
     return Verdict(accepted, token)
 
 
@@ -184,52 +167,37 @@ native_greedy.greedy = True  # type: ignore[attr-defined]
 def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     """Decides as `verify_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
 
-    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus.
+    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus. One that is
+    no `Lender` does so in the core's rule.
 
     Raises:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    by, sizes = lender(rng), readable(draft, target_probs, probs=True)
-    if by is None or sizes is None:
-        check_decidable(draft, target_probs, probs=True)
-        check_generator(rng)
+    by, (p, tokens, lengths) = lender(rng), as_read(draft, target_probs)
+    if by is None:
         return verify_rejection(draft, target_probs, rng)
-    p, q, tokens, lengths = target_probs, draft.probs, draft.tokens, draft.lengths
-    rows, k, _ = sizes
+    rows, k, vocab = *tokens.shape, p.shape[-1]
+    q = checked("the draft's probs", draft.probs, (rows, k, vocab))
+    if p.dtype is not q.dtype:
+        p, q = p.double(), q.double()
     budgets = (ctypes.c_int64 * rows)(*budgets_of(rng, rows, k + 1))
     inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), budgets
 
     def native(numbers: Tensor) -> tuple[int, Verdict]:
         accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
         reject = native_functions(p.dtype).reject
-        used = reject(*inputs, *sizes, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
-        return check_code(used, draft, p), Verdict(accepted, token)
+        used = reject(*inputs, rows, k, vocab, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
+        return check_code(used, vocab, k), Verdict(accepted, token)
 
     return by.decide(rows * (k + 1), native, lambda: verify_rejection(draft, target_probs, rng))
 
 
-def fits(numbers: Tensor) -> bool:
-    """Whether the library can read numbers [..., V]: on the CPU, without gaps, of a type that it knows."""
-    known = isinstance(numbers, Tensor) and numbers.dtype in DTYPES and numbers.is_cpu
-    return known and numbers.layout is torch.strided and numbers.is_contiguous() and numbers.numel() > 0
-
-
-def readable(draft: Draft, target_probs: Tensor, *, probs: bool = False) -> tuple[int, int, int] | None:
-    """Returns B, K and V if the library can read a draft and target_probs [B, K+1, V], or else None.
-
-    `probs` says whether it has to read the draft's distributions as well.
-    """
-    if not (isinstance(draft, Draft) and fits(target_probs) and target_probs.dim() == 3):
-        return None
-    (rows, k), (_, _, vocab), q = draft.tokens.shape, target_probs.shape, draft.probs
-    if target_probs.shape != (rows, k + 1, vocab) or not (is_whole(draft.tokens) and is_whole(draft.lengths)):
-        return None
-    if probs and not (q.dtype is target_probs.dtype and q.shape == (rows, k, vocab)):
-        return None
-    return None if probs and not (q.is_cpu and q.is_contiguous()) else (rows, k, vocab)
-
-
-def is_whole(numbers: Tensor) -> bool:
-    """Whether it can read tokens [B, K] or lengths [B]: of int64, on the CPU, without gaps."""
-    return numbers.dtype is torch.long and numbers.is_cpu and numbers.is_contiguous()
+def as_read(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns target_probs [B, K+1, V], tokens [B, K] and lengths [B] as the library reads them."""
+    if not isinstance(draft, Draft):
+        raise TypeError(f"a rule needs a Draft, not {type(draft).__name__}")
+    tokens = checked("the draft's tokens", draft.tokens, (None, None), torch.int64)
+    rows, k = tokens.shape
+    lengths = checked("the draft's lengths", draft.lengths, (rows,), torch.int64)
+    return checked("target_probs", target_probs, (rows, k + 1, None)), tokens, lengths

@@ -13,7 +13,7 @@ from minispec.core.draft import ModelDrafter
 from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.native.checks import budgets_of, check_generator
+from minispec.native.checks import budgets_of
 from minispec.native.decisions import lender
 from minispec.native.model import NativeGPT
 
@@ -50,7 +50,6 @@ def native_draft(
     before, budgets = held.row_lengths, budgets_of(rng, rows, k)
     plain = warp.top_k is None and warp.top_p is None
     if not plain or by is None or model is None or not model.can_draw(held, k):
-        check_generator(rng)
         return core()
 
     def native(numbers: Tensor) -> tuple[int, Draft]:

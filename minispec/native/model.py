@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from operator import index
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,24 +19,21 @@ import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT
 from minispec.core.warp import DAMAGED
 from minispec.native.checks import (
     check_budgets,
     check_ids,
     check_memory,
-    check_numbers,
     check_temperature,
-    check_tensor,
-    machine_memory,
+    checked,
 )
 from minispec.native.library import COMPUTES_IN, load_native
-from minispec.native.pack import packed_weights
+from minispec.native.pack import hand_over, packed_weights
 
 MOST_THREADS = 62  # that `Team` in threads.h can count
 WORTH = 250_000  # a forward is worth one more thread for so many weights
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
-SIZES = "the model's weights do not have the sizes that its config says"
 OUTSIDE = "there is a token id outside 0 to {}"
 FIRST, OTHERS, ALL = (0,), (1,), (0, 1)  # groups of layers: before an exit, after it
 Part = tuple[int | None, Tensor | None]  # an exit by its address, and streams [B, n, D] after its layers
@@ -75,25 +71,13 @@ class NativeCache(KVCache):
         """The address of its first number: a copy of a cache has its own."""
         return self._memory.data_ptr()
 
-    def extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
-        """Counts n more tokens in every row, in some layers; those past the context's end are not stored.
-
-        Raises:
-            TypeError: if n is no integer.
-            ValueError: if it is negative, or no row has space for n more.
-        """
-        if index(new) < 0:
-            raise ValueError(f"a cache cannot be extended by {new} tokens; truncate it")
-        self.check_space(new, groups[-1])
+    def _extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
+        """Counts n more tokens in every row, in some layers; those past the context's end are not stored."""
         grown = [min(n + new, self.capacity) for n in self._lengths[groups[-1]]]
         self._lengths = [grown if group in groups else self._lengths[group] for group in ALL]
 
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
-        """Refuses: the library cannot move what it holds.
-
-        Raises:
-            ValueError: always.
-        """
+        """Refuses, with a ValueError: the library cannot move what it holds."""
         raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
 
     def place(self, row: int, other: KVCache, source: int) -> None:
@@ -155,10 +139,7 @@ class NativeGPT:
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         self._native = load_native(model.dtype, folder)
-        try:
-            weights = packed_weights(model)
-        except RuntimeError as error:
-            raise ValueError(SIZES) from error
+        weights = packed_weights(model)
         self._head = weights[-4]
         self._handle = hand_over(self._native, self.config, self.threads, weights)
         weakref.finalize(self, self._native.free, self._handle)
@@ -166,7 +147,6 @@ class NativeGPT:
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
         wide = 3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
         self._each = self.dtype.itemsize * wide
-        self._most = machine_memory() // self._each  # tokens
         self.check(model)
 
     def __reduce__(self) -> NoReturn:
@@ -187,10 +167,9 @@ class NativeGPT:
 
     def head(self, hidden: Tensor) -> Tensor:
         """Maps the residual stream [B, n, D] to logits [B, n, V]."""
-        check_tensor("hidden", hidden, 3, self.dtype)
-        if hidden.shape[-1] != self.config.width:
-            raise ValueError(f"hidden must be [B, n, {self.config.width}], not {list(hidden.shape)}")
-        return hidden @ self._head.to(self.dtype)
+        return checked("hidden", hidden, (None, None, self.config.width), self.dtype) @ self._head.to(
+            self.dtype
+        )
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
@@ -234,8 +213,7 @@ class NativeGPT:
             ValueError: if the context has no space for K more tokens, there are too few numbers or one is
                 outside [0, 1), a token is out of range, or a logit is not finite.
         """
-        check_ids(tokens, 1)
-        pending: list[int] = tokens.tolist()
+        pending: list[int] = check_ids(tokens, 1).tolist()
         rows = len(pending)
         cache = self._usable(cache, rows)
         before, (exit, streams) = cache.row_lengths, part
@@ -245,9 +223,10 @@ class NativeGPT:
         new, groups = (k, ALL) if exit is None else (k + 1, FIRST)
         if max(before) + new > self.max_length:
             raise ValueError(f"the context is full: {max(before)} tokens and {new} more exceed it")
-        check_numbers(numbers, rows * k if temperature > 0 else 0)
+        numbers, needed = checked("the tensor of numbers", numbers, (None,), torch.float64), rows * k
+        if temperature > 0 and len(numbers) < needed:
+            raise ValueError(f"{needed} numbers are needed, not {len(numbers)}")
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
-        numbers = numbers.contiguous()
         ids = torch.empty(rows, k, dtype=torch.long)
         probs = torch.empty(rows, k, self.vocab_size, dtype=self.dtype)
         # One array is made sooner than three.
@@ -259,7 +238,7 @@ class NativeGPT:
         used: int = self._native.draft(self._handle, self._sharing(), *sizes, *inputs, *outputs)
         if used < 0:
             raise ValueError(self._refusal(used, pending))
-        cache.extend(new, groups)
+        cache._extend(new, groups)
         return ids, probs, used
 
     @torch.inference_mode()
@@ -285,20 +264,18 @@ class NativeGPT:
     def _read(
         self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int, part: Part = WHOLE
     ) -> Tensor:
-        check_ids(tokens, 2)
-        exit, streams = part
+        ids, (exit, streams) = check_ids(tokens, 2), part
         groups = ALL if exit is None else FIRST if streams is None else OTHERS
-        rows, new = tokens.shape
+        rows, new = ids.shape
         cache = self._usable(cache, rows)
-        if tokens.numel() > self._most:
-            check_memory(rows * new * self._each, "this forward")
+        check_memory(rows * new * self._each, "this forward")
         cache.check_space(new, groups[-1])
         starts = (ctypes.c_int64 * rows)(*cache._lengths[groups[-1]])
-        ids, to = tokens.contiguous(), torch.empty(rows, new, wide, dtype=self.dtype)
+        to = torch.empty(rows, new, wide, dtype=self.dtype)
         addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
         if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        cache.extend(new, groups)
+        cache._extend(new, groups)
         return to
 
     def _refusal(self, code: int, pending: Sequence[int]) -> str:
@@ -334,22 +311,3 @@ def threads_for(parameters: int) -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, min(cores, parameters // WORTH))
-
-
-def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands a model's `packed_weights`, matrices [in, out], over; returns the address of the library's copy.
-
-    Their columns are cut for so many threads.
-    """
-    c, seen, new = config, config.heads * config.head_dim, 2 * config.kv_heads * config.head_dim
-    products = [(c.width, seen + new), (seen, c.width), *[(c.width, c.ffn)] * 2, (c.ffn, c.width)]
-    gain, angles = (c.width,), (c.max_length, c.head_dim // 2)
-    layer = [*products, gain, gain]
-    wanted = [(c.vocab_size, c.width), *layer * c.layers, (c.width, c.vocab_size), gain, angles, angles]
-    if [tuple(weight.shape) for weight in weights] != wanted:
-        raise ValueError(SIZES)
-    addresses = (ctypes.c_void_p * len(weights))(*[w.data_ptr() for w in weights])
-    sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    array = (ctypes.c_int64 * len(sizes))(*sizes)
-    address: int = native.new(array, c.width * c.norm_eps, threads, addresses)
-    return address

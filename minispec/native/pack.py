@@ -9,6 +9,11 @@ No number of a matrix changes. So weights of 16 bits stay exactly what they are,
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
+import ctypes
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -24,14 +29,38 @@ def packed_weights(model: GPT) -> list[Tensor]:
     [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the
     head [D, V] and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2]
     each. Matrices are of the model's type, the rest is of the type that is computed in.
+
+    Raises:
+        ValueError: if a weight is missing, or not of the size that the config says.
     """
+    with torch.device("meta"):  # without memory: only its sizes are asked
+        wanted = GPT(model.config)
+    if sizes_of(model) != sizes_of(wanted):
+        raise ValueError("the model's weights do not have the sizes that its config says")
     wide, half = COMPUTES_IN[model.dtype], model.config.head_dim // 2
-    blocks = [block for block in model.layers if isinstance(block, Block)]
-    layers = [weight for block in blocks for weight in packed_block(block, model.config)]
+    layers = [weight for block in model.layers for weight in packed_block(cast(Block, block), model.config)]
     tables = [table[:, :half].to(wide) for table in rotary_tables(model.config)]
     last = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
     embedding = model.embed_tokens.weight.to(wide)
     return [weight.detach().contiguous() for weight in (embedding, *layers, *last)]
+
+
+def sizes_of(model: GPT) -> dict[str, torch.Size]:
+    """Returns the size of each weight by its name."""
+    return {name: weight.shape for name, weight in model.state_dict().items()}
+
+
+def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
+    """Hands `packed_weights`, matrices [in, out], over; returns the address of the library's copy.
+
+    Their columns are cut for so many threads.
+    """
+    c = config
+    addresses = (ctypes.c_void_p * len(weights))(*[weight.data_ptr() for weight in weights])
+    sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+    array = (ctypes.c_int64 * len(sizes))(*sizes)
+    address: int = native.new(array, c.width * c.norm_eps, threads, addresses)
+    return address
 
 
 def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:

@@ -161,7 +161,6 @@ def odd_cache(world):
             lambda: changed(copy.copy(given), "rows", given.rows + 3),
             lambda: changed(copy.copy(given), "capacity", 10**6),
             lambda: changed(copy.copy(given), "owner", 0),
-            lambda: extended(given, dice),
             lambda: (given.gather([[0]] * given.rows), given)[1],
             lambda: (given.place(dice.choice((0, 99, -1, "0", 1.5)), world.twin.new_cache(1), 0), given)[1],
             lambda: (given.place(dice.choice((99, -1, "0", 1.5)), world.native.new_cache(1), 0), given)[1],
@@ -177,11 +176,6 @@ def odd_cache(world):
 def changed(thing, name, value):
     setattr(thing, name, value)
     return thing
-
-
-def extended(cache, dice):
-    cache.extend(dice.choice((-3, 1.5, 99, "2", -(10**18))))
-    return cache
 
 
 def refused(call):

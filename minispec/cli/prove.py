@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from minispec.cli import options
+from minispec.cli.bench_tables import Grid
 from minispec.evidence.proof.prove import DRAFTERS, Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
 from minispec.evidence.theory.acceptance import compare_acceptance
@@ -87,13 +87,8 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
         ("Every branch", ("case", "branches", "largest error", "target-only"), cases),
         ("Samples", ("test", "samples", "distance", "allowed", "detects", "false alarm"), tests),
     ):
-        table = Table(title=f"{title}, against the exact distribution", title_justify="left")
-        for column in columns:
-            table.add_column(column, justify="left" if column in ("case", "test") else "right")
-        for row in rows:
-            table.add_row(*row)
         if rows:
-            console.print(table)
+            console.print(Grid(columns, rows).rich(f"{title}, against the exact distribution"))
     missing = [item for item, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
     console.print(

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from minispec.cli import options
 from minispec.evidence.bench.measurements import save_measurement, zoo_measurement
+from minispec.evidence.zoo.matrix import CheckResult, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import Mutant, diff
-from minispec.evidence.zoo.run import CheckResult, Specimen, Zoo, zoo
+from minispec.evidence.zoo.run import zoo
 from minispec.io.files import check_writable
 from minispec.show.text import COLOURS
 
@@ -69,18 +70,17 @@ def show(report: Zoo, console: Console) -> None:
     heads = ["mutant", "damage", *("".join(letters[name] for name in names) for names in (ours, theirs))]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for head in heads:
-        table.add_column(head, no_wrap=True)
+        table.add_column(head, no_wrap=head != "damage")
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
         table.add_row(
             Text(specimen.mutant.name, style=f"bold {COLOURS['rejected']}" if survived else ""),
-            damage(specimen),
+            Text(specimen.harm),
             *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
         )
     console.print(table)
     lines = [
         "x killed   ! killed by an exception   . survived",
-        "damage: TV total variation, ~ sampled; acc acceptance; tok tokens per target call",
         *(
             f"{letters[check.name]} {check.name}: {check.promise}{REIMPLEMENTED * (not check.ours)}"
             for check in report.checks
@@ -95,29 +95,12 @@ def show(report: Zoo, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def damage(specimen: Specimen) -> str:
-    """Says in a few characters what a mutant does on its smallest instance."""
-    found = specimen.damage
-    if specimen.instance is None:
-        return "none found"
-    if found.crash:
-        return "crash"
-    if specimen.mutant.effect == "breaks":
-        return "a promise"
-    if specimen.mutant.effect == "biased":
-        return f"TV {'' if found.exact else '~'}{found.total_variation:.2g}"
-    for name, before, after in found.changes():
-        if before - after > 1e-4:
-            return f"{name[:3]} {before:.3f} > {after:.3f}"
-    return "slower"
-
-
 def marks(cells: list[CheckResult]) -> Text:
     """Returns a character per check."""
-    line = Text()
-    for cell in cells:
-        mark, colour = ("x", "accepted") if cell.killed else (".", "target")
-        if cell.crashed:
-            mark, colour = "!", "correction"
-        line.append(mark, style=COLOURS[colour])
-    return line
+    signs = {
+        (True, True): ("!", "correction"),
+        (True, False): ("x", "accepted"),
+        (False, False): (".", "target"),
+    }
+    pairs = (signs[cell.killed, cell.crashed] for cell in cells)
+    return Text.assemble(*((sign, COLOURS[colour]) for sign, colour in pairs))

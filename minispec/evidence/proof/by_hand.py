@@ -4,19 +4,29 @@ Checks compare the shipped code with these. Nothing here uses a cache, a loop of
 for `distributions_after`, which warps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import exp, fsum
 
 import torch
 from torch import Tensor
 
+from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
-from minispec.core.warp import ROUNDING, Warp
+from minispec.core.warp import ROUNDING, Warp, one_hot
+from minispec.drafters.eagle import FeatureDrafter
+from minispec.drafters.exit import ExitDrafter
+from minispec.drafters.lookup import LookupDrafter
+from minispec.drafters.medusa import MedusaDrafter
+from minispec.drafters.ngram import NgramDrafter
+from minispec.drafters.parallel import ParallelDrafter
+from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import RowRound
 from minispec.rules.block import verify_block
 from minispec.rules.coupled import verify_coupled
+
+Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
 
 
 def reachable(case: Case) -> Iterator[Text]:
@@ -123,3 +133,65 @@ def is_open(probabilities: Sequence[float]) -> bool:
 def rounded(probabilities: Sequence[float]) -> list[float]:
     """Returns numbers that people can read."""
     return [round(probability, 4) for probability in probabilities]
+
+
+@torch.inference_mode()
+def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]:
+    """Returns what each token must be drawn from: the drafter's own distribution after the committed text.
+
+    Where a drafter draws from another, and says so, the text is right all the same; the drafts fit it less.
+    """
+    drafter, warp = case.drafter(case.draft, case.draft_warp), case.draft_warp or case.warp
+    found: dict[Draw, list[float]] = {}
+    for text, drafted in set(draws):
+        if isinstance(drafter, TreeDrafter):
+            q = candidate(drafter, case, text, drafted)
+        else:
+            q = warp(own_logits(drafter, case, text, drafted))
+        found[text, drafted] = q[0].double().tolist()
+    return found
+
+
+def own_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
+    """Returns what a drafter must say of the next token: [1, V]."""
+    read, whole = torch.tensor([text]), torch.tensor([text + drafted])
+    if isinstance(drafter, LookupDrafter):
+        return looked_up(2 if isinstance(drafter, NgramDrafter) else len(text), case, text, drafted)
+    if isinstance(drafter, ExitDrafter):  # the exit on the stream after the first layers
+        model, exit = drafter.target.model, drafter.target.exit
+        x = model.layers(model.embed_tokens(whole), model.view(whole.shape[1], None), 0, exit.layers)
+        return model.head(exit(x))[:, -1]
+    if isinstance(drafter, MedusaDrafter):  # a head on the state before the pending token is read
+        return drafter.heads(case.draft.hidden(read[:, :-1])[:, -1])[:, len(drafted)]
+    if isinstance(drafter, ParallelDrafter):  # the last of so many masks, corrected by the token before
+        return drafter.model.after(drafter.model.hidden(read, masks=len(drafted))[:, -1], whole[:, -1])
+    if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
+        states = drafter.target.hidden(read)
+        features = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
+        for n in range(len(text), whole.shape[1] + 1):
+            out = drafter.layer(whole[:, :n], features, drafter.target)
+            features = torch.cat([features, out[:, -1:]], dim=1)
+        return drafter.target.head(out)[:, -1]
+    return logits_after(case.draft, [text + drafted])  # a model's
+
+
+def looked_up(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:
+    """Returns what stood where the longest end of the text that occurred before did so last: [1, V]."""
+    for n in range(min(longest, len(text) - 1), 0, -1):
+        for end in range(len(text) - 1, n - 1, -1):
+            if text[end - n : end] == text[-n:]:
+                copied = (text + drafted)[end + len(drafted)]
+                return one_hot(torch.tensor([copied]), case.draft.vocab_size, torch.float64).log()
+    return torch.zeros(1, case.draft.vocab_size)  # there is nothing, and no token is certain
+
+
+def candidate(drafter: TreeDrafter, case: Case, text: Text, drafted: Text) -> Tensor:
+    """Returns what the next token of a tree is chosen from, after its own ancestors: [1, V]."""
+    node = parent = drafter.parents[len(drafted)]
+    path: Text = ()
+    while node > 0:
+        path, node = (drafted[node - 1], *path), drafter.parents[node - 1]
+    logits = logits_after(case.draft, [text + path])
+    chosen = torch.zeros_like(logits, dtype=torch.bool)
+    chosen[0, [token for token, of in zip(drafted, drafter.parents, strict=False) if of == parent]] = True
+    return drafter.choice((case.draft_warp or case.warp)(logits), logits, chosen)

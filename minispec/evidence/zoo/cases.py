@@ -33,27 +33,28 @@ def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:
 def two_ids(seed: int) -> Sequence[Case]:
     """Returns cases of a vocabulary of two."""
     target, draft = table_pair(2, seed)
-    short = table_pair(2, seed, max_length=4)
-    long = table_pair(2, seed, max_length=5)
+    short, long = (table_pair(2, seed, max_length=length) for length in (4, 5))
     close, opposite = table_pair(2, seed, distance=0.2)[1], TableModel(-target.table)
-    least = Case("V 2, K 1, cap 2", target, draft, ONE, 1, 2)
-    wider = Case("V 2, K 2, cap 3", target, draft, ONE, 2, 3)
+    one = Case("V 2, K 1", target, draft, ONE, 1, 2)
+    least = one.but("cap 2")
+    two = Case("V 2, K 2", target, draft, ONE, 2, 3)
+    wider = two.but("cap 3")
     return (
         least,
-        replace(least, name="V 2, K 1, cap 2, EOS", eos=(1,)),
-        replace(least, name="V 2, K 1, cap 2, T 0, opposite draft", warp=COLD, draft=opposite),
-        replace(least, name="V 2, K 1, cap 2, T 0.5", warp=SHARP),
-        replace(least, name="V 2, K 1, cap 2, coupled", verifier=verify_coupled),
-        replace(least, name="V 2, K 1, cap 3, two rows", max_new_tokens=3, prompts=RAGGED),
-        replace(least, name="V 2, K 1, cap 4, close draft", max_new_tokens=4, draft=close),
-        replace(least, name="V 2, K 1, context 4", target=short[0], draft=short[1], max_new_tokens=9),
+        least.but("EOS", eos=(1,)),
+        least.but("T 0, opposite draft", warp=COLD, draft=opposite),
+        least.but("T 0.5", warp=SHARP),
+        least.but("coupled", verifier=verify_coupled),
+        one.but("cap 3, two rows", max_new_tokens=3, prompts=RAGGED),
+        one.but("cap 4, close draft", max_new_tokens=4, draft=close),
+        one.but("context 4", target=short[0], draft=short[1], max_new_tokens=9),
         wider,
-        replace(wider, name="V 2, K 2, cap 3, EOS", eos=(1,)),
-        replace(wider, name="V 2, K 2, cap 3, two rows", prompts=RAGGED),
-        replace(wider, name="V 2, K 2, context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
-        replace(wider, name="V 2, K 2, cap 3, greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
-        replace(wider, name="V 2, K 2, cap 3, block", verifier=verify_block),
-        replace(wider, name="V 2, K 2, cap 3, stop rule", drafter=DRAFTERS["stopping"]),
+        wider.but("EOS", eos=(1,)),
+        wider.but("two rows", prompts=RAGGED),
+        two.but("context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
+        wider.but("greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
+        wider.but("block", verifier=verify_block),
+        wider.but("stop rule", drafter=DRAFTERS["stopping"]),
         replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=DRAFTERS["automatic"], rows=1),
     )
 
@@ -63,27 +64,23 @@ def three_ids(seed: int) -> Sequence[Case]:
     target, draft = table_pair(3, seed)
     tied = [TableModel((model.table / 3).round()) for model in (target, draft)]
     least = Case("V 3, K 1, cap 2", target, draft, ONE, 1, 2)
-    even = replace(least, name="V 3, K 1, cap 2, ties", target=tied[0], draft=tied[1])
-    turned = replace(least, target=turning(0), draft=turning(1))
+    even = least.but("ties", target=tied[0], draft=tied[1])
+    turned = least.but("p = (5, 3, 2)/10", target=turning(0), draft=turning(1))
     wider = Case("V 3, K 2, cap 3", target, draft, ONE, 2, 3)
-    greedy = replace(wider, warp=COLD, verifier=verify_greedy)
+    greedy = wider.but("ties, greedy", warp=COLD, verifier=verify_greedy)
     return (
         least,
-        replace(even, name="V 3, K 1, cap 2, ties, T 0", warp=COLD),
-        replace(even, name="V 3, K 1, cap 2, ties, top-k 1", warp=Warp(top_k=1)),
-        replace(turned, name="V 3, K 1, cap 2, p = (5, 3, 2)/10, top-k 2", warp=Warp(top_k=2)),
-        replace(least, name="V 3, K 1, cap 2, top-p 0.6", warp=Warp(top_p=0.6)),
-        replace(least, name="V 3, K 1, cap 2, T 0.5, top-p 0.8", warp=Warp(0.5, top_p=0.8)),
-        replace(
-            turned,
-            name="V 3, K 1, cap 2, p = (5, 3, 2)/10, top-k 2, top-p 0.6",
-            warp=Warp(top_k=2, top_p=0.6),
-        ),
-        replace(least, name="V 3, K 1, cap 2, hotter draft", draft_warp=Warp(2.0)),
+        even.but("T 0", warp=COLD),
+        even.but("top-k 1", warp=Warp(top_k=1)),
+        turned.but("top-k 2", warp=Warp(top_k=2)),
+        least.but("top-p 0.6", warp=Warp(top_p=0.6)),
+        least.but("T 0.5, top-p 0.8", warp=Warp(0.5, top_p=0.8)),
+        turned.but("top-k 2, top-p 0.6", warp=Warp(top_k=2, top_p=0.6)),
+        least.but("hotter draft", draft_warp=Warp(2.0)),
         wider,
-        replace(wider, name="V 3, K 2, cap 3, block, sharp draft", draft_warp=SHARP, verifier=verify_block),
-        replace(wider, name="V 3, K 2, cap 3, T 0.5, top-k 2, top-p 0.8", warp=Warp(0.5, 2, 0.8)),
-        replace(greedy, name="V 3, K 2, cap 3, ties, greedy", target=tied[0], draft=tied[1]),
+        wider.but("block, sharp draft", draft_warp=SHARP, verifier=verify_block),
+        wider.but("T 0.5, top-k 2, top-p 0.8", warp=Warp(0.5, 2, 0.8)),
+        replace(greedy, target=tied[0], draft=tied[1]),
     )
 
 
@@ -99,56 +96,49 @@ def turning(by: int) -> TableModel:
 
 def gpts(seed: int) -> Sequence[Case]:
     """Returns cases of a tiny GPT, whose cache and positions are those of a real model."""
-    target, draft = tiny_gpt_pair(seed, vocab_size=2)
-    least = Case("GPT, V 2, K 1, cap 3", target, draft, ONE, 1, 3)
-    wide = tiny_gpt_pair(seed, vocab_size=3)
+    one = Case("GPT, V 2, K 1, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ONE, 1, 3)
+    two = replace(one, name="GPT, V 2, K 2, cap 3", k=2)
     return (
-        least,
-        replace(least, name="GPT, V 2, K 1, cap 3, T 0.5", warp=SHARP),
-        replace(least, name="GPT, V 2, K 1, cap 3, two rows", prompts=RAGGED),
-        replace(least, name="GPT, V 2, K 2, cap 3", k=2),
-        replace(least, name="GPT, V 2, K 2, cap 3, two rows", k=2, prompts=RAGGED),
-        Case("GPT, V 3, K 2, cap 3, two rows", wide[0], wide[1], RAGGED, 2, 3),
+        one,
+        one.but("T 0.5", warp=SHARP),
+        one.but("two rows", prompts=RAGGED),
+        two,
+        two.but("two rows", prompts=RAGGED),
+        Case("GPT, V 3, K 2, cap 3, two rows", *tiny_gpt_pair(seed, vocab_size=3), RAGGED, 2, 3),
     )
 
 
 def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
-    target, draft = table_pair(2, seed)
-    least = Case("V 2, K 1, cap 2, n-gram", target, draft, ((0, 1, 0),), 1, 2, drafter=DRAFTERS["ngram"])
-    return least, replace(
-        least, name="V 2, K 2, cap 3, suffix", k=2, max_new_tokens=3, drafter=DRAFTERS["suffix"]
-    )
+    one = Case("V 2, K 1, cap 2", *table_pair(2, seed), ((0, 1, 0),), 1, 2)
+    two = replace(one, name="V 2, K 2, cap 3", k=2, max_new_tokens=3)
+    return one.but("n-gram", drafter=DRAFTERS["ngram"]), two.but("suffix", drafter=DRAFTERS["suffix"])
 
 
 def waiting(seed: int) -> Sequence[Case]:
     """Returns a case in which a third prompt waits for a row that is done; it has few branches."""
-    target, draft = table_pair(2, seed)
     queue = ((1, 0, 1), (0, 1, 1), (0,))  # the last has nothing to overwrite what its row held before
-    least = Case("V 2, K 1, cap 2, one of three waits", target, draft, queue, 1, 2, waiting=True)
-    return (replace(least, draft_warp=COLD),)
+    least = Case("V 2, K 1, cap 2", *table_pair(2, seed), queue, 1, 2)
+    return (least.but("one of three waits", waiting=True, draft_warp=COLD),)
 
 
 def on_the_target(seed: int) -> Sequence[Case]:
     """Returns cases of drafters that live on the target."""
     model, _ = tiny_gpt_pair(seed, vocab_size=2)
     early = early_exit(model, seed)
-    least = Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=DRAFTERS["exit"])
-    later = replace(least, target=model, draft=model, k=2, max_new_tokens=4)
-    two = replace(later, name="GPT, V 2, K 2, cap 3, two rows, medusa", max_new_tokens=3, prompts=RAGGED)
+    longer = Case("GPT, V 2, K 2, cap 4", model, model, ONE, 2, 4)
+    two = replace(longer, name="GPT, V 2, K 2, cap 3, two rows", max_new_tokens=3, prompts=RAGGED)
     return (
-        least,
-        replace(two, drafter=DRAFTERS["medusa"]),
-        replace(later, name="GPT, V 2, K 2, cap 4, eagle", drafter=DRAFTERS["eagle"]),
-        replace(later, name="GPT, V 2, K 2, cap 4, parallel", drafter=DRAFTERS["parallel"]),
+        Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=DRAFTERS["exit"]),
+        two.but("medusa", drafter=DRAFTERS["medusa"]),
+        longer.but("eagle", drafter=DRAFTERS["eagle"]),
+        longer.but("parallel", drafter=DRAFTERS["parallel"]),
     )
 
 
 def trees(seed: int) -> Sequence[Case]:
     """Returns cases of trees with two branches."""
-    target, draft = tiny_gpt_pair(seed, vocab_size=3)
-    least = Case("GPT, V 3, K 1, cap 2, tree", target, draft, ((1,),), 1, 2, drafter=DRAFTERS["two_branches"])
-    least = replace(least, verifier=verify_tree)
-    target, draft = tiny_gpt_pair(seed, vocab_size=2)
-    deeper = replace(least, name="GPT, V 2, K 2, cap 3, tree", target=target, draft=draft)
-    return least, replace(deeper, k=2, max_new_tokens=3)
+    wide = Case("GPT, V 3, K 1, cap 2", *tiny_gpt_pair(seed, vocab_size=3), ((1,),), 1, 2)
+    deep = Case("GPT, V 2, K 2, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ((1,),), 2, 3)
+    drafter = DRAFTERS["two_branches"]
+    return tuple(case.but("tree", drafter=drafter, verifier=verify_tree) for case in (wide, deep))

@@ -16,6 +16,7 @@ from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.by_hand import (
     distributions_after,
+    drafts_by_hand,
     greedy_by_hand,
     logits_after,
     overlap,
@@ -32,7 +33,6 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     total_variation,
 )
-from minispec.evidence.proof.drafts_by_hand import drafts_by_hand
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import TableModel, tiny_gpt_pair
 from minispec.rules.coupled import KeyedRng, verify_coupled

@@ -42,32 +42,19 @@ QUICK = tuple("-O1" if flag == "-O3" else flag for flag in FLAGS)  # builds in a
 
 @dataclass(frozen=True)
 class Mutant:
-    """One idea of how to get it wrong.
+    """One idea of how to get it wrong: a patch (see mutants.txt)."""
 
-    Attributes:
-        name: short, with hyphens.
-        title: what it does, in a few words.
-        function: where, as `module:function` or `module:Class.method`; in C++ `file:function`, such as
-            `minispec/native/cpp/decisions.h:reject`.
-        old: lines of that function (in C++, of the file), without the indentation of the first; they occur
-            once.
-        new: what stands there instead.
-        seen: where such a bug was seen.
-        effect: `biased`: the output has another distribution. `slower`: the distribution is right, but less
-            is accepted, drafted or counted. `breaks`: another promise is broken.
-        harm: what is broken, where `effect` is `breaks`.
-        crosses_rows: whether a row's distribution comes to depend on the other rows of its batch.
-    """
-
-    name: str
-    title: str
-    function: str
-    old: str
-    new: str
-    seen: str = "not seen in other code"
+    name: str  #: short, with hyphens
+    title: str  #: what it does, in a few words
+    function: str  #: where: `module:function`, `module:Class.method`, in C++ `file:function`
+    old: str  #: lines of that function (in C++, of the file), which occur once
+    new: str  #: what stands there instead
+    seen: str = "not seen in other code"  #: where such a bug was seen
+    #: `biased`: the output has another distribution. `slower`: it has not, but less is accepted, drafted or
+    #: counted. `breaks`: another promise is broken, as `harm` says.
     effect: Effect = "biased"
-    harm: str = ""
-    crosses_rows: bool = False
+    harm: str = ""  #: what is broken
+    crosses_rows: bool = False  #: whether a row's distribution comes to depend on the others of its batch
 
     @property
     def is_native(self) -> bool:
@@ -93,34 +80,24 @@ def planted(mutant: Mutant) -> Iterator[None]:
     Raises:
         ValueError: if the patch does not fit, or the library cannot be built.
     """
-    if mutant.is_native:
-        with planted_in_library(mutant):
-            yield
-        return
-    function = find_function(mutant.function)
-    original = function.__code__
-    function.__code__ = compiled(mutant, function)
+    changes = changes_of(mutant)
+    shipped = [(what, name, getattr(what, name)) for what, name, _ in changes]
     try:
+        for what, name, faulty in changes:
+            setattr(what, name, faulty)
         yield
     finally:
-        function.__code__ = original
+        for what, name, own in shipped:
+            setattr(what, name, own)
 
 
-@contextmanager
-def planted_in_library(mutant: Mutant) -> Iterator[None]:
-    """Does what `planted` does, for a mutant in C++."""
-    live = [native_functions(dtype) for dtype in COMPUTES_IN]
-    shipped, faulty = (
-        [dict(vars(one)) for one in live],
-        [faulty_library(mutant, dtype) for dtype in COMPUTES_IN],
-    )
-    try:
-        for one, other in zip(live, faulty, strict=True):
-            vars(one).update(vars(other))
-        yield
-    finally:
-        for one, own in zip(live, shipped, strict=True):
-            vars(one).update(own)
+def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
+    """Returns what is given which attribute: a function another code, the libraries other functions."""
+    if not mutant.is_native:
+        function = find_function(mutant.function)
+        return [(function, "__code__", compiled(mutant, function))]
+    both = [(native_functions(dtype), faulty_library(mutant, dtype)) for dtype in COMPUTES_IN]
+    return [(live, name, function) for live, faulty in both for name, function in vars(faulty).items()]
 
 
 def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
@@ -152,11 +129,8 @@ def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
 def find_function(name: str) -> FunctionType:
     """Returns a plain function: a method's, a property's getter, or what stands inside a decorator.
 
-    Args:
-        name: `module:function` or `module:Class.method`.
-
     Raises:
-        ValueError: if there is no such function.
+        ValueError: if there is no function of that name, `module:function` or `module:Class.method`.
     """
     module_name, _, path = name.partition(":")
     found: Any = importlib.import_module(module_name)
@@ -164,11 +138,9 @@ def find_function(name: str) -> FunctionType:
         found = inspect.getattr_static(found, part, None)
     if isinstance(found, property):
         found = found.fget
-    if found is None:
-        raise ValueError(f"there is no function {name}")
     plain = inspect.unwrap(found)
     if not isinstance(plain, FunctionType):
-        raise ValueError(f"{name} is no function")
+        raise ValueError(f"there is no function {name}")
     return plain
 
 

@@ -20,8 +20,7 @@ from walk_nodes import scrolling, table
 
 from minispec.core.records import Round
 from minispec.io.checkpoint import load_pair
-from minispec.show.plots.style import DRAFTER, TARGET
-from minispec.show.signs import STATES
+from minispec.show.signs import DRAFTER, STATES, TARGET
 from minispec.show.step_html import bar_fill, paint
 from minispec.show.text import FANCY, PLAIN, kinds, legend, marked
 

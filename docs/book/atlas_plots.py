@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 
 from minispec.show.plots import charts
 from minispec.show.plots.board import titled
-from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.signs import DRAFTER, TARGET
 
 Found = Mapping[str, Any]
 CANDIDATES = 3  # of the lower part

@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from minispec.show.plots import charts
 from minispec.show.plots.board import titled
 from minispec.show.plots.charts import CURVES, LOSS
-from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, sheet
-from minispec.show.signs import State
+from minispec.show.plots.style import TEXT, Picture, sheet
+from minispec.show.signs import DRAFTER, TARGET, State
 
 LOOKS = {
     name: State(CURVES[i][0], marker=marker)

@@ -16,7 +16,7 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.recording import Recording
 from minispec.rules.coupled import verify_coupled
-from minispec.show.plots.board import GREY, Board, shown, text_width, widest
+from minispec.show.plots.board import GREY, MARGIN, Board, shown, text_width, widest
 from minispec.show.plots.caches import TITLES, Moment, cache_slots
 from minispec.show.plots.mask import mask_rows
 from minispec.show.plots.style import TEXT, Picture, sheet
@@ -24,7 +24,6 @@ from minispec.show.plots.verification import drafted_tokens
 from minispec.show.signs import STATES, State
 from minispec.show.text import kinds
 
-MARGIN = 0.2  # inches, around the form
 HIGH = 0.56  # of a line, for handwriting
 BOX = State("#FFFFFF", "", word="to be filled in")
 GIVEN = STATES["prompt"]
@@ -65,9 +64,9 @@ def form(name: str, lines: Sequence[FormLine], task: str, column: float = 0.6) -
     start = MARGIN + widest(line.label for line in lines if not line.head) + 0.2
     right = start + wide * max(len(line.entries) for line in lines)
     heads = max((text_width(line.label, "bold") for line in lines if line.head), default=0.0)
-    page = Board(max(right, MARGIN + heads) + MARGIN, HIGH * len(lines) + 2 * MARGIN)
-    for number, line in enumerate(reversed(lines)):
-        y = MARGIN + HIGH * number
+    page, y = Board(max(right, MARGIN + heads) + MARGIN), -MARGIN
+    for line in lines:
+        y -= HIGH
         if line.head:
             page.write(MARGIN, y + 0.2, line.label, weight="bold")
         else:
@@ -82,7 +81,7 @@ def form(name: str, lines: Sequence[FormLine], task: str, column: float = 0.6) -
         else line.label
         for line in lines
     )
-    return Picture(name, page.figure, f"{task} {twin}".replace("\n", "; "), task, twin)
+    return Picture(name, page.end(y), f"{task} {twin}".replace("\n", "; "), task, twin)
 
 
 def empty_bars(task: str) -> Picture:

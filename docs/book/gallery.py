@@ -19,7 +19,7 @@ from minispec.core.loop import speculate
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
-from minispec.drafters.suffix import SuffixIndex
+from minispec.drafters.suffix import SuffixAutomaton
 from minispec.drafters.tree import grow
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
@@ -45,13 +45,11 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.coupled import verify_coupled
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.distributions import distribution_histogram, rule_distribution
-from minispec.show.plots.drafts import draft_bars
-from minispec.show.plots.first_tokens import first_tokens
+from minispec.show.plots.distributions import distribution_histogram, first_tokens, rule_distribution
+from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
 from minispec.show.plots.mask import attention_mask
-from minispec.show.plots.matches import Found, draft_growth
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
@@ -114,7 +112,7 @@ def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
 def found_in(recording: Recording, places: range, k: int) -> list[Found]:
     """Returns what a suffix look-up finds after some tokens of a run's first row, of up to k tokens each."""
     text = [*recording.trace.prompts[0], *recording.trace.tokens()]
-    index, found = SuffixIndex(per_match=1.5), []
+    index, found = SuffixAutomaton(per_match=1.5), []
     for i, token in enumerate(text):
         index.append(token)
         draft, coming = index.propose(k), text[i + 1 :]

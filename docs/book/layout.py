@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.transforms import Affine2D, Bbox
 
-from minispec.show.plots.style import SMALL
+from minispec.show.plots.style import TEXT
 
 SLACK = 1.0  # pixels that boxes may share, or reach over the edge
 
@@ -86,7 +86,7 @@ def overlapping_texts(figure: Figure | Lines) -> list[tuple[str, str]]:
     return [(a.text, b.text) for a, b in combinations(_lines(figure), 2) if _overlap(a.box, b.box)]
 
 
-def small_texts(figure: Figure | Lines, points: float = SMALL) -> list[str]:
+def small_texts(figure: Figure | Lines, points: float = TEXT) -> list[str]:
     """Returns the lines that are set smaller than so many points."""
     return [line.text for line in _lines(figure) if line.points < points - 1e-6]
 

@@ -33,3 +33,7 @@ STATES = {
         "#767676", "⌫", ink="white", hatch="//", marker="4", word="rolled back from a cache"
     ),
 }
+# p is always the target's distribution and q the draft's, in every chart that shows both.
+TARGET = State("#0072B2", "p", ink="white", marker="o", word="target, p")
+DRAFTER = State("#56B4E9", "q", hatch="//", marker="s", word="draft, q")
+GUESS = State("#CC79A7", "◆", marker="D", word="your guess")

@@ -8,8 +8,7 @@ import html
 from dataclasses import replace
 from itertools import groupby
 
-from minispec.show.plots.style import DRAFTER, TARGET
-from minispec.show.signs import STATES
+from minispec.show.signs import DRAFTER, STATES, TARGET
 from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, count, number, readable
 
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables

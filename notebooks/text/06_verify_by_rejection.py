@@ -189,7 +189,7 @@ rule_distribution(exact_4, p, "abc", q=q, name="Rule 4", guess=rejection.distrib
 # more than three of them.)
 
 # %% tags=["claim-D1"]
-from minispec.show.plots.first_tokens import first_tokens
+from minispec.show.plots.distributions import first_tokens
 
 counts = {}
 for name, rule in (("rule 1", rule_1), ("rule 2", rule_2), ("rule 3", rule_3), ("rule 4", rule_4)):

@@ -230,7 +230,7 @@ check("draft-length", draft_length)
 
 
 # %% tags=["written"]
-from minispec.show.plots.matches import Found, draft_growth
+from minispec.show.plots.drafts import Found, draft_growth
 
 story = [*prompt, *alone]
 

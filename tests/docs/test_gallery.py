@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from minispec.show import plots
 from minispec.show.plots.kill_matrix import MARKS
 from minispec.show.plots.speed import draft_sweep, latency, speed_up_curves
-from minispec.show.plots.style import DRAFTER, GUESS, TARGET, Picture, sheet
-from minispec.show.signs import STATES
+from minispec.show.plots.style import Picture, sheet
+from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET
 
 GREY_NEAR = 12  # steps of lightness, of 100
 COLOUR_NEAR = 15  # distance in L*a*b*

@@ -1,4 +1,4 @@
-"""Drawing in inches: tiles, lines of text and legends, for figures without axes; and the title of all."""
+"""Drawing in inches: tiles, lines of text and keys, for figures without axes; and the title of all."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,8 @@ from minispec.show.plots.style import TEXT, Picture
 from minispec.show.signs import STATES, State
 
 GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
-SWATCH = 0.34  # side of a legend's tile, in inches
+MARGIN = 0.2  # inches, around the page
+SWATCH = 0.34  # side of a key's tile, in inches
 HEAD = 0.36  # height of a line of the title
 SPACE = "␣"
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
@@ -24,25 +25,23 @@ PARTS = ("title", "alt", "caption")  # of a table of words.toml
 
 
 class Board:
-    """One page whose coordinates are inches from the lower left corner.
+    """One page whose coordinates are inches from its upper left corner: y is negative, further down.
 
-    So a text that is 1.2 inches wide gets a tile of 1.3 inches.
+    So a text that is 1.2 inches wide gets a tile of 1.3 inches. A figure draws downwards, and `end` cuts the
+    page off where it came to.
 
     Attributes:
-        figure: the page.
-        axes: they cover it.
+        axes: they cover the page.
         width: of the page, in inches.
-        height: likewise.
     """
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, width: float) -> None:
         """Makes an empty page."""
-        self.width, self.height = width, height
-        self.figure = Figure(figsize=(width, height))  # no layout engine: everything has its coordinates
-        self.axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        self.width = width
+        self._figure = Figure()  # no layout engine: everything has its coordinates
+        self.axes = self._figure.add_axes((0.0, 0.0, 1.0, 1.0))
         self.axes.set_axis_off()
         self.axes.set_xlim(0, width)
-        self.axes.set_ylim(0, height)
 
     def write(self, x: float, y: float, text: str, **how: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
@@ -67,38 +66,25 @@ class Board:
                 self.axes.add_patch(spot)
             self.write(x, y, text, ha="center", color=state.ink)
 
-    def legend(self, states: Sequence[State], margin: float, top: float) -> None:
-        """Draws a tile and a word for each state, as many lines as it takes, downwards from a height."""
-        for number, line in enumerate(_legend_lines(states, self.width - 2 * margin)):
-            x, y = margin, top - (number + 1) * (SWATCH + 0.12)
-            for state in line:
-                self.tile((x, y), (SWATCH, SWATCH), state, state.glyph)
-                self.write(x + SWATCH + 0.12, y + SWATCH / 2, state.word)
-                x += _legend_width(state)
+    def end(self, y: float, key: Sequence[State] = ()) -> Figure:
+        """Returns the page, cut off below a height and a key under it: a tile and a word for each state."""
+        x = self.width  # so that the first one begins a line
+        for state in key:
+            wide = SWATCH + 0.12 + text_width(state.word) + 0.4
+            if x + wide > self.width - MARGIN:
+                x, y = MARGIN, y - SWATCH - 0.12
+            self.tile((x, y), (SWATCH, SWATCH), state, state.glyph)
+            self.write(x + SWATCH + 0.12, y + SWATCH / 2, state.word)
+            x += wide
+        self._figure.set_size_inches(self.width, MARGIN - y)
+        self.axes.set_ylim(y - MARGIN, 0)
+        return self._figure
 
 
-def legend_height(states: Sequence[State], width: float) -> float:
-    """Returns how high a legend of so many inches in width is."""
-    return len(_legend_lines(states, width)) * (SWATCH + 0.12)
-
-
-def _legend_lines(states: Sequence[State], width: float) -> list[list[State]]:
-    lines: list[list[State]] = [[]]
-    for state in states:
-        if lines[-1] and sum(map(_legend_width, [*lines[-1], state])) > width:
-            lines.append([])
-        lines[-1].append(state)
-    return lines
-
-
-def _legend_width(state: State) -> float:
-    return SWATCH + 0.12 + text_width(state.word) + 0.4
-
-
-def in_order(names: Iterable[str]) -> list[State]:
-    """Returns the states of some names, each once, in the order of `STATES`."""
+def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[State]:
+    """Returns the looks of some names, each once, in the order in which they are listed."""
     wanted = set(names)
-    return [state for name, state in STATES.items() if name in wanted]
+    return [state for name, state in looks.items() if name in wanted]
 
 
 def shown(word: str) -> str:
@@ -126,15 +112,13 @@ def probability(value: float) -> str:
     return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
 
 
-def worded(name: str, figure: Figure, twin: str, values: Mapping[str, Any], case: str = "") -> Picture:
+def worded(name: str, figure: Figure, twin: str, case: str = "", /, **values: Any) -> Picture:
     """Returns a picture with the title, the alternative text and the caption that words.toml has for it.
 
-    `values` are what these leave open, by name, and `case` is a special case; name, figure and twin: see
-    `titled`.
+    `case` is a special case there, and `values` are what these texts leave open; the rest: see `titled`.
     """
     said = WORDS[name] | WORDS[name].get(case, {})
-    parts = (" ".join(said[part].split()).format(**values) for part in PARTS)
-    title, alt, caption = parts
+    title, alt, caption = (" ".join(said[part].split()).format(**values) for part in PARTS)
     return titled(name, figure, title, alt, caption, twin)
 
 
@@ -156,10 +140,10 @@ def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: 
         figure.suptitle("\n".join(lines), x=0.1 / wide, **how)
     else:
         (axes,) = figure.axes
-        top = high + HEAD * len(lines) + 0.15
-        figure.set_size_inches(wide, top)
-        axes.set_ylim(0, top)
-        axes.text(0.2, top - 0.15, "\n".join(lines), va="top", **how)
+        top = HEAD * len(lines) + 0.15
+        figure.set_size_inches(wide, high + top)
+        axes.set_ylim(top=top)
+        axes.text(MARGIN, top - 0.15, "\n".join(lines), va="top", **how)
     return Picture(name, figure, f"{title}. {alt}", caption, f"{title}\n{twin}", title)
 
 

@@ -6,15 +6,16 @@ position: the pending token is in the text but in no cache, and during a round t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import groupby
+from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
-from minispec.show.plots.board import GREY, Board, legend_height, shown, text_width, widest, worded
+from minispec.show.plots.board import GREY, MARGIN, Board, in_order, shown, text_width, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES, State
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
-MOMENTS: tuple[Moment, ...] = ("before", "drafted", "verified", "rolled back", "caught up")
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
 TITLES: Mapping[Moment, str] = {
     "before": "Before the round",
     "drafted": "After drafting",
@@ -22,11 +23,10 @@ TITLES: Mapping[Moment, str] = {
     "rolled back": "After rollback",
     "caught up": "After the draft has caught up",
 }
-MARGIN = 0.2  # inches, around the page
-LINE = 0.44  # height of a line of tiles
+LINE = 0.44  # height of a line of tiles, in inches
 LAYER = 0.16  # height of one of several layers
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
-EMPTY = State("#FFFFFF", "", word="empty")
+EMPTY = State("#FFFFFF", "")
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
 LOOKS = STATES | {"rolled back": GONE}
 
@@ -116,25 +116,25 @@ def cache_grid(
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
     scenes = {TITLES[moment]: cache_slots(trace, index, moment) for moment in moments}
     slots = [slot for scene in scenes.values() for slot in scene]
-    grid = _Grid(slots, words, layers or {})
-    present = {slot.state for slot in slots}
-    states = [state for name, state in LOOKS.items() if name in present]
-    below = legend_height(states, grid.width - 2 * MARGIN) + MARGIN
-    page = Board(grid.width, grid.panel * len(scenes) + below)
-    for number, (title, scene) in enumerate(scenes.items()):
-        head = f"{number + 1}  {title}" if len(scenes) > 1 else title
-        grid.draw(page, page.height - grid.panel * number, head, scene)
-    page.legend(states, MARGIN, below - 0.1)
+    grid, y = _Grid(slots, words, layers or {}), 0.0
+    for number, (title, scene) in enumerate(scenes.items(), 1):
+        y = grid.draw(y, f"{number}  {title}" if len(scenes) > 1 else title, scene)
+    figure = grid.page.end(y, in_order({slot.state for slot in slots}, LOOKS))
     both = r.draft_cache is not None
     before, verified, after = (lengths[0] for lengths in vars(r.target_cache).values())
-    values = {"before": before, "verified": verified, "after": after, "read": verified - before}
-    said = {"moments": _counted(len(scenes), "moment"), "gone": _counted(verified - after, "token")}
-    said |= {"titles": ", ".join(title.lower() for title in scenes)}
-    said |= {"caches": "both caches" if both else "the cache"}
-    said |= {"holder": "Both caches hold" if both else "The cache holds"}
-    values |= {"round": r.index, "drafted": r.drafted(0)}
-    twin = "\n".join(_twin(title, scene, words, grid.first) for title, scene in scenes.items())
-    return worded("caches", page.figure, twin, values | said, _case(r, moments[-1], both))
+    return worded(
+        "caches",
+        figure,
+        "\n".join(_twin(title, scene, words, grid.first) for title, scene in scenes.items()),
+        _case(r, moments[-1], both),
+        **{"before": before, "verified": verified, "after": after, "read": verified - before},
+        **{"round": r.index, "drafted": r.drafted(0)},
+        moments=_counted(len(scenes), "moment"),
+        titles=", ".join(title.lower() for title in scenes),
+        caches="both caches" if both else "the cache",
+        holder="Both caches hold" if both else "The cache holds",
+        gone=_counted(verified - after, "token"),
+    )
 
 
 def _counted(count: int, what: str) -> str:
@@ -142,73 +142,72 @@ def _counted(count: int, what: str) -> str:
 
 
 class _Grid:
-    """Where things stand on the page, in inches."""
+    """A page, and where things stand on it, in inches."""
 
     def __init__(self, slots: Sequence[Slot], words: Sequence[str], layers: Mapping[str, int]) -> None:
         pending = min(slot.position for slot in slots if slot.state == "pending")
         self.words = words
         self.first = pending - TAIL if pending - TAIL > 1 else 0
         self.layers = {slot.owner: layers.get(slot.owner, 1) for slot in slots}
-        self.high = {owner: max(LINE, LAYER * count) for owner, count in self.layers.items()}
-        self.panel = 0.5 + sum(self.high.values()) + 0.12 * len(self.layers) + MARGIN
+        self.names = {o: o if n == 1 else f"{o}, {n} layers" for o, n in self.layers.items()}
         self.column = 0.16 + widest((self.token(s) for s in slots if s.position >= self.first), 0.4)
         self.before = f"0–{self.first - 1}" if self.first else ""
-        self.names = {o: o if n == 1 else f"{o}, {n} layers" for o, n in self.layers.items()}
         self.start = MARGIN + widest(self.names.values()) + 0.15
         self.rest = text_width(self.before) + 0.2 if self.first else 0.0
         last = max(slot.position for slot in slots)
         self.end = self.start + self.rest + self.column * (last - self.first + 1)
-        self.width = self.end + 0.15 + text_width("00 tokens") + MARGIN
+        self.page = Board(self.end + 0.15 + text_width("00 tokens") + MARGIN)
 
     def token(self, slot: Slot) -> str:
         """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
+        glyph = STATES[slot.state].glyph if slot.state in STATES else ""
         if slot.owner != "text" or slot.token is None:
-            return STATES[slot.state].glyph if slot.state in STATES else ""
-        return (f"{STATES['pending'].glyph} " if slot.state == "pending" else "") + shown(
-            self.words[slot.token]
-        )
+            return glyph
+        return (f"{glyph} " if slot.state == "pending" else "") + shown(self.words[slot.token])
 
-    def draw(self, page: Board, top: float, title: str, slots: Sequence[Slot]) -> None:
-        """Draws one moment, downwards from a height."""
-        page.write(MARGIN, top - 0.25, title, weight="bold")
-        y = top - 0.5
-        for owner, high in self.high.items():
+    def draw(self, y: float, title: str, slots: Sequence[Slot]) -> float:
+        """Draws one moment downwards from a height; returns where it ends."""
+        page = self.page
+        page.write(MARGIN, y - 0.25, title, weight="bold")
+        y -= 0.5
+        for owner, group in groupby(slots, key=lambda slot: slot.owner):
+            mine, high = list(group), max(LINE, LAYER * self.layers[owner])
             y -= high
-            mine = [slot for slot in slots if slot.owner == owner]
-            held = sum(slot.held for slot in mine)
             page.write(self.start - 0.15, y + high / 2, self.names[owner], ha="right")
             if self.first:
                 page.tile((self.start, y), (self.rest, high), STATES["prompt"], self.before)
             for slot in mine[self.first :]:
-                self.draw_slot(page, y, slot)
-            text = f"{held} tokens" if owner == "text" else f"holds {held}"
-            page.write(self.end + 0.15, y + high / 2, text)
+                self.draw_slot(y, high, slot)
+            held = sum(slot.held for slot in mine)
+            page.write(
+                self.end + 0.15, y + high / 2, f"{held} tokens" if owner == "text" else f"holds {held}"
+            )
             y -= 0.12
+        return y - MARGIN
 
-    def draw_slot(self, page: Board, y: float, slot: Slot) -> None:
+    def draw_slot(self, y: float, high: float, slot: Slot) -> None:
         """Draws a tile, with thin lines between layers, short of the middle, where the glyph stands."""
         x = self.start + self.rest + (slot.position - self.first) * self.column
-        size = (self.column, self.high[slot.owner])
+        size = (self.column, high)
         if slot.state == "empty":
-            page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
+            self.page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
             return
-        page.tile((x, y), size, LOOKS[slot.state], self.token(slot))
+        self.page.tile((x, y), size, LOOKS[slot.state], self.token(slot))
         count = self.layers[slot.owner]
         for layer in range(1, count):
             for left, right in ((0.0, 0.3), (0.7, 1.0)):
                 ends = [x + left * self.column, x + right * self.column]
-                page.axes.plot(ends, [y + layer * size[1] / count] * 2, color="black", linewidth=0.6)
+                self.page.axes.plot(ends, [y + layer * high / count] * 2, color="black", linewidth=0.6)
 
 
 def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -> str:
     """One line per owner, each token after the glyph of its state, and _ for an empty slot."""
-    lines = [title]
-    for owner in dict.fromkeys(slot.owner for slot in slots):
-        mine = [slot for slot in slots if slot.owner == owner]
+    lines, dots = [title], "… " if first else ""
+    for owner, group in groupby(slots, key=lambda slot: slot.owner):
+        mine = list(group)
         signs = [
             "_" if s.token is None else STATES[s.state].glyph + shown(words[s.token]) for s in mine[first:]
         ]
-        dots = "… " if first else ""
         lines.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({sum(s.held for s in mine)} held)")
     return "\n".join(lines)
 

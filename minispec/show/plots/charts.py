@@ -1,19 +1,26 @@
-"""What charts of numbers share: axes with large text, keys above them, numbers as people write them."""
+"""What charts of numbers share: axes with large text, keys beside them, numbers as people write them."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
 
-from minispec.show.plots.style import DRAFTER, GUESS, TEXT
-from minispec.show.signs import State
+from minispec.show.plots.style import TEXT, sheet
+from minispec.show.signs import DRAFTER, GUESS, State
 
 # Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
 CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
 GAIN = State(DRAFTER.colour, "", word="faster")
 LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
+
+
+def chart(width: float, height: float, x: str = "", y: str = "", grid: str = "both") -> tuple[Figure, Axes]:
+    """Returns a figure, in inches, with one pair of axes, named as by `prepare`."""
+    figure = sheet(width, height)
+    return figure, prepare(figure.add_subplot(), x, y, grid)
 
 
 def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
@@ -28,20 +35,31 @@ def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
     return axes
 
 
+def columns(axes: Axes, labels: Sequence[str], **how: Any) -> None:
+    """Names the columns of bars at 0, 1, …, without ticks."""
+    axes.set_xticks(range(len(labels)), labels, **how)
+    axes.tick_params(axis="x", length=0)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
+
+
 def ticks(axes: Axes, which: str, positions: Sequence[float]) -> None:
     """Sets the ticks of the `x` or `y` axis to plain numbers at some positions, whatever its scale."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(FixedLocator(list(positions)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
 
-def steps_of_ten(low: float, high: float) -> list[float]:
-    """Returns 1, 2 and 5 times powers of ten from below `low` to above `high`, for logarithmic axes."""
-    every = [digit * 10.0**power for power in range(-9, 10) for digit in (1, 2, 5)]
-    inside = [x for x in every if low <= x <= high]
-    return [*[x for x in every if x < low][-1:], *inside, *[x for x in every if x > high][:1]]
+def area(look: State) -> dict[str, Any]:
+    """Returns how a bar in some look is filled, as keywords."""
+    return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "black"}
+
+
+def levels(axes: Axes, heights: Sequence[float], half: float, **how: Any) -> LineCollection:
+    """Draws a line across each column, from its middle so far to both sides, such as a distribution's."""
+    lefts, rights = ([x + side for x in range(len(heights))] for side in (-half, half))
+    return axes.hlines(heights, lefts, rights, **how)
 
 
 def keys(axes: Axes, columns: int = 1) -> None:
@@ -52,22 +70,23 @@ def keys(axes: Axes, columns: int = 1) -> None:
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, **look)
 
 
+def keys_below(figure: Figure, handles: Sequence[Any] = (), columns: int = 2) -> None:
+    """Puts one key under all panels; without handles, of what the first panel shows."""
+    found = handles or figure.axes[0].get_legend_handles_labels()[0]
+    figure.legend(handles=found, loc="outside lower left", ncols=columns, fontsize=TEXT, frameon=False)
+
+
 def note(axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **how: Any) -> None:
     """Writes a text so many points away from a point of the chart."""
     axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **how)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Moves labels apart until each is at least `gap` from the next, and keeps their order."""
-    order = sorted(range(len(positions)), key=lambda i: positions[i])
-    moved = [float(x) for x in positions]
-    for _ in range(200):
-        for a, b in pairwise(order):
-            short = max(0.0, gap - (moved[b] - moved[a]))
-            moved[a] -= short / 2
-            moved[b] += short / 2
-        if all(moved[b] - moved[a] > gap - 1e-9 for a, b in pairwise(order)):
-            break
+    """Moves labels up until each is at least `gap` above the next lower one."""
+    moved, least = list(positions), -float("inf")
+    for i in sorted(range(len(moved)), key=moved.__getitem__):
+        moved[i] = max(moved[i], least)
+        least = moved[i] + gap
     return moved
 
 
@@ -75,14 +94,6 @@ def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:
     """Draws the reader's guess as a diamond; an empty label keeps it out of the key."""
     look: dict[str, Any] = {"color": GUESS.colour, "markeredgecolor": "black", "markersize": 16}
     axes.plot([x], [y], GUESS.marker, label=label, zorder=5, clip_on=False, **look)
-
-
-def whiskers(lows: Sequence[float], medians: Sequence[float], highs: Sequence[float]) -> list[list[float]]:
-    """Returns how far quartiles lie below and above their medians, as matplotlib wants error bars."""
-    return [
-        [median - low for low, median in zip(lows, medians, strict=True)],
-        [high - median for high, median in zip(highs, medians, strict=True)],
-    ]
 
 
 def size(count: float, unit: str = "B") -> str:

@@ -1,7 +1,8 @@
 """What comes out of a rule, against the target's distribution: exactly, and counted in samples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import inf, sqrt
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,15 +12,17 @@ from minispec.evidence.theory.formulas import total_variation
 from minispec.evidence.theory.statistics import check_sample, deviation
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
-from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET, State
 
-HALF = 0.3  # of a bar's width; q stands behind it, wider
-Q_HALF = 0.4
+HALF = 0.4  # of a column's width
+BEYOND = HALF + 0.04  # where p's line ends, and a guess stands
 SHIPPED = State("#000000", "●", marker="o", word="shipped code")
 MUTANT = State("#FFFFFF", "▲", marker="^", word="mutant")
+WORDS = {"accepted": "drafted and kept", "correction": "said instead"}
 WHOLE = 12  # numbers are written in parts of it
 FALSE_ALARM = 1e-6
+WIDE = 4.0  # standard errors: right code goes beyond with a probability of about 1 in 16,000 per token
 
 
 def rule_distribution(
@@ -41,53 +44,36 @@ def rule_distribution(
         q: [V], what the draft is drawn from, to be shown behind the bars.
         name: what the title calls the rule, such as `Rule 3`.
     """
-    figure = sheet(max(9.0, 2.4 * len(p) + 2), 6.6)
-    axes = charts.prepare(figure.add_subplot(), "", "probability", grid="y")
+    figure, axes = charts.chart(max(9.0, 2.4 * len(p) + 2), 6.6, "", "probability", "y")
     if q is not None:
-        outline: dict[str, Any] = {"facecolor": "white", "edgecolor": DRAFTER.colour, "hatch": DRAFTER.hatch}
-        axes.bar(range(len(q)), q, 2 * Q_HALF, label=DRAFTER.word, **outline)
-    lines: dict[str, Sequence[float]] = {"drafted and kept": found.kept, "said instead": found.said}
-    for state, (word, heights), floors in zip(
-        ("accepted", "correction"), lines.items(), ([0.0] * len(p), found.kept), strict=True
-    ):
-        _bars(axes, state, word, heights, floors)
-    target = [float(x) for x in p]
-    lefts, rights = ([x + side * (Q_HALF + 0.04) for x in range(len(p))] for side in (-1, 1))
-    axes.hlines(target, lefts, rights, color=TARGET.colour, linewidth=5, label=TARGET.word)
+        outline = charts.area(DRAFTER) | {"facecolor": "white", "edgecolor": DRAFTER.colour}
+        axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
+    kept, said = (f"{STATES[state].glyph} {word}" for state, word in WORDS.items())
+    _bars(axes, STATES["accepted"], kept, found.kept, [0.0] * len(p))
+    _bars(axes, STATES["correction"], said, found.said, found.kept)
+    charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
-        charts.guess_at(axes, x + Q_HALF + 0.04, value, "" if x else GUESS.word)
-    ticks = [f"{a}\n{_part(x)}" for a, x in zip(labels, found.distribution, strict=True)]
-    axes.set_xticks(range(len(p)), ticks)
-    axes.tick_params(axis="x", length=0, labelsize=TEXT)
-    axes.set_xlim(-0.6, len(p) - 0.4)
-    axes.set_ylim(0, 1.1 * max(*found.distribution, *target, *(guess or [0]), *(q or [0])))
+        charts.guess_at(axes, x + BEYOND, value, "" if x else GUESS.word)
+    emitted = found.distribution
+    charts.columns(axes, [f"{a}\n{_part(x)}" for a, x in zip(labels, emitted, strict=True)])
+    axes.set_ylim(0, 1.1 * max(*emitted, *p, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
-    lines |= {"comes out": found.distribution, TARGET.word: target}
-    lines |= {DRAFTER.word: q} if q is not None else {}
-    lines |= {GUESS.word: guess} if guess is not None else {}
-    signs = {"drafted and kept": "accepted", "said instead": "correction"}
-    heads = [f"{STATES[signs[word]].glyph} {word}" if word in signs else word for word in lines]
-    rows = [
-        ["", *labels],
-        *([head, *map(_part, line)] for head, line in zip(heads, lines.values(), strict=True)),
-    ]
-    off = {a: x - y for a, x, y in zip(labels, found.distribution, p, strict=True)}
+    lines = {kept: found.kept, said: found.said, "comes out": emitted, TARGET.word: p}
+    lines |= {look.word: line for look, line in ((DRAFTER, q), (GUESS, guess)) if line is not None}
+    rows = [["", *labels], *([head, *map(_part, line)] for head, line in lines.items())]
+    off = {a: x - y for a, x, y in zip(labels, emitted, p, strict=True)}
     few, many = (", ".join(a for a, x in off.items() if side * x > 1e-9) for side in (-1, 1))
-    top = max(found.distribution)
-    case = "right" if not few + many else "constant" if top > 1 - 1e-9 else ""
-    sides = {"kept": found.kept, "said": found.said, "together": found.distribution, "target": target}
+    case = "right" if not few + many else "constant" if max(emitted) > 1 - 1e-9 else ""
+    sides = {"kept": found.kept, "said": found.said, "together": emitted, "target": p}
     values: dict[str, Any] = {side: parts(of, WHOLE) for side, of in sides.items()}
     values |= {"name": name, "labels": ", ".join(labels), "few": few, "many": many}
-    values["constant"] = labels[list(found.distribution).index(top)]
+    values |= {"constant": labels[list(emitted).index(max(emitted))], "away": total_variation(emitted, p)}
     values["acceptance"] = Fraction(found.acceptance).limit_denominator(100)
-    values["away"] = total_variation(found.distribution, p)
-    return worded("rule-distribution", figure, aligned(rows), values, case)
+    return worded("rule-distribution", figure, aligned(rows), case, **values)
 
 
-def _bars(axes: Axes, state: str, word: str, heights: Sequence[float], floors: Sequence[float]) -> None:
-    look = STATES[state]
-    bar: dict[str, Any] = {"color": look.colour, "edgecolor": "black", "label": f"{look.glyph} {word}"}
-    axes.bar(range(len(heights)), heights, 2 * HALF, bottom=floors, **bar)
+def _bars(axes: Axes, look: State, label: str, heights: Sequence[float], floors: Sequence[float]) -> None:
+    axes.bar(range(len(heights)), heights, 0.6, floors, label=label, **charts.area(look))
     middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "color": look.ink}
     for x, (height, floor) in enumerate(zip(heights, floors, strict=True)):
         if height > 0.04:
@@ -118,34 +104,88 @@ def distribution_histogram(
     All are [n]: the outcomes' probabilities, how often each came from the shipped code and from a mutant, and
     what they are called.
     """
-    figure = sheet(max(10, 0.9 * len(exact) + 2), 6.4)
-    axes = charts.prepare(figure.add_subplot(), "outcome", "share of samples", grid="y")
-    bounds, xs = envelope(exact, sum(counts)), range(len(exact))
+    figure, axes = charts.chart(max(10, 0.9 * len(exact) + 2), 6.4, "outcome", "share of samples", "y")
+    bounds, drawn = envelope(exact, sum(counts)), (counts, mutant_counts)
     lows, heights = [low for low, _ in bounds], [high - low for low, high in bounds]
-    axes.bar(xs, heights, 0.86, bottom=lows, color="#CCCCCC", label="envelope of the exact distribution")
-    axes.hlines(exact, [x - 0.43 for x in xs], [x + 0.43 for x in xs], "black")
-    shipped, mutant = ([count / sum(of) for count in of] for of in (counts, mutant_counts))
-    _points(axes, shipped, -0.15, SHIPPED)
-    _points(axes, mutant, 0.15, MUTANT)
-    axes.set_xticks(xs, list(labels))
-    axes.set_ylim(0, max(*shipped, *mutant, *(high for _, high in bounds)) * 1.08)
+    grey: dict[str, Any] = {"color": "#CCCCCC", "label": "envelope of the exact distribution"}
+    axes.bar(range(len(exact)), heights, 0.86, lows, **grey)
+    charts.levels(axes, exact, 0.43, color="black")
+    each = zip(labels, exact, bounds, strict=True)
+    twin = [f"{label}: should be {p:.4f} ({low:.4f} to {high:.4f})" for label, p, (low, high) in each]
+    outside = [0, 0]
+    for i, (look, shift) in enumerate(((SHIPPED, -0.15), (MUTANT, 0.15))):
+        shares = [count / sum(drawn[i]) for count in drawn[i]]
+        dots: dict[str, Any] = {"color": look.colour, "markersize": 13, "markeredgecolor": "black"}
+        xs = [x + shift for x in range(len(shares))]
+        axes.plot(xs, shares, look.marker, label=look.word, zorder=4, **dots)
+        for x, (share, (low, high)) in enumerate(zip(shares, bounds, strict=True)):
+            out = not low <= share <= high
+            twin[x] += f"; {look.word} {share:.4f}{', outside' * out}"
+            outside[i] += out
+    charts.columns(axes, labels)
+    axes.set_ylim(bottom=0)
     charts.keys(axes, 2)
-    lines, outside = [], [0, 0]
-    for label, p, (low, high), *shares in zip(labels, exact, bounds, shipped, mutant, strict=True):
-        out = [not low <= share <= high for share in shares]
-        outside = [total + new for total, new in zip(outside, out, strict=True)]
-        said = [f"{share:.4f}{', outside' * new}" for share, new in zip(shares, out, strict=True)]
-        should = f"{label}: should be {p:.4f} ({low:.4f} to {high:.4f})"
-        lines.append(f"{should}; shipped code {said[0]}; mutant {said[1]}")
-    exactly = dict(enumerate(exact))
-    tests = [check_sample("", dict(enumerate(of)), exactly, FALSE_ALARM) for of in (counts, mutant_counts)]
+    tests = [check_sample("", dict(enumerate(of)), dict(enumerate(exact)), FALSE_ALARM) for of in drawn]
     values = {"outcomes": len(exact), "samples": sum(counts), "tests": tests, "odds": 1 / FALSE_ALARM}
-    values |= {"shipped": outside[0], "mutant": outside[1]}
     case = "right" if not outside[0] and outside[1] else ""
-    return worded("distribution-histogram", figure, "\n".join(lines), values, case)
+    values |= {"shipped": outside[0], "mutant": outside[1]}
+    return worded("distribution-histogram", figure, "\n".join(twin), case, **values)
 
 
-def _points(axes: Axes, shares: Sequence[float], shift: float, look: State) -> None:
-    dots: dict[str, Any] = {"color": look.colour, "markersize": 13, "markeredgecolor": "black", "zorder": 4}
-    xs = [x + shift for x in range(len(shares))]
-    axes.plot(xs, shares, look.marker, label=look.word, **dots)
+def standard_errors(counts: Sequence[int], p: Sequence[float]) -> list[float]:
+    """Returns how far the share of each count lies above p [V], in standard errors √(p(1 − p)/N)."""
+    total, far = sum(counts), []
+    for count, x in zip(counts, p, strict=True):
+        off, error = count / total - x, sqrt(x * (1 - x) / total)
+        far.append(off / error if error else inf * off if off else 0.0)
+    return far
+
+
+def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
+    """Says what the draws show: `right`, one token always, or too much or too little of the worst one."""
+    far = standard_errors(counts, p)
+    worst = max(range(len(far)), key=lambda i: (abs(far[i]), far[i]))
+    if abs(far[worst]) < WIDE:
+        return "right"
+    if max(counts) == sum(counts):
+        return f"always {names[counts.index(max(counts))]}"
+    return f"too {'much' if far[worst] > 0 else 'little'} {names[worst]}"
+
+
+def first_tokens(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
+    """Draws the share of each token among the sampled first tokens of each rule, with p as a line across.
+
+    Counts are [V] for each rule by its name, p is [V], and so are the names of the tokens.
+
+    Raises:
+        ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.
+    """
+    if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
+        raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
+    said = {rule: verdict(of, p, names) for rule, of in counts.items()}
+    far = {rule: max(map(abs, standard_errors(of, p))) for rule, of in counts.items()}
+    figure = sheet(12, 4.1 * -(-len(counts) // 2) + 1.4)
+    panels = figure.subplots(-(-len(counts) // 2), min(2, len(counts)), sharey=True, squeeze=False).flatten()
+    rows = [["", *names, "", "largest deviation"]]
+    for axes, (rule, of) in zip(panels, counts.items(), strict=False):
+        shares = [count / sum(of) for count in of]
+        title = f"{rule}: {said[rule]}\n{_errors(far[rule])}"
+        charts.prepare(axes, grid="y").set_title(title, fontsize=TEXT, loc="left")
+        axes.bar(range(len(p)), shares, 0.7, color="#CCCCCC", edgecolor="black", label="share of the draws")
+        charts.levels(axes, p, 0.45, color=TARGET.colour, linewidth=5, label=TARGET.word)
+        charts.columns(axes, [f"{name}\n{share:.3f}" for name, share in zip(names, shares, strict=True)])
+        rows.append([rule, *(f"{share:.4f}" for share in shares), said[rule], _errors(far[rule])])
+    for axes in panels[len(counts) :]:
+        axes.set_visible(False)
+    charts.keys_below(figure)
+    rows.append([TARGET.word, *(f"{x:.4f}" for x in p), "", ""])
+    right = [far[rule] for rule, word in said.items() if word == "right"]
+    near = f"; what is right lies at most {_errors(max(right))} from p" if right else ""
+    values: dict[str, Any] = {"right": len(right), "rules": len(counts), "near": near}
+    values |= {"names": ", ".join(names), "words": ", ".join(f"{rule} {word}" for rule, word in said.items())}
+    draws = max(sum(of) for of in counts.values())
+    return worded("first-tokens", figure, aligned(rows), draws=draws, **values)
+
+
+def _errors(far: float) -> str:
+    return f"{far:.{int(far < 10)}f} standard errors" if far < inf else "p is 0"

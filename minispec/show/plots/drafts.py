@@ -1,19 +1,21 @@
-"""What the draft thought at each guess: its distribution q, one small chart per drafted token."""
+"""What drafters propose: the draft's distribution q at each guess, and drafts that grow with a match."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from minispec.core.records import Round
-from minispec.show.plots.board import GREY, Board, probability, quoted, shown, widest, worded
-from minispec.show.plots.style import DRAFTER, Picture
-from minispec.show.signs import State
+from minispec.show.plots import charts
+from minispec.show.plots.board import GREY, MARGIN, Board, probability, quoted, shown, widest, worded
+from minispec.show.plots.style import Picture, aligned
+from minispec.show.signs import DRAFTER, STATES, State
 
-MARGIN = 0.25  # inches, around the page and between charts
-ENTRY = 0.62  # height of a word and its bar
+ENTRY = 0.62  # height of a word and its bar, in inches
 ACROSS = 5  # charts beside each other
 TOP = 5  # tokens per chart
 TRACK = State("white", "")
+RIGHT, WRONG, MATCH = STATES["accepted"], STATES["rejected"], STATES["committed"]
 
 
 def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
@@ -43,25 +45,23 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         for q, drawn in zip(r.draft.probs[0], drafted, strict=False)
     ]
     wide = max(widest(label for guess in guesses for label, _ in guess) + 0.9, 2.3)
-    lines, across = -(-count // ACROSS), min(count, ACROSS)
-    high = 0.55 + ENTRY * max(map(len, guesses))
-    page = Board(max((wide + MARGIN) * across + MARGIN, 6.2), (high + MARGIN) * lines + MARGIN + 0.5)
-    twin = []
+    high = 0.55 + ENTRY * max(map(len, guesses)) + MARGIN
+    page, twin = Board(max((wide + MARGIN) * min(count, ACROSS) + MARGIN, 6.2)), []
     for i, guess in enumerate(guesses):
-        x = MARGIN + (i % ACROSS) * (wide + MARGIN)
-        y = page.height - MARGIN - (i // ACROSS) * (high + MARGIN)
+        x, y = MARGIN + (i % ACROSS) * (wide + MARGIN), -MARGIN - (i // ACROSS) * high
         page.write(x, y - 0.2, f"guess {i + 1}", weight="bold")
         for line, (label, value) in enumerate(guess):
             _entry(page, (x, y - 0.55 - line * ENTRY), wide - 0.1, label, value)
         twin.append(f"guess {i + 1}: " + "  ".join(f"{label} {probability(value)}" for label, value in guess))
-    page.write(MARGIN, 0.35, "◀ drafted        length of a bar: q, the draft's distribution", color=GREY)
+    y = -high * -(-count // ACROSS) - 0.3
+    page.write(MARGIN, y, "◀ drafted        length of a bar: q, the draft's distribution", color=GREY)
     drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
     names = [quoted(words[token]) for token in drafted]
     said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
     least = min(range(count), key=lambda i: drawn_q[i])
-    values = {"name": names[least], "number": least + 1, "q": probability(drawn_q[least])}
-    values |= {"count": count, "drafted": said}
-    return worded("draft", page.figure, "\n".join(twin), values, "certain" if drawn_q[least] == 1 else "")
+    values = {"name": names[least], "number": least + 1, "q": probability(drawn_q[least]), "drafted": said}
+    case = "certain" if drawn_q[least] == 1 else ""
+    return worded("draft", page.end(y - 0.2), "\n".join(twin), case, count=count, **values)
 
 
 def _entry(page: Board, corner: tuple[float, float], wide: float, label: str, value: float) -> None:
@@ -72,3 +72,42 @@ def _entry(page: Board, corner: tuple[float, float], wide: float, label: str, va
     page.write(x + wide, y - 0.15, probability(value), ha="right", weight=weight)
     page.tile((x, y - 0.5), (wide, 0.16), TRACK, edgecolor="#BBBBBB", linewidth=0.8)
     page.tile((x, y - 0.5), (wide * value, 0.16), DRAFTER, linewidth=0.8)
+
+
+class Found(NamedTuple):
+    """What a look-up finds after a word of a text: tokens of the match, drafted ones, and the right ones."""
+
+    word: str
+    match: int
+    drafted: int
+    right: int
+
+
+def draft_growth(found: Sequence[Found], k: int) -> Picture:
+    """Draws, after each word, the match as a point and the draft, of k tokens at most, as a bar.
+
+    The right part of it is below.
+
+    Raises:
+        ValueError: if there is no word, more is drafted than k, or more is right than drafted.
+    """
+    if not found or any(not 0 <= one.right <= one.drafted <= k for one in found):
+        raise ValueError(
+            f"give at least one word, and for each a draft of 0 to {k} tokens, some of them right"
+        )
+    words, matches, drafted, right = zip(*found, strict=True)
+    wrong = [one.drafted - one.right for one in found]
+    figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
+    for look, floors, heights, said in ((RIGHT, 0, right, "right"), (WRONG, right, wrong, "wrong")):
+        bar = charts.area(look) | {"label": f"{look.glyph} drafted, {said}"}
+        axes.bar(range(len(found)), heights, 0.7, floors, **bar)
+    dots: dict[str, Any] = {"mfc": MATCH.colour, "mec": "black", "ms": 14, "clip_on": False}
+    axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
+    axes.set_xticks(range(len(found)), map(shown, words), rotation=90)
+    axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too
+    charts.ticks(axes, "y", range(0, max([k, *matches]) + 2, 2))
+    charts.keys(axes, columns=3)
+    values = {"words": len(found), "match": max(matches), "draft": max(drafted), "k": k}
+    rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
+    rows += [[shown(word), *map(str, [*one, off])] for (word, *one), off in zip(found, wrong, strict=True)]
+    return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from minispec.evidence.bench.measurements import KillRow
-from minispec.show.plots.board import GREY, Board, text_width, widest, worded
-from minispec.show.plots.style import Picture
+from minispec.show.plots.board import GREY, MARGIN, Board, text_width, widest, worded
+from minispec.show.plots.style import Picture, aligned
 from minispec.show.signs import State
 
 ROW = 0.36  # inches
 COLUMN = 0.4  # wide enough for two digits
-MARGIN = 0.25
+TILE = (COLUMN * 0.92, ROW - 0.04)
 NEARBY = 6  # lines
 PEERS = "grey: how other projects test"
 MARKS = {  # signs of its own: a bug that is found is no accepted token
@@ -51,52 +51,39 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence
     """
     found = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     columns = panels(entries(rows))
-    names = widest([*(row.name for row in rows), *(heading(row.module) for row in rows), "found"], 1.0) + 0.2
-    head = widest(checks) + 0.3
+    names = widest([*(name for column in columns for name, _ in column), "found"], 1.0) + 0.2
     panel = names + COLUMN * len(checks) + 0.5
-    steps = [COLUMN * 1.4 + text_width(state.word) + 0.5 for state in MARKS.values()]
-    width = max(panel * len(columns), sum(steps) + text_width(PEERS)) + 2 * MARGIN
-    page = Board(width, head + ROW * (max(map(len, columns)) + 3.6) + 2 * MARGIN)
-    top = page.height - MARGIN - head
+    page = Board(max(panel * len(columns), text_width(PEERS) + 7.0) + 2 * MARGIN)
+    head, bottom = -MARGIN - widest(checks) - 0.3, 0.0
     for number, column in enumerate(columns):
         left = MARGIN + panel * number + names
         xs = [left + COLUMN * (i + 0.5) for i in range(len(checks))]
         for x, check in zip(xs, checks, strict=True):
             weight = {"style": "italic", "color": GREY} if check in theirs else {}
-            page.write(x, top + 0.1, check, rotation=90, va="bottom", ha="center", **weight)
+            page.write(x, head + 0.1, check, rotation=90, va="bottom", ha="center", **weight)
         for line, (name, marks) in enumerate(column):
-            y = top - ROW * (line + 0.5)
+            y = head - ROW * (line + 0.5)
             page.write(left - 0.15, y, name, ha="right", weight="normal" if marks else "bold")
             for x, mark in zip(xs, marks, strict=False):
-                _draw_mark(page, x, y, MARKS[mark])
-    bottom = top - ROW * (len(columns[-1]) + 0.9)
-    page.write(left - 0.15, bottom, "found", ha="right", weight="bold")
+                look = MARKS[mark]
+                page.tile((x - TILE[0] / 2, y - TILE[1] / 2), TILE, look, look.glyph, edgecolor="#BBBBBB")
+        bottom = min(bottom, y)
+    y -= 1.4 * ROW
+    page.write(left - 0.15, y, "found", ha="right", weight="bold")
     for x, check in zip(xs, checks, strict=True):
-        page.write(x, bottom, str(found[check]), rotation=90, ha="center")
-    x, y = MARGIN, MARGIN + ROW / 2
-    for state, step in zip(MARKS.values(), steps, strict=True):
-        _draw_mark(page, x + COLUMN * 0.5, y, state)
-        page.write(x + COLUMN * 1.4, y, state.word)
-        x += step
-    page.write(x, y, PEERS, style="italic", color=GREY)
+        page.write(x, y, str(found[check]), rotation=90, ha="center")
+    bottom = min(bottom, y) - 0.3
+    page.write(page.width - MARGIN, bottom - 0.29, PEERS, ha="right", style="italic", color=GREY)
     ours = [i for i, check in enumerate(checks) if check not in theirs]
     survivors = [row.name for row in rows if all(row.marks[i] == "." for i in ours)]
     best = max(checks, key=lambda check: found[check])
     values: dict[str, Any] = {"bugs": len(rows), "found": len(rows) - len(survivors), "checks": len(checks)}
     values |= {"survivors": ", ".join(survivors) or "none", "best": best, "most": found[best]}
-    case = "all" if found[best] == len(rows) else ""
-    return worded("kill-matrix", page.figure, _twin(rows, checks), values, case)
-
-
-def _draw_mark(page: Board, x: float, y: float, state: State) -> None:
-    corner, size = (x - COLUMN * 0.46, y - ROW / 2 + 0.02), (COLUMN * 0.92, ROW - 0.04)
-    page.tile(corner, size, state, edgecolor="#BBBBBB", linewidth=0.8)
-    page.write(x, y, state.glyph, ha="center", color=state.ink)
+    figure, case = page.end(bottom, [*MARKS.values()]), "all" if found[best] == len(rows) else ""
+    return worded("kill-matrix", figure, _twin(rows, checks), case, **values)
 
 
 def _twin(rows: Sequence[KillRow], checks: Sequence[str]) -> str:
-    wide = max(len(row.name) for row in rows)
     numbers = " ".join(f"{number}={check}" for number, check in enumerate(checks, 1))
-    twin = [f"{numbers}; {', '.join(f'{state.glyph} {state.word}' for state in MARKS.values())}"]
-    twin += [f"{row.name.ljust(wide)} {''.join(MARKS[mark].glyph for mark in row.marks)}" for row in rows]
-    return "\n".join(twin)
+    lines = [[row.name, "".join(MARKS[mark].glyph for mark in row.marks)] for row in rows]
+    return f"{numbers}; {', '.join(f'{m.glyph} {m.word}' for m in MARKS.values())}\n{aligned(lines)}"

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
-from minispec.show.plots.style import DRAFTER, GUESS, TARGET, TEXT, Picture, sheet
+from minispec.show.plots.style import Picture
+from minispec.show.signs import DRAFTER, GUESS, TARGET
 from minispec.train.training import Progress
 
 LOOKS = {
@@ -23,13 +26,12 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
     """
-    measured = [p for p in history if p.validation is not None]
-    before = max((p.steps for p in measured if p.model == "draft-plain"), default=0)
-    lines: dict[str, Curve] = {}
-    for p in measured:
-        shift = before if p.model == "draft" else 0
-        lines.setdefault(p.model, []).append((p.step + shift, float(p.validation or 0.0)))
-    return {name: lines[name] for name in LOOKS if name in lines}
+    measured = [(p.model, p.step, p.steps, p.validation) for p in history if p.validation is not None]
+    before = max((steps for model, _, steps, _ in measured if model == "draft-plain"), default=0)
+    lines: dict[str, Curve] = {name: [] for name in LOOKS}
+    for model, step, _, loss in measured:
+        lines[model].append((step + before * (model == "draft"), loss))
+    return {name: line for name, line in lines.items() if line}
 
 
 def learning(
@@ -43,18 +45,13 @@ def learning(
     Raises:
         ValueError: if no held-out loss was measured, live or recorded.
     """
-    curves = [
-        (kind, name, line)
-        for kind, history in (("live", live), ("recorded", recorded))
-        for name, line in loss_lines(history).items()
-    ]
+    histories = {"live": loss_lines(live), "recorded": loss_lines(recorded)}
+    curves = [(kind, LOOKS[name], line) for kind in histories for name, line in histories[kind].items()]
     if not curves:
         raise ValueError("the training has no held-out loss to draw")
     bold = curves[0][0]
-    figure = sheet(12, 7.2)
-    axes = charts.prepare(figure.add_subplot(), "optimizer steps", "held-out loss, nats per token")
-    for kind, name, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
-        look = LOOKS[name]
+    figure, axes = charts.chart(12, 7.2, "optimizer steps", "held-out loss, nats per token")
+    for kind, look, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
         style: dict[str, Any] = {"markersize": 11, "markerfacecolor": look.colour, "linewidth": 4}
         if kind != bold:
             style = {"markersize": 10, "markerfacecolor": "white", "linewidth": 1.5}
@@ -63,21 +60,19 @@ def learning(
     axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
     steps = [step for *_, line in curves for step, _ in line]
     axes.set_xscale("log")
-    axes.set_xlim(min(steps) / 1.15, max(steps) * 1.3)
-    charts.ticks(axes, "x", [x for x in charts.steps_of_ten(*axes.get_xlim()) if min(steps) <= x])
-    axes.set_ylim(0, TOP)
+    axes.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.set(xlim=(min(steps) / 1.15, max(steps) * 1.3), ylim=(0, TOP))
     if guess is not None:
         charts.guess_at(axes, max(steps), min(guess, TOP))
-    key: dict[str, Any] = {"loc": "outside lower left", "ncols": 2, "fontsize": TEXT, "frameon": False}
-    figure.legend(*axes.get_legend_handles_labels(), **key)
-    loss, best = min((line[-1][1], LOOKS[name].word) for kind, name, line in curves if kind == bold)
-    drawn = "; ".join(f"{LOOKS[name].word}, {kind}" for kind, name, _ in curves)
+    charts.keys_below(figure)
+    loss, best = min((line[-1][1], look.word) for kind, look, line in curves if kind == bold)
     twin = [f"entropy of the grammar: {floor:.3f} nats per token"]
-    for kind, name, line in curves:
+    for kind, look, line in curves:
         said = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
-        twin.append(f"{LOOKS[name].word}, {kind}, by step: {said}")
+        twin.append(f"{look.word}, {kind}, by step: {said}")
     if guess is not None:
         twin.append(f"{GUESS.word}: {guess:g}")
-    values = {"loss": loss, "gap": loss - floor, "floor": floor, "top": TOP}
-    words = {"best": best, "kind": bold, "drawn": drawn}
-    return worded("learning", figure, "\n".join(twin), values | words)
+    values: dict[str, Any] = {"loss": loss, "gap": loss - floor, "floor": floor, "top": TOP}
+    values["drawn"] = "; ".join(f"{look.word}, {kind}" for kind, look, _ in curves)
+    return worded("learning", figure, "\n".join(twin), best=best, kind=bold, **values)

@@ -7,8 +7,8 @@ from minispec.evidence.bench.measurements import MemoryPart
 from minispec.evidence.theory.formulas import ForwardCost, Hardware
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
-from minispec.show.plots.style import DRAFTER, TARGET, Picture, sheet
-from minispec.show.signs import State
+from minispec.show.plots.style import Picture
+from minispec.show.signs import DRAFTER, TARGET, State
 
 MODELS = {"target": TARGET, "draft": DRAFTER}
 WORKS = {
@@ -21,21 +21,18 @@ def memory_bars(parts: Sequence[MemoryPart]) -> Picture:
     """Draws what weights and caches of the `target` and the `draft` take."""
     sizes = {(part.model, part.what): part.bytes for part in parts}
     totals = {model: sizes[model, "weights"] + sizes[model, "cache"] for model in MODELS}
-    figure = sheet(10, 4.6)
-    axes = charts.prepare(figure.add_subplot(), "megabytes", grid="x")
+    figure, axes = charts.chart(10, 4.6, "megabytes", grid="x")
     for y, (model, look) in enumerate(MODELS.items()):
-        weights, cache = sizes[model, "weights"] / 1e6, sizes[model, "cache"] / 1e6
-        axes.barh(y, weights, 0.6, color=look.colour, edgecolor="black", hatch=look.hatch)
-        axes.barh(y, cache, 0.6, weights, color="white", edgecolor="black", hatch="..")
-        text = f"weights {charts.size(weights * 1e6)}\ncache {charts.size(cache * 1e6)}"
-        charts.note(axes, text, (weights + cache, y), (10, 0), va="center")
-    axes.set_yticks(range(len(MODELS)), list(MODELS))
+        weights, cache = sizes[model, "weights"], sizes[model, "cache"]
+        axes.barh(model, weights / 1e6, 0.6, **charts.area(look))
+        axes.barh(model, cache / 1e6, 0.6, weights / 1e6, **charts.area(WORKS["computing"]))
+        text = f"weights {charts.size(weights)}\ncache {charts.size(cache)}"
+        charts.note(axes, text, (totals[model] / 1e6, y), (10, 0), va="center")
     axes.set_ylim(1.5, -0.5)
     axes.set_xlim(0, max(totals.values()) / 1e6 * 1.45)
     values: dict[str, Any] = {model: charts.size(total) for model, total in totals.items()}
-    values["share"] = totals["draft"] / totals["target"]
     twin = "\n".join(f"{part.model}, {part.what}: {charts.size(part.bytes)}" for part in parts)
-    return worded("memory", figure, twin, values)
+    return worded("memory", figure, twin, share=totals["draft"] / totals["target"], **values)
 
 
 def bytes_against_arithmetic(
@@ -46,14 +43,11 @@ def bytes_against_arithmetic(
     Both begin at once and go on side by side, so a forward ends with the longer of its two bars. The costs
     are of one model, for several numbers of new tokens, the smallest first.
     """
-    figure = sheet(10, 1.7 * len(costs) + 2.9)
-    axes = charts.prepare(
-        figure.add_subplot(), "milliseconds: both begin together, the longer decides", grid="x"
-    )
-    for side, (name, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
-        bar: dict[str, Any] = {"color": look.colour, "edgecolor": "black", "hatch": look.hatch}
-        rows, times = [row + side for row in range(len(costs))], [getattr(cost, name) for cost in costs]
-        axes.barh(rows, [value * 1e3 for value in times], 0.36, label=look.word, **bar)
+    name = "milliseconds: both begin together, the longer decides"
+    figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
+    for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
+        rows, times = [row + side for row in range(len(costs))], [getattr(cost, work) for cost in costs]
+        axes.barh(rows, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
         for row, value in zip(rows, times, strict=True):
             charts.note(axes, charts.seconds(value), (value * 1e3, row), (10, 0), va="center")
     ends = [cost.seconds * 1e3 for cost in costs]
@@ -77,6 +71,6 @@ def bytes_against_arithmetic(
     ]
     limit = first.tokens * first.moving / first.computing
     cheap = [cost.tokens for cost in costs[1:] if cost.tokens < 0.99 * limit]
-    values = {"text": text, "limit": limit, "one": first.tokens, "cheap": cheap[-1] if cheap else None}
+    values = {"text": text, "limit": limit, "one": first.tokens, "cheap": max(cheap, default=0)}
     case = "cheap" if cheap else ""
-    return worded("bytes-against-arithmetic", figure, "\n".join(twin), values, case)
+    return worded("bytes-against-arithmetic", figure, "\n".join(twin), case, **values)

@@ -11,23 +11,19 @@ from typing import Any
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from torch import Tensor
 
 from minispec.core.verify import residual
 from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import probability, quoted, shown, widest, worded
-from minispec.show.plots.style import DRAFTER, TARGET, TEXT, Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.signs import DRAFTER, STATES, TARGET
 
 TOP = 7  # tokens with a column of their own
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
-LINES: tuple[tuple[State, Any], ...] = ((TARGET, "-"), (DRAFTER, (0, (2, 1))))
-BAR: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "width": 0.7}
 DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "markeredgecolor": "black"}
 
 
@@ -93,53 +89,57 @@ def overlap(
     columns = shares(p, q, words, always=drawn)
     figure = sheet(max(10.0, 1.6 + len(columns) * (widest(["0.00", *(c.label for c in columns)]) + 0.3)), 8.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.2])
-    _overlap(upper, columns)
+    keys = _overlap(upper, columns)
     _residual(lower, columns)
-    keys: list[Any] = [
-        Patch(facecolor=look.colour, edgecolor="black", hatch=look.hatch, label=f"{look.glyph} {word}")
-        for look, word in (
-            (KEPT, "kept: min(p, q)"),
-            (REJECTED, "rejected: q − p"),
-            (RESIDUAL, "missing: p − q"),
-        )
-    ]
-    keys += [Line2D([], [], color=x.colour, linestyle=style, linewidth=4, label=x.word) for x, style in LINES]
-    test = "" if drawn is None else _mark(upper, columns, drawn, words, number)
-    if drawn is not None and number is not None:
-        keys.append(Line2D([], [], linestyle="none", label=f"number drawn, {number:.2f}, times q", **DIAMOND))
+    test = ""
+    if drawn is not None:
+        x, column = next((x, c) for x, c in enumerate(columns) if c.token == drawn)
+        test = _mark(upper, max(max(c.p, c.q) for c in columns), x, column, quoted(words[drawn]))
+        if number is not None:
+            said = f"number drawn, {number:.2f}, times q"
+            keys += upper.plot([x], [number * column.q], linestyle="none", label=said, **DIAMOND)
+            verdict = "accepted" if number * column.q < column.p else "rejected"
+            test += f"; the number drawn is {number:.2f}, so it is {verdict}"
+        test += "."
     sums = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
     upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
-    figure.legend(handles=keys, loc="outside lower left", ncols=2, fontsize=TEXT, frameon=False)
-    numbers = [
-        [c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.q - c.kept, c.residual))] for c in columns
-    ]
+    charts.keys_below(figure, keys)
+    numbers = [(c.p, c.q, c.kept, c.q - c.kept, c.residual) for c in columns]
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
-    twin = aligned([["token", "p", "q", *heads], *numbers])
+    rows = [[c.label, *(f"{x:.3f}" for x in line)] for c, line in zip(columns, numbers, strict=True)]
+    twin = aligned([["token", "p", "q", *heads], *rows])
     twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test}
     values["word"] = quoted(words[int((q - p).argmax())])
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
-    return worded("overlap", figure, twin, values, case)
+    return worded("overlap", figure, twin, case, **values)
 
 
-def _overlap(axes: Axes, columns: Sequence[Share]) -> None:
-    xs, kept = range(len(columns)), [c.kept for c in columns]
-    axes.bar(xs, kept, color=KEPT.colour, **BAR)
-    axes.bar(xs, [c.p - c.kept for c in columns], bottom=kept, color=RESIDUAL.colour, **BAR)
-    # The others can have both: the part of q stands on the part of p.
-    over = [c.q - c.kept for c in columns]
-    axes.bar(xs, over, bottom=[c.p for c in columns], color=REJECTED.colour, hatch=REJECTED.hatch, **BAR)
-    for (look, style), values in zip(LINES, ([c.p for c in columns], [c.q for c in columns]), strict=True):
-        axes.hlines(values, [x - 0.45 for x in xs], [x + 0.45 for x in xs], look.colour, style, linewidth=4)
+def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
+    """Draws the pieces of each bar, and p and q as lines; returns all of them, for the key."""
+    p, q, kept = zip(*((c.p, c.q, c.kept) for c in columns), strict=True)
+    drawn: list[Any] = []
+    for look, word, tops, floors in (
+        (KEPT, "kept: min(p, q)", kept, [0.0] * len(kept)),
+        (REJECTED, "rejected: q − p", [a + c.q - c.kept for a, c in zip(p, columns, strict=True)], p),
+        (RESIDUAL, "missing: p − q", p, kept),
+    ):  # the others can have both: the part of q stands on the part of p
+        heights = [top - floor for top, floor in zip(tops, floors, strict=True)]
+        bar = charts.area(look) | {"label": f"{look.glyph} {word}"}
+        drawn.append(axes.bar(range(len(kept)), heights, 0.7, floors, **bar))
+    for line, values, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
+        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
+        drawn.append(charts.levels(axes, values, 0.45, linewidth=4, **how))
     charts.prepare(axes, grid="")
     labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
-    axes.set_xticks([-0.75, *xs], ["\np\nq", *labels])
+    axes.set_xticks([-0.75, *range(len(kept))], ["\np\nq", *labels])
     axes.tick_params(axis="x", length=0, labelbottom=True)
     axes.set_xlim(-1, len(columns) - 0.5)
+    return drawn
 
 
 def _residual(axes: Axes, columns: Sequence[Share]) -> None:
-    axes.bar(range(len(columns)), [c.residual for c in columns], color=RESIDUAL.colour, **BAR)
+    axes.bar(range(len(columns)), [c.residual for c in columns], 0.7, **charts.area(RESIDUAL))
     charts.prepare(axes, y="residual", grid="")
     for x, height in enumerate(c.residual for c in columns):
         axes.text(x, height + 0.06, probability(height), fontsize=TEXT, ha="center", va="bottom")
@@ -148,20 +148,10 @@ def _residual(axes: Axes, columns: Sequence[Share]) -> None:
     axes.set_yticks([0, 1])
 
 
-def _mark(
-    axes: Axes, columns: Sequence[Share], drawn: int, words: Sequence[str], number: float | None
-) -> str:
-    """Marks the drafted token and, where it is known, the number drawn for its test; returns a sentence."""
-    x, column = next((i, c) for i, c in enumerate(columns) if c.token == drawn)
-    ceiling = max(max(c.p, c.q) for c in columns)
+def _mark(axes: Axes, ceiling: float, x: float, column: Share, word: str) -> str:
+    """Writes over a column that it was drafted; returns with which probability that is accepted."""
     axes.set_ylim(0, 1.3 * ceiling)
     height = max(column.p, column.q) + 0.08 * ceiling
     axes.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
     kept = min(1.0, column.p / column.q) if column.q > 0 else 0.0
-    test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
-    if number is None:
-        return f"{test}."
-    axes.plot([x], [number * column.q], linestyle="none", **DIAMOND)
-    return (
-        f"{test}; the number drawn is {number:.2f}, so it is {'accepted' if number < kept else 'rejected'}."
-    )
+    return f"{word} is accepted with probability min(1, p/q) = {probability(kept)}"

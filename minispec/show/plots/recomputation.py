@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
+from minispec.show.plots import charts
 from minispec.show.plots.board import worded
-from minispec.show.plots.style import GUESS, TARGET, TEXT, Picture, sheet
-from minispec.show.signs import STATES
+from minispec.show.plots.style import TEXT, Picture, sheet
+from minispec.show.signs import GUESS, STATES, TARGET
 
-COLOURS = ("white", STATES["prompt"].colour, TARGET.colour)  # not there yet, kept, computed
+KEPT, COMPUTED = STATES["prompt"].colour, TARGET.colour
 Steps = Sequence[tuple[int, int]]  # per step: positions found in a cache, and positions computed after them
 
 
@@ -35,36 +33,22 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
 
     guess: how many positions a reader expected without a cache, or None.
     """
-    figure = sheet(12, 6.2)
-    twin = []
-    sides = (("without a cache", without), ("with a cache", cached))
-    for axes, (title, steps) in zip(figure.subplots(1, 2), sides, strict=True):
-        _panel(axes, steps, f"{title}: {positions(steps)} positions")
-        twin.append(f"{title}: {positions(steps)} positions (# computed in this step, . from the cache)")
+    figure, twin = sheet(12, 6.2), []
+    sides = {"without a cache": without, "with a cache": cached}
+    for axes, (name, steps) in zip(figure.subplots(1, 2), sides.items(), strict=True):
+        title, end = f"{name}: {positions(steps)} positions", max(map(sum, steps))
+        charts.prepare(axes, "position in the text", "step", grid="").set_title(title, fontsize=TEXT)
+        for n, (kept, computed) in enumerate(steps, 1):
+            colours = [KEPT] * kept + [COMPUTED] * computed
+            axes.bar(range(1, len(colours) + 1), 0.9, 0.9, n - 0.45, color=colours)
+        axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
+        twin.append(f"{title} (# computed in this step, . from the cache)")
         twin += [f"  {n:3} {'.' * kept}{'#' * computed}" for n, (kept, computed) in enumerate(steps, 1)]
-    patches = [
-        Patch(facecolor=colour, edgecolor="black", label=label)
-        for colour, label in zip(COLOURS[1:], ("from the cache", "computed in this step"), strict=True)
-    ]
+    looks = {"from the cache": KEPT, "computed in this step": COMPUTED}
+    patches = [Patch(facecolor=look, edgecolor="black", label=label) for label, look in looks.items()]
     if guess is not None:
         patches.append(Patch(facecolor=GUESS.colour, label=f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
-    figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=TEXT, frameon=False)
+    charts.keys_below(figure, patches, columns=3)
     values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
-    values["saved"] = values["without"] - values["cached"]
-    return worded("recomputation", figure, "\n".join(twin), values)
-
-
-def _panel(axes: Axes, steps: Steps, title: str) -> None:
-    end = max(map(sum, steps))
-    grid = np.zeros((len(steps), end))
-    for row, (kept, computed) in enumerate(steps):
-        grid[row, :kept] = 1
-        grid[row, kept : kept + computed] = 2
-    axes.pcolormesh(grid, cmap=ListedColormap(COLOURS), vmin=0, vmax=2, edgecolors="white", linewidth=0.8)
-    axes.invert_yaxis()
-    axes.set_title(title, fontsize=TEXT)
-    axes.set_xlabel("position in the text", fontsize=TEXT)
-    axes.set_ylabel("step", fontsize=TEXT)
-    axes.tick_params(labelsize=TEXT)
-    axes.set_xticks([0.5, end - 0.5], ["1", str(end)])
-    axes.set_yticks([0.5, len(steps) - 0.5], ["1", str(len(steps))])
+    saved = values["without"] - values["cached"]
+    return worded("recomputation", figure, "\n".join(twin), saved=saved, **values)

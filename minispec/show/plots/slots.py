@@ -1,17 +1,18 @@
 """Which prompt each row of a batch decodes, round by round, and which slots of the rounds do nothing."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
-from minispec.show.plots.board import Board, legend_height, text_width, titled
+from minispec.show.plots.board import MARGIN, Board, text_width, titled
 from minispec.show.plots.style import Picture, aligned
 from minispec.show.signs import State
 
 Slots = Sequence[Sequence[int | None]]
-MARGIN, LANE, SIDE = 0.2, 0.5, 0.42  # inches: around the page, a row's height, a round's width for two digits
+LANE, SIDE = 0.5, 0.42  # inches: a row's height, a round's width for two digits
 IDLE, NOTHING = State("#FFFFFF", "", hatch="///", word="a slot that does nothing"), "-"
 
 
@@ -28,7 +29,7 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
         raise ValueError("give at least one run, and at least one round with one row for each")
     shares, counts, twin = [], [], [["", "", f"which prompt, round by round; {NOTHING} is {IDLE.word}"]]
     for run, slots in runs.items():
-        live, places = sum(name is not None for names in slots for name in names), len(slots) * len(slots[0])
+        live, places = sum(name is not None for name in chain(*slots)), len(slots) * len(slots[0])
         shares.append(f"{live / places:.0%} {run}")
         counts.append(f"{live} of {places} in {len(slots)} rounds {run}")
         for row, names in enumerate(zip(*slots, strict=True)):
@@ -36,17 +37,14 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
             twin.append([run, f"row {row}", cells])
     title, said = f"Slots that decode: {', '.join(shares)}", ", ".join(counts)
     alt = f"Rows over rounds, with a tile for each prompt that a row decodes: {said}."
-    return titled("row-slots", _draw(runs).figure, title, alt, f"Slots that decode: {said}.", aligned(twin))
+    return titled("row-slots", _draw(runs), title, alt, f"Slots that decode: {said}.", aligned(twin))
 
 
-def _draw(runs: Mapping[str, Slots]) -> Board:
-    most = max((name or 0 for slots in runs.values() for names in slots for name in names), default=0)
+def _draw(runs: Mapping[str, Slots]) -> Figure:
+    most = max((name or 0 for name in chain(*chain(*runs.values()))), default=0)
     shades = colormaps["cividis"].resampled(2 * most + 2)  # its light half, under black text
-    left = MARGIN + text_width("row 99") + 0.15
-    wide = max(left + SIDE * max(map(len, runs.values())) + MARGIN, 9.0)
-    below = legend_height([IDLE], wide) + 0.2
-    y = below + sum(0.9 + LANE * len(slots[0]) for slots in runs.values())
-    page = Board(wide, y)
+    left, y = MARGIN + text_width("row 99") + 0.15, 0.0
+    page = Board(max(left + SIDE * max(map(len, runs.values())) + MARGIN, 9.0))
     for run, slots in runs.items():
         page.write(MARGIN, y - 0.3, f"{run}: {len(slots)} rounds", weight="bold")
         y -= 0.6
@@ -59,5 +57,4 @@ def _draw(runs: Mapping[str, Slots]) -> Board:
                 prompt = IDLE if name is None else State(to_hex(shades(most + 1 + name)))
                 page.tile(corner, size, prompt, "" if name is None else str(name))
         y -= 0.3
-    page.legend([IDLE], MARGIN, below - 0.1)
-    return page
+    return page.end(y + 0.1, [IDLE])

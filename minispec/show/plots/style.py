@@ -1,7 +1,4 @@
-"""The look of all figures: p, q and the reader's guess, sizes, and the picture that every figure comes as.
-
-What the states of a token look like stands in `minispec.show.signs`.
-"""
+"""The picture that every figure comes as, and how large things are on it."""
 
 import base64
 import html
@@ -12,14 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from minispec.show.signs import State
-
-TEXT = 18  # points: half the size is still readable
-SMALL = 18  # nothing on a figure is smaller
-# p is always the target's distribution and q the draft's, in every chart that shows both.
-TARGET = State("#0072B2", "p", ink="white", marker="o", word="target, p")
-DRAFTER = State("#56B4E9", "q", hatch="//", marker="s", word="draft, q")
-GUESS = State("#CC79A7", "◆", marker="D", word="your guess")
+TEXT = 18  # points: half the size is still readable, and nothing on a figure is smaller
 
 
 def sheet(width: float = 10, height: float = 5) -> Figure:

@@ -5,21 +5,20 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import Board, in_order, legend_height, shown, widest, worded
+from minispec.show.plots.board import MARGIN, Board, in_order, shown, widest, worded
 from minispec.show.plots.caches import needs_catch_up
-from minispec.show.plots.style import DRAFTER, TARGET, Picture
-from minispec.show.signs import STATES, State
+from minispec.show.plots.style import Picture
+from minispec.show.signs import DRAFTER, STATES, TARGET, State
 from minispec.show.text import kinds
 
-MARGIN = 0.25  # inches, around the page
-WIDTH = 15.0  # of the page; more where tokens would overlap
+WIDTH = 15.0  # of the page, in inches; more where tokens would overlap
 LANE = 0.55  # height of a lane
 WORD = 0.4  # height of a token under it
 WORKS = {
-    "step": State(TARGET.colour, "", ink="white", word="a pass of the target"),
     "verify": State(TARGET.colour, "", ink="white", word="a pass of the target"),
     "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
     "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
@@ -43,18 +42,10 @@ class WorkTimes:
 class Span:
     """One piece of work."""
 
-    work: Literal["step", "draft", "verify", "catch-up"]  #: of the target alone, or of a round
+    work: Literal["draft", "verify", "catch-up"]
     start: float  #: when it begins
     end: float  #: when it ends
     yields: tuple[tuple[int, str], ...] = ()  #: the tokens that are known when it ends, as (id, state)
-
-
-def serial_spans(tokens: Sequence[int], times: WorkTimes) -> list[Span]:
-    """Returns one target step per token."""
-    return [
-        Span("step", i * times.target, (i + 1) * times.target, ((token, "target"),))
-        for i, token in enumerate(tokens)
-    ]
 
 
 def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None, row: int = 0) -> list[Span]:
@@ -86,16 +77,16 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     times = times or WorkTimes()
     known = accumulate(len(r.emitted[0]) for r in trace.rounds)
     fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
-    slow = serial_spans([token for span in fast for token, _ in span.yields], times)
-    passes = [span for span in fast if span.work == "verify"]
-    page = _Timeline(slow, fast, words).draw()
+    passes = [span for span in fast if span.yields]
+    emitted = [token for span in passes for token, _ in span.yields]
+    alone, end = len(emitted) * times.target, fast[-1].end
     twin = ["target alone, when each token is known:"]
-    twin += [f"{span.end:6.2f}  {shown(words[span.yields[0][0]])}" for span in slow]
+    twin += [f"{i * times.target:6.2f}  {shown(words[token])}" for i, token in enumerate(emitted, 1)]
     twin.append("speculative, when its tokens are known:")
     twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
-    ends: dict[str, Any] = {"slow": slow[-1].end, "fast": fast[-1].end, "gain": slow[-1].end / fast[-1].end}
-    counts = {"count": len(slow), "calls": len(passes), "passes": _passes(len(passes))}
-    return worded("timeline", page.figure, "\n".join(twin), ends | counts)
+    values = {"slow": alone, "fast": end, "gain": alone / end, "count": len(emitted), "calls": len(passes)}
+    figure = _Timeline([shown(words[token]) for token in emitted], fast, times.target, words).draw()
+    return worded("timeline", figure, "\n".join(twin), passes=_passes(len(passes)), **values)
 
 
 def _passes(count: int) -> str:
@@ -108,72 +99,60 @@ def _said(token: int, state: str, words: Sequence[str]) -> str:
 
 
 class _Timeline:
-    """Where things stand on the page, in inches."""
+    """A page, and where times stand on it, in inches."""
 
-    def __init__(self, slow: Sequence[Span], fast: Sequence[Span], words: Sequence[str]) -> None:
-        self.slow, self.fast, self.words = slow, fast, words
-        self.passes = [span for span in fast if span.work == "verify"]
+    def __init__(self, names: Sequence[str], fast: Sequence[Span], step: float, words: Sequence[str]) -> None:
+        self.names, self.fast, self.step = names, fast, step
+        self.passes = [(span, [_said(*y, words) for y in span.yields]) for span in fast if span.yields]
         self.left = MARGIN + widest(["target", "draft"]) + 0.15
-        self.total = max(slow[-1].end, fast[-1].end)
-        stack = widest(_said(*y, words) for span in self.passes for y in span.yields) + 0.2
-        rounds = [b.end - a.end for a, b in pairwise(self.passes)]
-        fit = [(WIDTH - self.left - MARGIN) / self.total, stack / min([*rounds, fast[-1].end])]
-        self.scale = max(*fit, 0.34 / slow[0].end)
-        self.width = self.left + self.total * self.scale + max(MARGIN, stack / 2)
-        self.names = [shown(words[token]) for span in slow for token, _ in span.yields]
-        self.upright = widest(self.names) + 0.1 > slow[0].end * self.scale
-        self.under = widest(self.names) + 0.15 if self.upright else WORD
-        self.high = max(len(span.yields) for span in self.passes) * WORD + 0.1
-
-    def draw(self) -> Board:
-        """Draws both runs over one axis of time."""
-        present = {span.work for span in self.fast}
-        states = [WORKS[work] for work in ("verify", "draft", "catch-up") if work in present]
-        states += in_order(state for span in self.passes for _, state in span.yields)
-        below = legend_height(states, self.width - 2 * MARGIN) + 0.3
-        height = below + 0.95 + self.high + 2 * LANE + 0.6 + self.under + LANE + 0.6 + MARGIN
-        page = Board(self.width, height)
-        y = self.speculative(page, self.serial(page, height - MARGIN)) - 0.1
-        page.axes.plot([self.left, self.at(self.total)], [y, y], color="black", linewidth=1.2)
-        for time in MaxNLocator(6).tick_values(0, self.total):
-            if 0 <= time <= self.total * (1 + 1e-9):
-                page.axes.plot([self.at(time)] * 2, [y, y - 0.08], color="black", linewidth=1.2)
-                page.write(self.at(time), y - 0.28, f"{time:g}", ha="center")
-        page.write(self.left, y - 0.62, "time, in target passes")
-        page.legend(states, MARGIN, below - 0.15)
-        return page
+        self.total = max(len(names) * step, fast[-1].end)
+        stack = widest(text for _, texts in self.passes for text in texts) + 0.2
+        apart = min((b.end - a.end for (a, _), (b, _) in pairwise(self.passes)), default=self.total)
+        self.scale = max((WIDTH - self.left - MARGIN) / self.total, stack / apart, 0.34 / step)
+        self.page = Board(self.at(self.total) + max(MARGIN, stack / 2))
 
     def at(self, time: float) -> float:
         """Where a time stands."""
         return self.left + time * self.scale
 
-    def serial(self, page: Board, top: float) -> float:
-        """Draws the target alone from a height downwards; returns where it ends."""
-        count = len(self.slow)
-        page.write(MARGIN, top - 0.25, f"Target alone: {count} tokens, {_passes(count)}", weight="bold")
-        y = top - 0.6 - LANE
-        self.lane(page, y, "target", self.slow)
-        for span, name in zip(self.slow, self.names, strict=True):
-            x = self.at((span.start + span.end) / 2)
-            page.write(x, y - 0.08, name, ha="center", va="top", rotation=90 if self.upright else 0)
-        return y - self.under
-
-    def speculative(self, page: Board, top: float) -> float:
-        """Draws both lanes and the tokens under each pass; returns where they end."""
+    def draw(self) -> Figure:
+        """Draws the target alone, then both lanes with the tokens under each pass, over one axis of time."""
+        page, count = self.page, len(self.names)
+        page.write(MARGIN, -0.5, f"Target alone: {count} tokens, {_passes(count)}", weight="bold")
+        y = -0.85 - LANE
+        self.lane(y, "target", [Span("verify", i * self.step, (i + 1) * self.step) for i in range(count)])
+        upright = widest(self.names) + 0.1 > self.step * self.scale
+        for i, name in enumerate(self.names):
+            how = {"va": "top", "rotation": 90 if upright else 0}
+            page.write(self.at((i + 0.5) * self.step), y - 0.08, name, ha="center", **how)
+        y -= widest(self.names) + 0.15 if upright else WORD
         title = f"Speculative: the same tokens, {_passes(len(self.passes))}"
-        page.write(MARGIN, top - 0.35, title, weight="bold")
-        y = top - 0.6 - 2 * LANE
-        self.lane(page, y + LANE, "draft", [span for span in self.fast if span.work != "verify"])
-        self.lane(page, y, "target", self.passes)
-        for span in self.passes:
-            x = self.at((span.start + span.end) / 2)
-            for line, token in enumerate(span.yields):
-                page.write(x, y - (line + 0.5) * WORD - 0.05, _said(*token, self.words), ha="center")
-        return y - self.high
+        page.write(MARGIN, y - 0.35, title, weight="bold")
+        y -= 0.6 + 2 * LANE
+        self.lane(y + LANE, "draft", [span for span in self.fast if not span.yields])
+        self.lane(y, "target", [span for span, _ in self.passes])
+        for span, texts in self.passes:
+            for line, text in enumerate(texts):
+                x = self.at((span.start + span.end) / 2)
+                page.write(x, y - (line + 0.5) * WORD - 0.05, text, ha="center")
+        y = self.axis(y - max(len(texts) for _, texts in self.passes) * WORD - 0.2)
+        states = in_order((span.work for span in self.fast), WORKS)
+        return page.end(y, states + in_order(state for span in self.fast for _, state in span.yields))
 
-    def lane(self, page: Board, y: float, name: str, spans: Sequence[Span]) -> None:
+    def lane(self, y: float, name: str, spans: Sequence[Span]) -> None:
         """Draws the bars of one model."""
-        page.write(self.left - 0.15, y + LANE / 2, name, ha="right")
+        self.page.write(self.left - 0.15, y + LANE / 2, name, ha="right")
         for span in spans:
             size = ((span.end - span.start) * self.scale, LANE - 0.08)
-            page.tile((self.at(span.start), y + 0.04), size, WORKS[span.work])
+            self.page.tile((self.at(span.start), y + 0.04), size, WORKS[span.work])
+
+    def axis(self, y: float) -> float:
+        """Draws the axis of time at a height; returns where it ends."""
+        line: dict[str, Any] = {"color": "black", "linewidth": 1.2}
+        self.page.axes.plot([self.left, self.at(self.total)], [y, y], **line)
+        for time in MaxNLocator(6).tick_values(0, self.total):
+            if 0 <= time <= self.total * (1 + 1e-9):
+                self.page.axes.plot([self.at(time)] * 2, [y, y - 0.08], **line)
+                self.page.write(self.at(time), y - 0.28, f"{time:g}", ha="center")
+        self.page.write(self.left, y - 0.62, "time, in target passes")
+        return y - 0.8

@@ -7,12 +7,12 @@ import torch
 
 from minispec.core.model import Tree
 from minispec.show.plots import charts
-from minispec.show.plots.board import Board, legend_height, shown, widest, worded
+from minispec.show.plots.board import MARGIN, Board, shown, widest, worded
 from minispec.show.plots.mask import HIDDEN, NEW
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES
 
-MARGIN, SIDE, LINE, GAP = 0.2, 0.44, 0.56, 0.6  # inches: the page's edge, a tile, a line, between depths
+SIDE, LINE, GAP = 0.44, 0.56, 0.6  # inches: a tile, a line, between depths
 PENDING, DRAFTED = STATES["pending"], STATES["drafted"]
 
 
@@ -23,30 +23,28 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
     tree, and `first` is the pending token's position in the text.
     """
     (at,), (mask,) = Tree.after(torch.tensor([first]), torch.tensor([list(parents)]))
-    names, states = [f"{i} {shown(word)}" for i, word in enumerate(words)], [PENDING, DRAFTED, NEW, HIDDEN]
-    wide, high = widest(names) + 0.2, LINE * len(names)
-    xs = [MARGIN + (wide + GAP) * (position - first) for position in at.tolist()]
-    left, below = xs[-1] + wide + GAP, MARGIN + 2 * legend_height(states[:1], 9) + 0.2
-    page = Board(left + high + MARGIN, below + high + wide)
-    ys, twin = [below + high - LINE * (i + 1) for i in range(len(names))], [["sees", "position", "token"]]
-    for position, x in dict(zip(at.tolist(), xs, strict=True)).items():
-        page.write(x, below + high + 0.2, f"{'' if position > first else 'position '}{position}")
+    names, depths = [f"{i} {shown(word)}" for i, word in enumerate(words)], (at - first).tolist()
+    wide = widest(names) + 0.2
+    xs, top = [MARGIN + (wide + GAP) * depth for depth in depths], -wide
+    ys = [top - LINE * (i + 1) for i in range(len(names))]
+    left = xs[-1] + wide + GAP  # of the mask
+    page, twin = Board(left + LINE * len(names) + MARGIN), [["sees", "position", "token"]]
+    for depth, x in dict(zip(depths, xs, strict=True)).items():
+        page.write(x, top + 0.2, f"{'' if depth else 'position '}{first + depth}")
     for i, (x, y, name, sees) in enumerate(zip(xs, ys, names, mask.tolist(), strict=True)):
-        if i:
-            start = ys[parents[i - 1]] + SIDE / 2
-            page.axes.plot([x - GAP, x], [start, y + SIDE / 2], "k-")
         own = DRAFTED if i else PENDING
+        if i:
+            page.axes.plot([x - GAP, x], [ys[parents[i - 1]] + SIDE / 2, y + SIDE / 2], "k-")
         page.tile((x, y), (wide, SIDE), own, name)
-        column = left + LINE * i + SIDE / 2
-        page.write(column, below + high, name, rotation=90, ha="center", va="bottom")
+        page.write(left + LINE * i + SIDE / 2, top, name, rotation=90, ha="center", va="bottom")
         row = [NEW if seen else HIDDEN for seen in sees]
         for j, state in enumerate(row):
             page.tile((left + LINE * j, y), (SIDE, SIDE), state, state.glyph)
-        depth, signs = int(at[i]) - first, "".join(state.glyph or "-" for state in row)
-        twin.append([signs, f"{first + depth}", f"{'  ' * depth}{own.glyph} {name}"])
-    page.legend(states, MARGIN, below - 0.2)
+        signs = "".join(state.glyph or "-" for state in row)
+        twin.append([signs, f"{first + depths[i]}", f"{'  ' * depths[i]}{own.glyph} {name}"])
+    figure = page.end(ys[-1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
     values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": int(at[-1])}
-    return worded("tree-mask", page.figure, aligned(twin), values)
+    return worded("tree-mask", figure, aligned(twin), **values)
 
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
@@ -62,10 +60,9 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
             look: dict[str, Any] = {"ms": 16, "mfc": state.colour, "mec": "black", "clip_on": False}
             axes.plot(*zip(*some, strict=True), state.marker, **look)
         charts.prepare(axes, "depth", grid="").set_title(name, fontsize=TEXT)
-        axes.set_yticks([])
+        axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
-        charts.ticks(axes, "x", range(depths[-1] + 1))
         deep.append(depths[-1])
     twin = "\n".join(f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items())
-    said = {"names": " and ".join(shapes), "deep": ", or ".join(f"{depth} deep" for depth in deep)}
-    return worded("tree-shapes", figure, twin, said | {"drafted": f"{len(parents)}"})
+    names, said = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deep)
+    return worded("tree-shapes", figure, twin, names=names, deep=said, drafted=len(parents))

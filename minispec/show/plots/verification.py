@@ -6,20 +6,31 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from minispec.core.records import Round
 from minispec.core.warp import lowest_argmax
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Board, legend_height, probability, quoted, shown, widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.board import (
+    GREY,
+    MARGIN,
+    Board,
+    in_order,
+    probability,
+    quoted,
+    shown,
+    widest,
+    worded,
+)
+from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 
-MARGIN = 0.2  # inches, around the page
-LINE = 0.48  # height of a line of numbers
+LINE = 0.48  # height of a line of numbers, in inches
 MOST = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
-WORDS = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
+SAID = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 
 @dataclass(frozen=True)
@@ -62,32 +73,29 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     certain everywhere, as at temperature 0, its own token stands there instead of probabilities. `drawn` are
     the numbers that were drawn for the tests, in order, where they are known.
     """
-    tests, kind = drafted_tokens(r, 0, drawn), r.kind(0)
-    certain = bool((r.target_probs[0].amax(-1) == 1).all())
+    tests, kind, kept = drafted_tokens(r, 0, drawn), r.kind(0), r.accepted(0)
     verdict = [(test.state, shown(words[test.token])) for test in tests]
-    said = [f"{quoted(words[test.token])} {WORDS[test.state]}" for test in tests]
+    said = [f"{quoted(words[test.token])} {SAID[test.state]}" for test in tests]
     lines: dict[str, list[str]] = {}
     added = words[r.emitted[0][-1]]
     if kind == "correction":
-        at = r.accepted(0)
-        lines["instead"] = [
-            f"{STATES[kind].glyph} {shown(added)}" if i == at else "" for i in range(len(tests))
-        ]
-        said.insert(at + 1, f"replaced by {quoted(added)}")
-    lines |= _lines(tests, words, certain)
+        lines["instead"] = [""] * len(tests)
+        lines["instead"][kept] = f"{STATES[kind].glyph} {shown(added)}"
+        said.insert(kept + 1, f"replaced by {quoted(added)}")
+    lines |= _lines(tests, words, bool((r.target_probs[0].amax(-1) == 1).all()))
     if kind == "bonus":
         verdict.append((kind, shown(added)))
         said.append(f"then {quoted(added)}, {STATES[kind].word}")
         lines = {name: [*line, ""] for name, line in lines.items()}
     lines = {"verdict": [f"{LOOKS[state].glyph} {text}" for state, text in verdict]} | lines
-    page = _draw([state for state, _ in verdict], lines, len(tests))
+    figure = _draw([state for state, _ in verdict], lines, len(tests))
     twin, emitted = aligned([[name, *line] for name, line in lines.items()]), len(r.emitted[0])
-    values: dict[str, Any] = {"kept": r.accepted(0), "drafted": len(tests), "round": r.index}
+    values: dict[str, Any] = {"kept": kept, "drafted": len(tests), "round": r.index}
     values |= {"said": ", ".join(said), "added": quoted(added)}
     values["tokens"] = "1 token" if emitted == 1 else f"{emitted} tokens"
-    values |= {"rejected": quoted(words[tests[r.accepted(0)].token])} if kind == "correction" else {}
+    values |= {"rejected": quoted(words[tests[kept].token])} if kind == "correction" else {}
     case = "nothing-drafted" if kind == "bonus" and not tests else kind
-    return worded("verification", page.figure, twin, values, case)
+    return worded("verification", figure, twin, case, **values)
 
 
 def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -> dict[str, list[str]]:
@@ -108,33 +116,26 @@ def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -
     return lines
 
 
-def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: int) -> Board:
+def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: int) -> Figure:
     """Draws the columns; a correction is a tile under the rejected one, a bonus stands apart."""
-    (head, *numbers), count = lines.values(), len(states)
+    head, *numbers = lines.values()
     each = max(0.2 + widest(head), widest(text for line in numbers for text in line) + 0.2, 0.8)
     left = MARGIN + widest(lines) + 0.2
-    gap = 0.35 if count > max(drafted, 1) else 0.0
-    looks = [
-        look for name, look in LOOKS.items() if name in states or name == "correction" and "instead" in lines
-    ]
-    width = max(left + each * count + gap + MARGIN, 9.4)
-    below = legend_height(looks, width - 2 * MARGIN) + 0.3
-    page = Board(width, below + 0.55 + LINE * len(numbers) + MARGIN)
-    top = page.height - MARGIN
-    for line, name in enumerate(lines):
-        page.write(left - 0.2, top - 0.25 if line == 0 else top - 0.32 - line * LINE, name, ha="right")
-    for i, (state, text, *column) in enumerate(zip(states, *lines.values(), strict=True)):
-        x = left + i * each + (gap if i >= drafted else 0)
-        page.tile((x, top - 0.5), (each, 0.5), LOOKS[state], text)
-        colour = GREY if state in ("untested", "cut") else "black"
-        for line, (name, number) in enumerate(zip([*lines][1:], column, strict=True)):
-            y = top - 0.8 - line * LINE
-            if name == "instead" and number:
-                page.tile((x, y - 0.2), (each, 0.5), LOOKS["correction"], number)
+    gap = 0.35 if len(states) > max(drafted, 1) else 0.0
+    page = Board(max(left + each * len(states) + gap + MARGIN, 9.4))
+    for line, (name, texts) in enumerate(lines.items()):
+        y = -MARGIN - 0.25 if name == "verdict" else -MARGIN - 0.32 - line * LINE
+        page.write(left - 0.2, y, name, ha="right")
+        for i, (state, text) in enumerate(zip(states, texts, strict=True)):
+            x = left + i * each + (gap if i >= drafted else 0)
+            if name == "verdict" or name == "instead" and text:
+                look = LOOKS[state if name == "verdict" else "correction"]
+                page.tile((x, y - 0.25), (each, 0.5), look, text)
             else:
-                page.write(x + each / 2, y, number, ha="center", color=colour)
-    page.legend(looks, MARGIN, below - 0.1)
-    return page
+                colour = GREY if state in ("untested", "cut") else "black"
+                page.write(x + each / 2, y, text, ha="center", color=colour)
+    key = in_order([*states, "correction" if "instead" in lines else ""], LOOKS)
+    return page.end(y - 0.25, key)
 
 
 @dataclass(frozen=True)
@@ -176,28 +177,23 @@ def along_the_text(positions: Sequence[Position]) -> Picture:
     labels = [f"{shown(x.word)} {look.glyph}" for x, look in zip(chosen, looks, strict=True)]
     figure = sheet(max(2.2 + 0.42 * len(chosen), 9.0), 5.6 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    bar: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.8, "width": 0.8}
-    for i, (position, look) in enumerate(zip(chosen, looks, strict=True)):
-        upper.bar(i, position.acceptance, color=look.colour, hatch=look.hatch, **bar)
-    lower.bar(range(len(chosen)), [position.tv for position in chosen], color="#BBBBBB", **bar)
-    new = [i + 0.5 for i, (a, b) in enumerate(pairwise(chosen)) if a.round != b.round]
+    for i, (x, look) in enumerate(zip(chosen, looks, strict=True)):
+        upper.bar(i, x.acceptance, linewidth=0.8, **charts.area(look))
+        lower.bar(i, x.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
     for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
         charts.prepare(axes, "", name, grid="y")
         axes.tick_params(axis="x", length=0)
-        axes.set_ylim(0, 1.05)
-        axes.set_yticks([0, 0.5, 1])
-        for edge in new:
-            axes.axvline(edge, color="black", linewidth=1.0, linestyle=":")
-    lower.set_xticks(range(len(chosen)), labels, rotation=90, fontsize=TEXT)
-    lower.set_xlim(-0.6, len(chosen) - 0.4)
+        axes.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+        for i, (a, b) in enumerate(pairwise(chosen)):
+            if a.round != b.round:
+                axes.axvline(i + 0.5, color="black", linewidth=1.0, linestyle=":")
+    charts.columns(lower, labels, rotation=90)
     signs = [f"{STATES[name].glyph} {name}" for name in ("accepted", "rejected")]
-    lower.set_xlabel("   ".join([*signs, "dotted: a new round"]), fontsize=TEXT)
+    lower.set_xlabel("   ".join([*signs, "dotted: a new round"]))
     apart = max(chosen, key=lambda position: position.tv)
-    alike = f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"
-    accepted = sum(x.accepted for x in chosen)
-    values: dict[str, Any] = {"count": len(chosen), "accepted": accepted, "alike": alike}
+    values: dict[str, Any] = {"count": len(chosen), "accepted": sum(x.accepted for x in chosen)}
+    values |= {"alike": f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"}
     values |= {"acceptance": fmean(x.acceptance for x in chosen), "tv": fmean(x.tv for x in chosen)}
     twin = [f"{'':<16}min(1, p/q)  TV"]
     twin += [f"{label:<16}{x.acceptance:11.2f}  {x.tv:.2f}" for label, x in zip(labels, chosen, strict=True)]
-    values |= {"word": quoted(apart.word), "apart": apart}
-    return worded("along", figure, "\n".join(twin), values)
+    return worded("along", figure, "\n".join(twin), word=quoted(apart.word), apart=apart, **values)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispec.show.plots.charts import guess_at, keys, prepare, seconds, size, spread, steps_of_ten
-from minispec.show.plots.style import sheet
+from minispec.show.plots.charts import chart, guess_at, keys, seconds, size, spread
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=5))
@@ -34,14 +33,9 @@ def test_numbers_as_people_write_them(text, written):
     assert text == written
 
 
-def test_steps_of_ten_cover_the_range():
-    """Ticks reach from below the smallest to above the largest value."""
-    assert steps_of_ten(0.3, 4) == pytest.approx([0.2, 0.5, 1, 2, 5])
-
-
 def test_the_guess_comes_last_in_the_key():
     """Whatever the order of drawing."""
-    axes = prepare(sheet().add_subplot())
+    _, axes = chart(10, 5)
     guess_at(axes, 1, 1)
     axes.plot([0], [0], label="truth")
     keys(axes)

@@ -55,6 +55,4 @@ def test_planted_faults_are_found(changed, says):
 def test_what_the_words_leave_open_must_be_given():
     """A figure that forgets a value fails; it does not show the name of it."""
     with pytest.raises(KeyError, match="gain"):
-        worded(
-            "timeline", sheet(), "", {"count": 3, "fast": 1.0, "slow": 3.0, "passes": "1 pass", "calls": 1}
-        )
+        worded("timeline", sheet(), "", count=3, fast=1.0, slow=3.0, passes="1 pass", calls=1)

@@ -38,7 +38,7 @@ def test_marks_and_counts():
     assert [text for text in texts if text.isdigit()] == ["2", "0", "2"]
     assert "2 of 3 planted bugs" in picture.caption and picture.alt.endswith("minispec finds: two.")
     assert picture.title == "The checks find 2 of 3 planted bugs"
-    assert picture.twin.splitlines()[2:] == ["one   ■□!", "two   □□■", "three ■□□"]
+    assert picture.twin.splitlines()[2:] == ["one    ■□!", "two    □□■", "three  ■□□"]
 
 
 def test_the_whole_zoo_is_readable():

@@ -14,7 +14,7 @@ from minispec.show.plots.speed import (
     predicted_measured,
     speed_up_curves,
 )
-from minispec.show.plots.style import GUESS
+from minispec.show.signs import GUESS
 
 FORWARDS = [
     Latency("big", 1, 0.002, 0.0019, 0.0022),

@@ -3,7 +3,7 @@
 import pytest
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
 
-from minispec.show.plots.timeline import WorkTimes, serial_spans, speculative_spans, timeline
+from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
 
 TRACE = by_hand([0, 1], ([5, 6], 1, 8), ([2, 3], 2, 4), ([], 0, 7))
 TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
@@ -34,11 +34,11 @@ def test_spans_by_hand():
     ]
 
 
-def test_serial_spans():
-    """One step of the target per token, end to end."""
-    spans = serial_spans([4, 2], TIMES)
-    assert told(spans) == [("step", 0, 1), ("step", 1, 2)]
-    assert [span.yields for span in spans] == [((4, "target"),), ((2, "target"),)]
+def test_alone_a_token_is_known_at_the_end_of_each_step():
+    """The target's steps follow each other, a token each; beside them the rounds."""
+    lines = [line.split() for line in timeline(TRACE, WORDS, WorkTimes(target=2.0)).twin.splitlines()[2:8]]
+    assert [float(time) for time, _ in lines] == [2, 4, 6, 8, 10, 12]
+    assert [word for _, word in lines] == ["six", "j", ".", "the", "⏎", "i"]
 
 
 @pytest.mark.parametrize("row", [0, 1])

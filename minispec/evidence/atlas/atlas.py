@@ -27,48 +27,30 @@ TEXTS = 8  # small chains on which whole texts are compared
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rule comes to at one position: means over all positions, but for `largest`.
+    """What a rule comes to at one position: means over all positions, but for `largest`."""
 
-    Attributes:
-        accepted: the probability that a candidate is accepted.
-        optimum: the most that a lossless rule can accept, for candidates that are drawn so.
-        total_variation: of what comes out, from p.
-        closed_form: the same by a formula, where there is one.
-        largest: total variation where it is largest.
-        draws: how many random numbers that takes.
-    """
-
-    accepted: float
-    optimum: float
-    total_variation: float
-    closed_form: float | None
-    largest: float
-    draws: float
+    accepted: float  #: the probability that a candidate is accepted
+    optimum: float  #: the most that a lossless rule can accept, for candidates that are drawn so
+    total_variation: float  #: of what comes out, from p
+    closed_form: float | None  #: the same by a formula, where there is one
+    largest: float  #: total variation where it is largest
+    draws: float  #: how many random numbers that takes
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A rule with a number of candidates.
+    """A rule with a number of candidates."""
 
-    Attributes:
-        name: of the rule.
-        lossless: whether it is meant to be.
-        candidates: how many at one position.
-        family: what it comes to on the fixed family.
-        recorded: the same on positions of the shipped pair; None where these would be too many branches.
-        texts: the largest total variation of texts of small chains; None for several candidates.
-        passes: over the vocabulary (see `measure.passes`).
-        optimum_error: how far apart the optimum by subsets and by linear programmes is, at most.
-    """
-
-    name: str
-    lossless: bool
-    candidates: int
-    family: Measured
-    recorded: Measured | None
-    texts: float | None
-    passes: float
-    optimum_error: float
+    name: str  #: of the rule
+    lossless: bool  #: whether it is meant to be
+    candidates: int  #: how many at one position
+    family: Measured  #: what it comes to on the fixed family
+    recorded: (
+        Measured | None
+    )  #: on positions of the shipped pair; None where these would be too many branches
+    texts: float | None  #: the largest total variation of texts of small chains; None for several candidates
+    passes: float  #: over the vocabulary (see `measure.passes`)
+    optimum_error: float  #: how far apart the optimum by subsets and by linear programmes is, at most
 
     @property
     def passed(self) -> bool:
@@ -86,24 +68,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class ChainMeans:
-    """Tokens that are accepted of a draft: means over some chains, or over single drafts that were recorded.
+    """Tokens that are accepted of a draft: means over some chains, or over recorded drafts."""
 
-    Attributes:
-        name: of the chains: `thirds`, `family` or `recorded`.
-        k: how many tokens they have.
-        token: with `verify_rejection`.
-        block: with `verify_block`.
-    """
-
-    name: str
-    k: int
-    token: float
-    block: float
+    name: str  #: of the chains: `thirds`, `family` or `recorded`
+    k: int  #: how many tokens they have
+    token: float  #: with `verify_rejection`
+    block: float  #: with `verify_block`
 
 
 def measure(rule: Rule, k: int, p: Tensor, q: Tensor) -> Measured:
     """Measures a rule with k candidates on positions: p and q are [N, V]."""
-    drafts = candidates(p, q, rule.choice(k), k)
+    drafts = candidates(p, q, rule.choice, k)
     found = outcome(rule.verify, drafts)
     # With shared noise candidate and target are one draw, and no script can have them apart: by formula.
     accepted = coupled_acceptance(p, q) if rule.verify is verify_coupled else found.accepted
@@ -125,7 +100,7 @@ def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
         ValueError: if scipy is not installed.
     """
     some = slice(None, None, len(p) // PROGRAMMES)
-    sets = set_probabilities(candidates(p[some], q[some], rule.choice(k), k))
+    sets = set_probabilities(candidates(p[some], q[some], rule.choice, k))
     programmes = [by_programme(*one) for one in zip(p[some], sets, strict=True)]
     return float((by_subsets(p[some], sets) - sets.new_tensor(programmes)).abs().max())
 
@@ -153,7 +128,7 @@ def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
                 measure(rule, k, p, q),
                 measure(rule, k, real.target_probs[:, 0], real.draft.probs[:, 0]) if k <= MOST else None,
                 max((one.distance or 0.0 for one in checked), default=None),
-                passes(rule.verify, candidates(p, q, rule.choice(k), k)),
+                passes(rule.verify, candidates(p, q, rule.choice, k)),
                 optimum_error(rule, k, p, q),
             )
 

@@ -5,15 +5,13 @@ are made of small integers, so they are the same on every machine.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft
-from minispec.drafters.chain import Choice
+from minispec.evidence.checker.instance import Instance, PossibleDrafts, possible_drafts
 from minispec.evidence.checker.instances import dice
 from minispec.io.files import read_json
 
@@ -25,23 +23,6 @@ FIRST = 4  # of the seeds tried, its means lie nearest to those of thousands of 
 CHAINS, CHAIN_SHAPE = 10, (5, 8)  # how many, with K and V
 CHAIN_WEIGHTS = torch.tensor([1, 2, 3, 4, 6], dtype=torch.float64)
 THIRDS = torch.tensor([1 / 3, 2 / 3], dtype=torch.float64)  # and the draft has them the other way round
-
-
-@dataclass(frozen=True)
-class Drafts:
-    """Drafts with their probabilities, as rows that a rule can be given.
-
-    Attributes:
-        draft: of B rows.
-        target_probs: [B, K+1, V] float64.
-        weights: [B] float64, the probability of each draft in its own instance.
-        instances: [B], which instance each row belongs to.
-    """
-
-    draft: Draft
-    target_probs: Tensor
-    weights: Tensor
-    instances: Tensor
 
 
 def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -72,55 +53,41 @@ def normalised(weights: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-def recorded() -> Drafts:
-    """Returns drafts that the shipped pair once made, each an instance of its own.
+def recorded() -> PossibleDrafts:
+    """Returns drafts that the shipped pair once made, each of probability 1.
 
     Of each distribution the most probable tokens are kept, the drafted one first; the last entry is the sum
     of all others.
     """
     found = read_json(RECORDED)["drafts"]
     p, q = (normalised(torch.tensor([one[name] for one in found], dtype=torch.float64)) for name in "pq")
-    draft = Draft(torch.zeros(q.shape[:2], dtype=torch.long), q)
-    return Drafts(draft, p, torch.ones(len(p), dtype=torch.float64), torch.arange(len(p)))
+    nothing = torch.zeros(p.shape[:2], dtype=torch.long)  # the drafted token is always 0, the text too
+    return PossibleDrafts(Draft(nothing[:, 1:], q), p, nothing, p.new_ones(len(p)))
 
 
-def candidates(p: Tensor, q: Tensor, choice: Choice, k: int) -> Drafts:
-    """Returns every draft of k candidates for one position; k = 1 is a chain of one token.
+def candidates(p: Tensor, q: Tensor, choice: str, k: int) -> PossibleDrafts:
+    """Returns every draft of k candidates for each position; `prefixes` begin with the position's number.
 
     The target is certain of what comes after a candidate, so that no number is drawn for it.
 
     Args:
         p: [N, V].
         q: [N, V].
-        choice: how candidates are chosen.
-        k: how many.
+        choice: how candidates are chosen, one of `CHOICES`.
+        k: how many; 1 is a chain of one token.
     """
-    which = torch.arange(len(p))
-    tokens, weights = torch.zeros(len(p), 0, dtype=torch.long), torch.ones(len(p), dtype=torch.float64)
-    probs = torch.zeros(len(p), 0, p.shape[1], dtype=torch.float64)
-    for _ in range(k):
-        chosen = torch.zeros(len(which), p.shape[1], dtype=torch.bool).scatter_(1, tokens, True)
-        here = choice(q[which], q[which].log(), chosen)  # [B, V]
-        row, token = here.nonzero(as_tuple=True)
-        which, weights = which[row], weights[row] * here[row, token]
-        tokens = torch.cat([tokens[row], token[:, None]], dim=1)
-        probs = torch.cat([probs[row], here[row, None]], dim=1)
-    target_probs = torch.zeros(len(which), k + 1, p.shape[1], dtype=torch.float64)
-    target_probs[:, 0], target_probs[:, 1:, 0] = p[which], 1
-    draft = Draft(tokens, probs, parents=torch.zeros_like(tokens) if k > 1 else None)
-    return Drafts(draft, target_probs, weights, which)
+    certain = torch.zeros(p.numel(), p.shape[1], dtype=torch.float64)
+    certain[:, 0] = 1
+    return possible_drafts((p, certain), (q,), (0,) * k, choice, (k,))
 
 
-def chain(p: Tensor, q: Tensor) -> Drafts:
+def chain(p: Tensor, q: Tensor) -> PossibleDrafts:
     """Returns every draft of K tokens where distributions do not depend on the text: [K+1, V], [K, V]."""
-    k, size = q.shape
-    tokens = torch.tensor(list(product(range(size), repeat=k)))  # [V^K, K]
-    weights = q.expand(len(tokens), -1, -1).gather(2, tokens[..., None])[..., 0].prod(-1)
-    draft = Draft(tokens, q.expand(len(tokens), -1, -1))
-    return Drafts(draft, p.expand(len(tokens), -1, -1), weights, torch.zeros(len(tokens), dtype=torch.long))
+    target, draft = (tuple((tuple(dist),) for dist in dists.tolist()) for dists in (p, q))
+    return Instance(target, draft).drafts()
 
 
-def chains(seed: int = 0) -> Iterator[tuple[str, Drafts]]:
+def chains(seed: int = 0) -> Iterator[tuple[str, PossibleDrafts]]:
     """Yields chains with their names: the smallest on which rules differ, then those of the family.
 
     The first has p = (1/3, 2/3) and q = (2/3, 1/3), K = 2: token verification accepts 10/9, block 11/9.

@@ -1,47 +1,113 @@
-"""What a rule comes to, exactly: at one position by every branch, in a chain by its coins."""
+"""What a rule comes to, exactly: at one position by every branch, in a chain by its coins.
 
-from dataclasses import dataclass
-from typing import Any, Unpack
+`EnumeratingRng` gives each row a script of its own. Here all rows follow one script, as tensors, and those
+where an outcome is impossible drop out. So there are as many runs as one row can have branches, however many
+rows there are.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from minispec.core.rng import Which
+from minispec.core.records import Verdict
+from minispec.core.rng import CERTAIN, Which
 from minispec.core.verify import Verifier
-from minispec.evidence.atlas.branches import every_branch
-from minispec.evidence.atlas.family import Drafts
+from minispec.evidence.checker.instance import PossibleDrafts
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a rule does with all drafts of one position, in each of N instances.
+class Branch(NamedTuple):
+    """One way through a rule's decisions."""
+
+    rows: Tensor  #: [b], which rows can take it
+    verdict: Verdict  #: of these rows
+    weights: Tensor  #: [b] float64, the probability of this branch in each; over all branches the sum is 1
+    draws: Tensor  #: [b], how many decisions were open
+
+
+class Outcome(NamedTuple):
+    """What a rule does with all drafts of one position, in each of N positions."""
+
+    emitted: Tensor  #: [N, V] float64, the distribution of the first token that comes out
+    accepted: Tensor  #: [N], the probability that it is a candidate that was accepted
+    draws: Tensor  #: [N], the mean number of random numbers, without that for the token after an accepted one
+
+
+class BranchRng:
+    """An `Rng` that gives all rows the same outcomes: those of a script, then the first that is possible.
 
     Attributes:
-        emitted: [N, V] float64, the distribution of the first token that comes out.
-        accepted: [N], the probability that it is a candidate that was accepted.
-        draws: [N], the expected number of random numbers, without that for the token after an accepted one.
+        weights: [B] float64, the probability of the outcomes so far.
+        draws: [B], how many decisions were open so far.
+        ways: of each decision the outcome that was taken, and the weights [B, n] that all had.
     """
 
-    emitted: Tensor
-    accepted: Tensor
-    draws: Tensor
+    def __init__(self, rows: int, script: tuple[int, ...]) -> None:
+        """Takes a script: an outcome a decision, which is an id, or 1 for yes and 0 for no."""
+        self.script = script
+        self.weights = torch.ones(rows, dtype=torch.float64)
+        self.draws = torch.zeros(rows, dtype=torch.float64)
+        self.ways: list[tuple[int, Tensor]] = []
+
+    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Decides: probs [B] -> [B] bool (see `Rng`)."""
+        yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
+        return self._take(torch.stack([1 - yes, yes], dim=1), which) == 1
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
+        return self._take(probs.double() / probs.double().sum(-1, keepdim=True), which)
+
+    def _take(self, probs: Tensor, which: Which) -> Tensor:
+        """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
+        live = which.get("live")
+        decided = self.weights > 0 if live is None else live & (self.weights > 0)
+        nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
+        probs = torch.where(decided[:, None], probs, nothing)
+        weights, number = probs * self.weights[:, None], len(self.ways)
+        taken = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
+        self.ways.append((taken, weights))
+        self.draws += (probs > 0).sum(-1) > 1
+        self.weights = weights[:, taken]
+        return torch.full(self.weights.shape, taken)
 
 
-def outcome(rule: Verifier, drafts: Drafts) -> Outcome:
+def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
+    """Yields every branch of a rule once, on all drafts that can take it; rows may not see each other."""
+    waiting: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
+    while waiting:
+        script, rows = waiting.pop()
+        rng = BranchRng(len(rows), script)
+        verdict = rule(*drafts.rows(rows), rng)
+        taken = tuple(outcome for outcome, _ in rng.ways)
+        for i in range(len(script), len(taken)):
+            for other in range(rng.ways[i][1].shape[1]):
+                able = rng.ways[i][1][:, other] > 0
+                if other != taken[i] and bool(able.any()):
+                    waiting.append(((*taken[:i], other), rows[able]))
+        able = rng.weights > 0
+        path = None if verdict.path is None else verdict.path[able]
+        said = Verdict(verdict.accepted[able], verdict.token[able], path)
+        yield Branch(rows[able], said, rng.weights[able], rng.draws[able])
+
+
+def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
     """Takes every branch of a rule on the drafts that `family.candidates` returns."""
-    count = int(drafts.instances.max()) + 1
+    positions = drafts.prefixes[:, 0]
+    count = int(positions.max()) + 1
     emitted = torch.zeros(count, drafts.target_probs.shape[-1], dtype=torch.float64)
     accepted, draws = emitted.new_zeros(count), emitted.new_zeros(count)
-    for branch in every_branch(rule, drafts.draft, drafts.target_probs):
-        verdict, instances = branch.verdict, drafts.instances[branch.rows]
+    for branch in every_branch(rule, drafts):
+        verdict, here = branch.verdict, positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
         tokens, kept = drafts.draft.tokens[branch.rows], verdict.accepted > 0
         which = torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
         first = torch.where(kept, tokens.gather(1, which[:, None])[:, 0], verdict.token)
-        emitted.index_put_((instances, first), weights, accumulate=True)
-        accepted.index_add_(0, instances, weights * kept)
-        draws.index_add_(0, instances, weights * branch.draws)
+        emitted.index_put_((here, first), weights, accumulate=True)
+        accepted.index_add_(0, here, weights * kept)
+        draws.index_add_(0, here, weights * branch.draws)
     return Outcome(emitted, accepted, draws)
 
 
@@ -68,7 +134,7 @@ class Asking:
         return torch.zeros(len(probs), dtype=torch.long)
 
 
-def expected_accepted(rule: Verifier, drafts: Drafts) -> Tensor:
+def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     """Returns how many tokens of each draft a rule for chains accepts on average: [B].
 
     A rule that stops accepts i tokens if its first i coins say yes, another one if any coin from the i-th on
@@ -97,7 +163,7 @@ class Counting(TorchFunctionMode):
         return result
 
 
-def passes(rule: Verifier, drafts: Drafts) -> float:
+def passes(rule: Verifier, drafts: PossibleDrafts) -> float:
     """Returns how often a rule goes through all V probabilities of a position, for each of its candidates.
 
     It is counted in torch operations on the shipped code, with all coins saying no; draws are not counted.

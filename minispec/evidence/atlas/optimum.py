@@ -11,16 +11,17 @@ subsets. Both are here, and agree.
 import torch
 from torch import Tensor
 
-from minispec.evidence.atlas.family import Drafts
+from minispec.evidence.checker.instance import PossibleDrafts
 
 
-def set_probabilities(drafts: Drafts) -> Tensor:
+def set_probabilities(drafts: PossibleDrafts) -> Tensor:
     """Returns how probable each set of candidates is, in each position: [N, 2^V]."""
     size = drafts.target_probs.shape[-1]
     among = torch.zeros(len(drafts.weights), size, dtype=torch.long).scatter_(1, drafts.draft.tokens, 1)
     sets = (among << torch.arange(size)).sum(-1)  # [B]
-    found = torch.zeros(int(drafts.instances.max()) + 1, 2**size, dtype=torch.float64)
-    return found.index_put_((drafts.instances, sets), drafts.weights, accumulate=True)
+    positions = drafts.prefixes[:, 0]
+    found = torch.zeros(int(positions.max()) + 1, 2**size, dtype=torch.float64)
+    return found.index_put_((positions, sets), drafts.weights, accumulate=True)
 
 
 def by_subsets(p: Tensor, sets: Tensor) -> Tensor:

@@ -1,14 +1,10 @@
 """The rules that the atlas has, each with the candidates that it is for."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from minispec.core.verify import Verifier, verify_rejection
-from minispec.drafters.chain import Choice
-from minispec.drafters.tree import greedy_drafting, most_probable, with_replacement, without_replacement
 from minispec.rules.block import verify_block
-from minispec.rules.compare import verify_compare
-from minispec.rules.coupled import verify_coupled
+from minispec.rules.coupled import verify_compare, verify_coupled
 from minispec.rules.lossy import (
     verify_lenient,
     verify_mixture,
@@ -24,21 +20,13 @@ SEVERAL = (2, 3, 4)
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the atlas.
+    """A rule of the atlas."""
 
-    Attributes:
-        name: in the atlas.
-        verify: the rule itself.
-        candidates: how many there are at one position; it is measured with each of these numbers.
-        choice: returns how so many candidates are chosen.
-        weight: of p in what comes out, if that is a mixture of p and q by a formula; else None.
-    """
-
-    name: str
-    verify: Verifier
-    candidates: tuple[int, ...] = (1,)
-    choice: Callable[[int], Choice] = lambda k: with_replacement
-    weight: float | None = 1.0
+    name: str  #: in the atlas
+    verify: Verifier  #: the rule itself
+    candidates: tuple[int, ...] = (1,)  #: at one position; it is measured with each of these numbers
+    choice: str = "with replacement"  #: how candidates are chosen, one of `CHOICES`
+    weight: float | None = 1.0  #: of p in what comes out, if that is a mixture of p and q by a formula
 
     @property
     def lossless(self) -> bool:
@@ -53,9 +41,9 @@ RULES = (
     Rule("coupled", verify_coupled),
     Rule("recursive-with-replacement", verify_tree, SEVERAL),
     Rule("k-sequential", verify_k_sequential, SEVERAL),
-    Rule("recursive-without-replacement", verify_tree, SEVERAL, lambda k: without_replacement),
-    Rule("greedy-drafting", verify_tree, SEVERAL, greedy_drafting),
-    Rule("fixed-candidates", verify_tree, SEVERAL, lambda k: most_probable),
+    Rule("recursive-without-replacement", verify_tree, SEVERAL, "without replacement"),
+    Rule("greedy-drafting", verify_tree, SEVERAL, "greedy drafting"),
+    Rule("fixed-candidates", verify_tree, SEVERAL, "most probable"),
     *(
         Rule(name, with_parameters(verify_mixture, weight=weight), weight=weight)
         for name, weight in (("mixture-0.75", 0.75), ("mixture", 0.5), ("mixture-0.25", 0.25))

@@ -93,7 +93,7 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
         Broken: if it raised, changed its input, or returned what is not a verdict on these rows.
         ImportError: if it needs what is not installed; that says nothing about the rule.
     """
-    draft, target_probs = drafts.draft(rows), drafts.target_probs[rows]
+    draft, target_probs = drafts.rows(rows)
     try:
         verdict = rule(draft, target_probs, rng)
     except (Broken, NotScripted, ImportError):
@@ -101,11 +101,11 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
     except Exception as error:  # whatever somebody's function may raise
         what = str(error).strip().split("\n")[0]
         raise Broken(f"it raised {type(error).__name__}: {what}") from error
-    fresh = drafts.draft(rows)
+    fresh, fresh_probs = drafts.rows(rows)
     for name in ("tokens", "probs", "lengths", "parents"):
         if getattr(fresh, name) is not None and not torch.equal(getattr(fresh, name), getattr(draft, name)):
             raise Broken(f"it changed its input: draft.{name}")
-    if not torch.equal(drafts.target_probs[rows], target_probs):
+    if not torch.equal(fresh_probs, target_probs):
         raise Broken("it changed its input: target_probs")
     check_verdict(verdict, fresh, target_probs.shape[-1])
     return verdict.last.cpu().long(), verdict.token.cpu().long()

@@ -5,8 +5,8 @@ after every prefix, and the draft's. What is drafted is a tree of candidates; a 
 branch.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -33,34 +33,22 @@ CHOICES: Mapping[str, Callable[[int], Choice]] = {
 
 @dataclass(frozen=True)
 class PossibleDrafts:
-    """Every draft of an instance that has a probability above 0, as a row that a rule can be given.
+    """Drafts with their probabilities, as rows that a rule can be given."""
 
-    Attributes:
-        tokens: [S, K] int64; what stands after a row's length is padding.
-        probs: [S, K, V] float64, of each token the distribution that it was drawn from, given those before.
-        lengths: [S] int64.
-        target_probs: [S, K+1, V] float64.
-        prefixes: [S, K+1] int64: the text up to the pending token and to each other, read as a number in
-            base V.
-        weights: [S] float64, the probability of each draft; the sum is 1.
-        parents: [K] int64, in a tree; None: a chain.
-    """
-
-    tokens: Tensor
-    probs: Tensor
-    lengths: Tensor
-    target_probs: Tensor
-    prefixes: Tensor
-    weights: Tensor
-    parents: Tensor | None = None
+    draft: Draft  #: of S rows; what stands after a row's length is padding
+    target_probs: Tensor  #: [S, K+1, V] float64
+    prefixes: Tensor  #: [S, K+1] int64: the text up to the pending token and to each other, in base V
+    weights: Tensor  #: [S] float64, the probability of each draft
 
     def __len__(self) -> int:
-        return self.tokens.shape[0]
+        return len(self.weights)
 
-    def draft(self, rows: Tensor) -> Draft:
-        """Returns a fresh copy of some rows, [B] of them, as a drafter would hand them over."""
-        parents = None if self.parents is None else self.parents.repeat(len(rows), 1)
-        return Draft(self.tokens[rows], self.probs[rows], self.lengths[rows], parents)
+    def rows(self, rows: Tensor) -> tuple[Draft, Tensor]:
+        """Returns some rows [B] as a rule is given them, draft and target_probs: fresh copies."""
+        every = self.draft
+        parents = None if every.parents is None else every.parents[rows]
+        draft = Draft(every.tokens[rows], every.probs[rows], every.lengths[rows], parents)
+        return draft, self.target_probs[rows]
 
 
 @dataclass(frozen=True)
@@ -174,37 +162,11 @@ class Instance:
         return [text for n in self.lengths for text in product(ids, repeat=self.deep(n) + 1)]
 
     def drafts(self) -> PossibleDrafts:
-        """Returns every draft that has a probability above 0, ready for a rule."""
-        columns = zip(*map(self._proposing, self.lengths), strict=True)
-        tokens, probs, lengths, target_probs, prefixes, weights = map(torch.cat, columns)
-        parents = None if self.is_chain else torch.tensor(self.parents)
-        return PossibleDrafts(
-            tokens, probs, lengths, target_probs, prefixes, weights / weights.sum(), parents
-        )
-
-    def _proposing(self, n: int) -> tuple[Tensor, ...]:
-        """Returns the columns of `PossibleDrafts`, of rows that propose n tokens, padded to K."""
-        size, k, depths = self.vocab_size, self.k, self.depths
-        # A trap: any rule accepts such padding.
-        uniform = torch.full((k + 1, size), 1 / size, dtype=torch.float64)
-        tokens, prefixes = torch.zeros(1, k, dtype=torch.long), torch.zeros(1, k + 1, dtype=torch.long)
-        probs, target_probs, weights = uniform[None, :k], uniform[None], uniform.new_ones(1)
-        for i, parent in enumerate(self.parents[:n]):
-            siblings = [j for j in range(i) if self.parents[j] == parent]
-            chosen = torch.zeros(len(tokens), size, dtype=torch.bool).scatter(1, tokens[:, siblings], True)
-            q = self._after_prefixes(self.q[depths[parent]], depths[parent])[prefixes[:, parent]]
-            choose = CHOICES[self.choice](self.parents.count(parent))
-            dist = choose(q, q, chosen)  # [S, V]; q orders the tokens as logits would
-            rows, token = (dist > 0).nonzero(as_tuple=True)
-            weights = weights[rows] * dist[rows, token]
-            tokens, prefixes, probs = tokens[rows], prefixes[rows], probs[rows]
-            tokens[:, i], prefixes[:, i + 1] = token, prefixes[:, parent] * size + token
-            probs[:, i] = dist[rows]
-        target_probs = target_probs.repeat(len(tokens), 1, 1)
-        for i in range(n + 1):
-            target_probs[:, i] = self.target(depths[i])[prefixes[:, i]]
-        lengths = torch.full((len(tokens),), n)
-        return tokens, probs, lengths, target_probs, prefixes, weights / len(self.lengths)
+        """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
+        p = [self.target(position) for position in range(len(self.p))]
+        q = [self._after_prefixes(table, position) for position, table in enumerate(self.q)]
+        found = possible_drafts(p, q, self.parents, self.choice, self.lengths)
+        return replace(found, weights=found.weights / found.weights.sum())
 
     def _after_prefixes(self, table: Table, position: int) -> Tensor:
         """Returns a table's distribution after every prefix: [V^position, V] float64."""
@@ -215,3 +177,50 @@ class Instance:
 def as_floats(dist: TableRow) -> list[float]:
     """Returns a distribution as floats."""
     return [float(prob) for prob in dist]
+
+
+def possible_drafts(
+    p: Sequence[Tensor], q: Sequence[Tensor], parents: Sequence[int], choice: str, lengths: Sequence[int]
+) -> PossibleDrafts:
+    """Returns every draft that has a probability above 0, after each of N texts.
+
+    Args:
+        p: the target's distributions of each token, after every text of the tokens before it: [N·V^i, V].
+        q: the draft's.
+        parents: the tree.
+        choice: one of `CHOICES`.
+        lengths: how many tokens rows propose.
+    """
+    columns = zip(*(_proposing(p, q, parents, choice, n) for n in lengths), strict=True)
+    tokens, probs, proposed, target_probs, prefixes, weights = map(torch.cat, columns)
+    is_chain = list(parents) == list(range(len(parents)))
+    shape = None if is_chain else torch.tensor([parents]).expand(len(tokens), -1)
+    return PossibleDrafts(Draft(tokens, probs, proposed, shape), target_probs, prefixes, weights)
+
+
+def _proposing(
+    p: Sequence[Tensor], q: Sequence[Tensor], parents: Sequence[int], choice: str, n: int
+) -> tuple[Tensor, ...]:
+    """Returns the columns of `PossibleDrafts`, of rows that propose n tokens, padded to K."""
+    count, size = p[0].shape
+    k, depths = len(parents), depths_of(parents)
+    # A trap: any rule accepts such padding.
+    uniform = torch.full((count, k + 1, size), 1 / size, dtype=torch.float64)
+    tokens, prefixes = torch.zeros(count, k, dtype=torch.long), torch.zeros(count, k + 1, dtype=torch.long)
+    prefixes[:, 0] = torch.arange(count)
+    probs, weights = uniform[:, :k], uniform.new_ones(count)
+    for i, parent in enumerate(parents[:n]):
+        siblings = [j for j in range(i) if parents[j] == parent]
+        chosen = torch.zeros(len(tokens), size, dtype=torch.bool).scatter(1, tokens[:, siblings], True)
+        here = q[depths[parent]][prefixes[:, parent]]
+        choose = CHOICES[choice](parents.count(parent))
+        dist = choose(here, here, chosen)  # [S, V]; q orders the tokens as logits would
+        rows, token = (dist > 0).nonzero(as_tuple=True)
+        weights = weights[rows] * dist[rows, token]
+        tokens, prefixes, probs = tokens[rows], prefixes[rows], probs[rows]
+        tokens[:, i], prefixes[:, i + 1] = token, prefixes[:, parent] * size + token
+        probs[:, i] = dist[rows]
+    target_probs = uniform[:1].repeat(len(tokens), 1, 1)
+    for i in range(n + 1):
+        target_probs[:, i] = p[depths[i]][prefixes[:, i]]
+    return tokens, probs, torch.full((len(tokens),), n), target_probs, prefixes, weights

@@ -136,7 +136,7 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
         texts = torch.zeros(1, dtype=torch.float64)
         for position in range(instance.deep(n) + 1):
             texts = instance.longer(texts, position)
-            here = (drafts.lengths[draft] == n) & (depth == position)
+            here = (drafts.draft.lengths[draft] == n) & (depth == position)
             texts.index_add_(0, said[here], weight[here])
         parts.append(texts)
     return torch.cat(parts)
@@ -252,7 +252,7 @@ def complete(
     """
     size, depths = instance.vocab_size, torch.tensor(instance.depths)
     text, length = drafts.prefixes[rows, last] * size + token, depths[last] + 1
-    wanted = depths[drafts.lengths[rows]] + 1
+    wanted = depths[drafts.draft.lengths[rows]] + 1
     for position in range(1, int(depths[-1]) + 1):
         live = (length == position) & (position < wanted)
         own = rng.categorical(instance.target(position)[text.where(live, 0)], live=live)
@@ -262,4 +262,4 @@ def complete(
     for n in instance.lengths:
         first[n] = begin
         begin += size ** (instance.deep(n) + 1)
-    return first[drafts.lengths[rows]] + text
+    return first[drafts.draft.lengths[rows]] + text

@@ -5,16 +5,14 @@ import sys
 import pytest
 import torch
 
-from minispec.core.records import Draft
 from minispec.core.verify import residual, verify_rejection
-from minispec.drafters.tree import greedy_drafting, most_probable, with_replacement, without_replacement
 from minispec.evidence.atlas import atlas
 from minispec.evidence.atlas.atlas import chain_means, entries, measure
-from minispec.evidence.atlas.branches import every_branch
-from minispec.evidence.atlas.family import Drafts, candidates, chain, chains, positions, recorded
-from minispec.evidence.atlas.measure import expected_accepted, outcome, passes
+from minispec.evidence.atlas.family import candidates, chain, chains, positions, recorded
+from minispec.evidence.atlas.measure import every_branch, expected_accepted, outcome, passes
 from minispec.evidence.atlas.optimum import by_programme, by_subsets, set_probabilities
 from minispec.evidence.atlas.rules import RULES, Rule
+from minispec.evidence.checker.instance import CHOICES
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.rules.block import verify_block
@@ -23,12 +21,6 @@ from minispec.rules.tree import verify_tree
 
 P, Q = positions()
 NAMED = {rule.name: rule for rule in RULES}
-CHOICES = {
-    "independent": with_replacement,
-    "without replacement": without_replacement,
-    "greedy": greedy_drafting(3),
-    "fixed": most_probable,
-}
 
 
 def test_the_family_is_the_same_everywhere():
@@ -77,7 +69,7 @@ def test_lossless_is_exact_and_lossy_is_its_closed_form(rule):
 
 def test_what_lossy_rules_emit():
     """Lenient: min(q, p/l), else the residual. Typical: q where p is likely enough, else p."""
-    drafts = candidates(P, Q, with_replacement, 1)
+    drafts = candidates(P, Q, "with replacement", 1)
     kept = torch.minimum(Q, P / 0.5)
     lenient = kept + (1 - kept.sum(-1, keepdim=True)) * residual(P, 0.5 * Q)
     assert torch.allclose(outcome(NAMED["lenient"].verify, drafts).emitted, lenient, atol=1e-12, rtol=0)
@@ -97,7 +89,7 @@ def test_a_mixture_pays_for_what_it_accepts():
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_optimum_by_two_ways(name):
     """Subsets and linear programmes agree within 1e-9, for three candidates, on 30 positions."""
-    sets = set_probabilities(candidates(P[:30], Q[:30], CHOICES[name], 3))
+    sets = set_probabilities(candidates(P[:30], Q[:30], name, 3))
     assert torch.allclose(sets.sum(-1), torch.ones(30, dtype=torch.float64))
     best = by_subsets(P[:30], sets)
     assert [by_programme(*one) for one in zip(P[:30], sets, strict=True)] == pytest.approx(best, abs=1e-9)
@@ -110,7 +102,7 @@ def test_the_optimum_by_hand():
     p asks for, and b more often than the 8 times that it can come out: 15/16.
     """
     p, q = torch.tensor([[0.5, 0.5]]).double(), torch.tensor([[0.25, 0.75]]).double()
-    sets = set_probabilities(candidates(p, q, with_replacement, 2))
+    sets = set_probabilities(candidates(p, q, "with replacement", 2))
     assert (16 * sets).tolist() == [[0, 1, 9, 6]]
     assert float(by_subsets(p, sets)) == by_programme(p[0], sets[0]) == 15 / 16
 
@@ -126,21 +118,19 @@ def test_fixed_and_greedy_candidates_reach_their_optimum():
 
 def test_branches_of_many_rows_are_those_of_each():
     """The same distribution, numbers drawn and acceptance as by the proof's scripts, row by row."""
-    drafts = candidates(P[:8], Q[:8], without_replacement, 2)
+    drafts = candidates(P[:8], Q[:8], "without replacement", 2)
     found = outcome(verify_tree, drafts)
     emitted, accepted = torch.zeros_like(found.emitted), torch.zeros_like(found.accepted)
 
     def run(rng, keys):
-        rows = torch.tensor(keys)
-        of = drafts.draft
-        draft = Draft(of.tokens[rows], of.probs[rows], of.lengths[rows], of.parents[rows])
-        verdict = verify_tree(draft, drafts.target_probs[rows], rng)
+        draft, target_probs = drafts.rows(torch.tensor(keys))
+        verdict = verify_tree(draft, target_probs, rng)
         kept = verdict.path.long().argmax(-1)[:, None]
         first = torch.where(verdict.accepted > 0, draft.tokens.gather(1, kept)[:, 0], verdict.token)
         return list(zip(first.tolist(), (verdict.accepted > 0).tolist(), strict=True))
 
     for key, (first, kept), weight in enumerate_branches(run, range(len(drafts.weights))):
-        here = drafts.instances[key], weight * float(drafts.weights[key])
+        here = drafts.prefixes[key, 0], weight * float(drafts.weights[key])
         emitted[here[0], first] += here[1]
         accepted[here[0]] += here[1] * kept
     assert torch.allclose(found.emitted, emitted, atol=1e-12, rtol=0)
@@ -150,9 +140,9 @@ def test_branches_of_many_rows_are_those_of_each():
 def test_random_numbers_are_counted():
     """Token, p = (3/4, 1/4), q = (1/4, 3/4): b is tested 3 times in 4, and nothing else is open."""
     p = torch.tensor([[0.75, 0.25]]).double()
-    found = outcome(verify_rejection, candidates(p, p.flip(1), with_replacement, 1))
+    found = outcome(verify_rejection, candidates(p, p.flip(1), "with replacement", 1))
     assert float(found.draws) == pytest.approx(0.75) and float(found.accepted) == pytest.approx(0.5)
-    compare = outcome(NAMED["compare"].verify, candidates(p, p.flip(1), with_replacement, 1))
+    compare = outcome(NAMED["compare"].verify, candidates(p, p.flip(1), "with replacement", 1))
     assert float(compare.draws) == 1 and float(compare.accepted) == pytest.approx(3 / 8)
 
 
@@ -167,9 +157,8 @@ def test_token_and_block_in_chains():
 def test_block_accepts_no_fewer_than_token_on_every_instance():
     """On all chains of the family, and on all standard instances of more than one token, ragged ones too."""
     small = [one.drafts() for one in standard_instances() if one.k > 1]
-    every = [Drafts(d.draft(torch.arange(len(d))), d.target_probs, d.weights, d.tokens) for d in small]
     gains = []
-    for drafts in [*every, *(one for _, one in chains())]:
+    for drafts in [*small, *(one for _, one in chains())]:
         token, block = (
             drafts.weights @ expected_accepted(one, drafts) for one in (verify_rejection, verify_block)
         )
@@ -183,14 +172,14 @@ def test_coins_are_enough(rule):
     p, q = P[[5, 9, 13]], Q[[5, 9]]
     drafts = chain(p[:, :4] / p[:, :4].sum(-1, keepdim=True), q[:, :4] / q[:, :4].sum(-1, keepdim=True))
     found = torch.zeros_like(drafts.weights)
-    for one in every_branch(rule, drafts.draft, drafts.target_probs):
+    for one in every_branch(rule, drafts):
         found[one.rows] += one.weights * one.verdict.accepted
     assert torch.allclose(found, expected_accepted(rule, drafts), atol=1e-12, rtol=0)
 
 
 def test_passes_grow_with_the_work():
     """Bisection goes through the vocabulary in each of its steps; a comparison hardly does."""
-    drafts = candidates(P[:8], Q[:8], with_replacement, 1)
+    drafts = candidates(P[:8], Q[:8], "with replacement", 1)
     found = {name: passes(NAMED[name].verify, drafts) for name in ("compare", "token", "block")}
     assert found["compare"] < found["token"] < found["block"] < 50
     assert passes(NAMED["k-sequential"].verify, drafts) > 60

@@ -608,5 +608,5 @@ def test_the_distribution_of_an_instance_is_the_product_of_its_tables():
     assert both.texts()[:2] == [(0,), (1,)]
     assert both.distribution().tolist() == pytest.approx([1 / 8, 3 / 8, 1 / 16, 1 / 16, 1 / 8, 1 / 4])
     drafts = both.drafts()
-    assert drafts.lengths.tolist() == [0, 1] and drafts.weights.tolist() == [0.5, 0.5]
-    assert drafts.tokens.tolist() == [[0], [0]]
+    assert drafts.draft.lengths.tolist() == [0, 1] and drafts.weights.tolist() == [0.5, 0.5]
+    assert drafts.draft.tokens.tolist() == [[0], [0]]

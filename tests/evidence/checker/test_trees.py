@@ -249,7 +249,7 @@ def test_the_trees_have_everything():
     assert any(one.q[0][0].count(0) > one.vocab_size - one.parents.count(0) for one in TREES)
     assert any(one.p[0][0] == one.q[0][0] and 0 < max(one.p[0][0]) < 1 for one in TREES)
     drawn_again = [one for one in TREES if one.choice == "with replacement" and one.lengths == (one.k,)]
-    assert any(bool((one.drafts().tokens.diff() == 0).any()) for one in drawn_again)
+    assert any(bool((one.drafts().draft.tokens.diff() == 0).any()) for one in drawn_again)
 
 
 def test_chosen_candidates_by_hand():
@@ -259,7 +259,7 @@ def test_chosen_candidates_by_hand():
     for choice in CHOICES:
         drafts = Instance(((q,), (q,)), ((q,),), (), (0, 0), choice).drafts()
         assert float(drafts.weights.sum()) == pytest.approx(1, abs=1e-15)
-        pairs = zip(drafts.tokens.tolist(), drafts.weights.tolist(), strict=True)
+        pairs = zip(drafts.draft.tokens.tolist(), drafts.weights.tolist(), strict=True)
         found[choice] = {tuple(tokens): round(36 * weight, 9) for tokens, weight in pairs}
     assert found["with replacement"][0, 0] == 9 and found["with replacement"][0, 1] == 6
     assert found["without replacement"] == {
@@ -297,9 +297,9 @@ def test_drafts_come_as_drafters_draw_them(choice):
 
     drawn = {tuple(tokens): (q, weight) for _, (tokens, q), weight in enumerate_branches(run, [0])}
     drafts = one.drafts()
-    assert set(map(tuple, drafts.tokens.tolist())) == set(drawn) and len(drafts) == len(drawn)
+    assert set(map(tuple, drafts.draft.tokens.tolist())) == set(drawn) and len(drafts) == len(drawn)
     for tokens, probs, weight in zip(
-        drafts.tokens.tolist(), drafts.probs, drafts.weights.tolist(), strict=True
+        drafts.draft.tokens.tolist(), drafts.draft.probs, drafts.weights.tolist(), strict=True
     ):
         assert weight == pytest.approx(drawn[tuple(tokens)][1], abs=1e-15)
         assert (probs - drawn[tuple(tokens)][0]).abs().max() < 1e-15

@@ -22,8 +22,7 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, TORCH, Models
 from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.rules.block import verify_block
-from minispec.rules.compare import verify_compare
-from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.rules.coupled import KeyedRng, verify_compare, verify_coupled
 from minispec.rules.lossy import verify_lenient, verify_mixture, verify_relaxed, verify_typical
 from minispec.show.text import Outcome
 

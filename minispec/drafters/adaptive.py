@@ -22,7 +22,6 @@ from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
 
 MOST = 16  # the largest K that is tried
-HUGE = 1e100  # beyond this, counts are scaled back
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
 RETRY = 16  # at least so many rounds without a draft go by before one token is tried
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
@@ -55,32 +54,23 @@ class RunningAcceptance:
         self._prior, self._weight, self._memory = prior, weight, memory
         self._accepted = [0.0] * positions
         self._tested = [0.0] * positions
-        # A round counts more than the one before it: that takes less time than to make all others count less.
-        self._unit = 1.0
 
     def see(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
         """Takes a round: of each live row how many drafted tokens were kept, and how many were looked at."""
         if not any(tested):
             return  # nothing was drafted: what is known stays as it is
-        self._unit /= self._memory
+        self._accepted, self._tested = ([n * self._memory for n in x] for x in (self._accepted, self._tested))
         for kept, looked_at in zip(accepted, tested, strict=True):
             for i in range(min(looked_at, len(self._tested))):
-                self._tested[i] += self._unit
-                if i < kept:
-                    self._accepted[i] += self._unit
-        if self._unit > HUGE:
-            self._accepted = [n / self._unit for n in self._accepted]
-            self._tested = [n / self._unit for n in self._tested]
-            self._unit = 1.0
+                self._tested[i] += 1
+                self._accepted[i] += i < kept
 
     def probabilities(self) -> list[float]:
         """Returns the acceptance probability α_j of each position."""
-        weight = self._weight * self._unit
+        weight = self._weight
         shared = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
-        return [
-            (kept + weight * shared) / (tests + weight)
-            for kept, tests in zip(self._accepted, self._tested, strict=True)
-        ]
+        counts = zip(self._accepted, self._tested, strict=True)
+        return [(kept + weight * shared) / (tests + weight) for kept, tests in counts]
 
 
 def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
@@ -173,7 +163,6 @@ class AdaptiveDrafter:
         self._texts: list[list[int]] = []
         self._rests = True
         self._rounds, self._pace = 0, pace
-        self._news: list[Round] = []  # rounds to learn from
         self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
 
     @property
@@ -209,26 +198,23 @@ class AdaptiveDrafter:
             text.extend(emitted)
         if not self._rests:
             self._drafter.commit(round)
-        self._news.append(round)
+        self._learn(round)
         self._rounds += 1
         early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
         if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
-            self._learn()
             self.width = self._choose(sum(round.live))
             self._rests = self._rests or self.width == 0
 
-    def _learn(self) -> None:
-        """Takes all rounds since the last choice: at once, for that takes less time than one by one."""
-        for round in self._news:
-            kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
-            live = [row for row, on in enumerate(round.live) if on]
-            tested = [min(kept[row] + 1, drafted[row]) for row in live]
-            self._acceptance.see([kept[row] for row in live], tested)
-            if not any(tested):
-                self._idle += 1
-            else:  # after a try that was accepted comes another at once: so it shows soon that drafting pays
-                self._idle = self._retry if all(kept[row] for row in live if drafted[row]) else 0
-        self._news.clear()
+    def _learn(self, round: Round) -> None:
+        """Counts what was tested, or how long nothing was."""
+        kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
+        live = [row for row, on in enumerate(round.live) if on]
+        tested = [min(kept[row] + 1, drafted[row]) for row in live]
+        self._acceptance.see([kept[row] for row in live], tested)
+        if not any(tested):
+            self._idle += 1
+        else:  # after a try that was accepted comes another at once: so it shows soon that drafting pays
+            self._idle = self._retry if all(kept[row] for row in live if drafted[row]) else 0
 
     def _choose(self, rows: int) -> int:
         best = best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)

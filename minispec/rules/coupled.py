@@ -39,6 +39,16 @@ def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     return Verdict(accepted, token)
 
 
+def verify_compare(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """Samples and compares: the coupled rule with draws of the target that are independent of the draft's.
+
+    Lossless, for all that comes out is drawn from p; and wasteful: a token is accepted with probability
+    Σ p·q. Where q is one-hot it accepts as `verify_rejection` does, and needs no q. Arguments and result are
+    those of `Verifier`, target_probs being [B, K+1, V].
+    """
+    return verify_coupled(draft, target_probs, rng)
+
+
 class KeyedRng:
     """Noise that is a pure function of seed, row, position and id: the same for whoever asks.
 

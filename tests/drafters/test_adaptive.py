@@ -26,7 +26,7 @@ from minispec import (
 from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.cases import COSTS, Case, automatic
+from minispec.evidence.proof.cases import COSTS, DRAFTERS, Case
 from minispec.evidence.proof.distributions import exact_distributions, outcomes
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair as small_pair
@@ -236,7 +236,7 @@ def test_texts_that_do_not_depend_on_k(name, verifier, warp, make_rng):
     """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
     target, draft = PAIRS[name]
     changes = {"k": 3, "verifier": verifier, "warp": warp, "rng": make_rng(5)}
-    rounds = list(run(target, automatic(draft, None), PROMPTS, **changes))
+    rounds = list(run(target, DRAFTERS["automatic"](draft, None), PROMPTS, **changes))
     steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=warp, rng=make_rng(5)))
     texts, _ = outcome(rounds, len(PROMPTS))
     assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
@@ -246,7 +246,7 @@ def test_texts_that_do_not_depend_on_k(name, verifier, warp, make_rng):
 def test_rows_that_share_a_width_stay_independent():
     """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
     target, draft = small_pair(2, 0)
-    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=automatic)
+    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=DRAFTERS["automatic"])
     joint, widths = {}, set()
 
     def branch(rng, keys):
@@ -266,7 +266,7 @@ def test_rows_that_share_a_width_stay_independent():
 def test_both_caches_hold_all_but_the_pending_token(make):
     """After every round of every branch, for widths that change and rounds that draft nothing."""
     target, draft = make(vocab_size=2)
-    case = Case("invariant", target, draft, ((0, 1),), 3, 4, drafter=automatic, rows=1)
+    case = Case("invariant", target, draft, ((0, 1),), 3, 4, drafter=DRAFTERS["automatic"], rows=1)
     assert check_invariant(case) is None
 
 
@@ -287,7 +287,7 @@ def test_running_acceptance_by_hand():
 
 
 def test_a_long_run_counts_as_before():
-    """2,000 rounds at memory 1/2, whose weights would leave what a float can hold: the last ones decide."""
+    """2,000 rounds at memory 1/2: the last ones decide."""
     known, recent = (RunningAcceptance(3, prior=0.5, weight=2, memory=0.5) for _ in range(2))
     rounds = [([i % 3], [i % 3 + 1]) for i in range(2_000)]
     for accepted, tested in rounds:

@@ -22,7 +22,7 @@ from minispec import (
 )
 from minispec.drafters.lookup import what_followed
 from minispec.drafters.ngram import NgramIndex
-from minispec.drafters.suffix import SuffixAutomaton, SuffixIndex
+from minispec.drafters.suffix import SuffixAutomaton
 
 TEXTS = st.integers(1, 4).flatmap(lambda size: st.lists(st.integers(0, size - 1), max_size=40))
 DRAFTERS = {"ngram": NgramDrafter, "suffix": partial(SuffixDrafter, per_match=1.0)}
@@ -76,7 +76,7 @@ def test_the_index_finds_the_longest_ngram_and_its_most_recent_place(text, short
 @given(TEXTS, st.sampled_from([0.3, 1.0, 2.5]), st.integers(0, 6))
 def test_a_long_match_gives_a_long_draft(text, per_match, k):
     """For each token of the match `per_match` tokens, rounded up, and k at most."""
-    index = SuffixIndex(per_match)
+    index = SuffixAutomaton(per_match)
     for token in text:
         index.append(token)
     match, end = earlier(text, len(text))

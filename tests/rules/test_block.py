@@ -26,7 +26,7 @@ from minispec.evidence.checker.trials import enumerate_rule
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.rules.block import verify_block
-from minispec.rules.compare import verify_compare
+from minispec.rules.coupled import verify_compare
 
 FAMILY = standard_instances()
 

@@ -14,8 +14,7 @@ from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import DRAFTERS, TREES, Case
 from minispec.evidence.proof.models import early_exit, table_pair, tiny_gpt_pair
 from minispec.rules.block import verify_block
-from minispec.rules.compare import verify_compare
-from minispec.rules.coupled import verify_coupled
+from minispec.rules.coupled import verify_compare, verify_coupled
 from minispec.rules.several import verify_k_sequential
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 

@@ -1,24 +1,204 @@
-"""All questions (questions.toml has them in the order of the notebooks), and `predict`, which asks them."""
+"""Predict, then run: a notebook asks for a guess before it shows what is so.
 
+A prediction never stops a notebook. Unanswered it invites; answered it replies to what was chosen; a guess
+that is no choice is told what would be one. A figure may draw `guess.value` besides the truth.
+
+questions.toml has all questions, in the order of the notebooks.
+"""
+
+import math
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minispec.classroom.question import Guess, Question, questions_in
+from minispec.classroom.cards import Card, joined
+
+Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One possible answer."""
+
+    text: str  #: as it stands in the notebook
+    reply: str  #: what is said to whoever chose it
+    belief: str = ""  #: what somebody believes who chooses it, in a few words; empty for the right answer
+    value: float | None = None  #: the number that a figure can draw for it, if there is one
+
+    @property
+    def right(self) -> bool:
+        """Whether it is the right answer."""
+        return not self.belief
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A wrong number that people often give, what somebody believes who gives it, and the reply."""
+
+    number: Number
+    belief: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something to predict before it is shown: one of several choices, a number, or a distribution."""
+
+    key: str  #: its name in notebooks
+    notebook: int  #: its number
+    text: str  #: the question
+    choices: Mapping[str, Choice] = field(default_factory=dict)  #: by letter; empty if a number is asked for
+    unit: str = ""  #: what the number counts, such as `target calls`
+    #: the number, if it follows from the question alone; None if the notebook computes it. Several numbers
+    #: are a distribution, such as (6, 4, 2) twelfths; a guess must then have the same sum.
+    answer: Number | None = None
+    tolerance: float = 1e-3  #: how far a guess may be off, relative to the answer
+    reply: str = ""  #: what is said with a right number
+    slips: tuple[Slip, ...] = ()  #: numbers that people often give
+
+    @property
+    def numeric(self) -> bool:
+        """Whether a number is asked for."""
+        return not self.choices
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A question, and what was guessed."""
+
+    question: Question  #: what was asked
+    choices: Mapping[str, str]  #: the choices as the notebook shows them; empty if a number is asked for
+    said: Any = None  #: the guess as it was typed, or None
+    truth: Number | None = None  #: what is so, once it is known; None for a question with choices
+    slips: tuple[Slip, ...] = ()  #: numbers that people often give, with replies
+
+    @property
+    def guess(self) -> str | Number | None:
+        """The guess: a letter, a number or several; None if there is none, or none that could be meant."""
+        if self.question.numeric:
+            return as_number(self.said, self.question.answer)
+        letter = self.said.strip().strip(".)").lower() if isinstance(self.said, str) else ""
+        return letter if letter in self.choices else None
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the guess is right; None while that cannot be said."""
+        if isinstance(self.guess, str):
+            return self.question.choices[self.guess].right
+        if self.guess is None or self.truth is None:
+            return None
+        return near(self.guess, self.truth, self.question.tolerance)
+
+    @property
+    def value(self) -> float | None:
+        """The number that a figure can draw for the guess, or None."""
+        if isinstance(self.guess, str):
+            return self.question.choices[self.guess].value
+        return None if isinstance(self.guess, tuple) else self.guess
+
+    @property
+    def distribution(self) -> tuple[float, ...] | None:
+        """The distribution that a figure can draw for the guess, or None."""
+        return tuple(x / sum(self.guess) for x in self.guess) if isinstance(self.guess, tuple) else None
+
+    def against(self, truth: float, slips: Mapping[float, str] | None = None) -> "Guess":
+        """Compares the guess with a number that has just been computed; show what it returns.
+
+        slips: replies to numbers that people often give, where these depend on the run.
+        """
+        more = tuple(Slip(number, reply, reply) for number, reply in (slips or {}).items())
+        return replace(self, truth=truth, slips=(*more, *self.question.slips))
+
+    @property
+    def card(self) -> Card:
+        """What the notebook shows."""
+        if self.said is None and self.truth is not None and self.question.answer is None:
+            return Card("ask", self.question.text, (f"It is {self.number(self.truth)}.",))
+        if self.guess is None:
+            return Card("ask", self.question.text, (self._invitation(),), tuple(self.choices.items()))
+        if isinstance(self.guess, str):
+            said = f"You said {self.guess}: {self.choices[self.guess]}"
+            reply = self.question.choices[self.guess].reply
+        else:
+            said, reply = f"You said {self.number(self.guess)}.", self._reply_to(self.guess)
+        kind = "ask" if self.right is None else "right" if self.right else "wrong"
+        return Card(kind, self.question.text, (said, reply))  # type: ignore[arg-type]
+
+    def _invitation(self) -> str:
+        answer = self.question.answer
+        if self.choices:
+            letters = [f'"{letter}"' for letter in self.choices]
+            wanted, example = f"one of {', '.join(letters)}", letters[0]
+        elif isinstance(answer, tuple):
+            wanted = f"{len(answer)} numbers that sum to {sum(answer):g} ({self.question.unit})"
+            example = f"({', '.join('…' for _ in answer)})"
+        else:
+            wanted, example = f"a number ({self.question.unit})", "a number"
+        if self.said is None:
+            return f"Put your guess into the cell as guess={example} and run it again, before you read on."
+        return f"{str(self.said)[:60]!r} is no possible guess here; give {wanted}."
+
+    def _reply_to(self, guess: Number) -> str:
+        if self.truth is None:
+            return "Noted. Run on, and compare."
+        truth = f"It is {self.number(self.truth)}"
+        if self.right:
+            return self.question.reply or f"{truth}."
+        for slip in self.slips:
+            if near(guess, slip.number, 1e-6):
+                return slip.reply
+        if not isinstance(guess, tuple) and not isinstance(self.truth, tuple):
+            truth += f": you said {'more' if guess > self.truth else 'less'}"
+        return f"{truth}. {self.question.reply}".strip()
+
+    def number(self, value: Number) -> str:
+        """Returns a number, or several, with the unit."""
+        text = f"({', '.join(f'{x:.4g}' for x in value)})" if isinstance(value, tuple) else f"{value:.4g}"
+        return f"{text} {self.question.unit}"
+
+    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+        return self.card._repr_mimebundle_()
+
+    def __str__(self) -> str:
+        return self.card.text()
+
+
+def as_number(said: Any, like: Number | None = None) -> Number | None:
+    """Returns the number that somebody means, or None; several, of the same sum, if another has several."""
+    if isinstance(like, tuple):
+        if not isinstance(said, (tuple, list)) or len(said) != len(like):
+            return None
+        parts = tuple(x for part in said if isinstance(x := as_number(part), float) and x >= 0)
+        return parts if len(parts) == len(like) and near(sum(parts), sum(like), 1e-3) else None
+    try:
+        number = math.nan if isinstance(said, bool) else float(said)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def near(one: Number, other: Number, tolerance: float) -> bool:
+    """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return all(near(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    if isinstance(one, tuple) or isinstance(other, tuple):
+        return False
+    return abs(one - other) <= tolerance * max(abs(other), 1e-12)
+
+
+def questions_in(text: str) -> tuple[Question, ...]:
+    """Reads questions from TOML, a table each; questions.toml says what stands in it."""
+    found = []
+    for key, said in joined(tomllib.loads(text)).items():
+        choices = {letter: Choice(**choice) for letter, choice in said.pop("choices", {}).items()}
+        slips = tuple(Slip(**slip) for slip in said.pop("slips", ()))
+        found.append(Question(key, **said, choices=choices, slips=slips))
+    return tuple(found)
+
 
 QUESTIONS = questions_in(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
-
-
-def question_named(key: str) -> Question:
-    """Returns the question of a name.
-
-    Raises:
-        ValueError: if there is none; the message lists them.
-    """
-    for question in QUESTIONS:
-        if question.key == key:
-            return question
-    raise ValueError(f"there is no question {key!r}; there is {', '.join(q.key for q in QUESTIONS)}")
 
 
 def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = None) -> Guess:
@@ -32,7 +212,9 @@ def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = Non
     Raises:
         ValueError: if there is no question of this name.
     """
-    question = question_named(key)
+    question = next((one for one in QUESTIONS if one.key == key), None)
+    if question is None:
+        raise ValueError(f"there is no question {key!r}; there is {', '.join(q.key for q in QUESTIONS)}")
     own = {letter: choice.text for letter, choice in question.choices.items()}
     shown = {letter: (choices or own).get(letter, text) for letter, text in own.items()}
     return Guess(question, shown, guess, question.answer, question.slips)

@@ -16,13 +16,13 @@ from rich.table import Table
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.exercises.semester import semester
-from minispec.classroom.grading import WARNING
 from minispec.classroom.grading.guesses import Tally, histogram_text, tally
 from minispec.classroom.grading.marking import Row, chosen, full_marks, grade
 from minispec.classroom.grading.submission import read_submissions
 from minispec.cli import options
 from minispec.io.files import check_writable, write_whole
 
+WARNING = "This runs what people have handed in. Run it in a container or on a machine you trust them with."
 MOST_SECONDS, MOST_JOBS = 3600, 64
 PAGE = Template(Path(__file__).with_name("predictions.html").read_text(encoding="utf-8"))
 
@@ -55,7 +55,7 @@ def grade_command(
     for path in (file, predictions):
         if path is not None:
             check_writable(path)
-    wanted = chosen([key.strip() for key in exercises.split(",") if key.strip()], own)
+    wanted = chosen(exercises, own)
     console = options.console(as_json or (as_csv and file is None))
     submissions = read_submissions(folder)
     typer.echo(WARNING, err=True)
@@ -73,7 +73,10 @@ def grade_command(
         write_whole(predictions, page(tallies, len(rows)))
         console.print(f"predictions: {predictions}", soft_wrap=True)
     if as_json:
-        options.print_json(document(rows, wanted, tallies))
+        names = ("key", "title", "notebook")
+        asked = [{n: getattr(one, n) for n in names} | {"points": one.difficulty} for one in wanted]
+        found = {"students": list(map(asdict, rows)), "predictions": list(map(asdict, tallies))}
+        options.print_json({"of": full_marks(wanted), "exercises": asked, **found})
 
 
 def write_stubs(path: Path, tag: str | None, folder: Path | None) -> None:
@@ -88,7 +91,6 @@ def write_stubs(path: Path, tag: str | None, folder: Path | None) -> None:
         raise ValueError(f"--write writes a notebook and grades nothing; what is {folder} for?")
     if path.suffix != ".ipynb":
         raise ValueError(f"cannot write {path}: a notebook's name ends in .ipynb")
-    check_writable(path)
     if path.exists():
         raise ValueError(f"{path} is there already, and may hold somebody's work")
     write_whole(path, semester(tag).notebook())
@@ -105,14 +107,15 @@ def show(
         table.add_column(str(number), justify="center", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     for row in rows:
-        points = f"{row.points} of {full_marks(exercises)}"
-        table.add_row(row.student, *(mark.sign for mark in row.marks), points)
+        signs = (mark.sign for mark in row.exercises.values())
+        table.add_row(row.student, *signs, f"{row.points} of {full_marks(exercises)}")
     console.print(table)
     for number, exercise in enumerate(exercises, 1):
         console.print(f"{number:2}  {exercise.key}: {exercise.title} ({exercise.difficulty})")
     for row in rows:
-        told = [f"✗ {mark.key}: {mark.message}" for mark in row.marks if mark.verdict == "wrong"]
-        told += [f"! {mark.key} takes {', '.join(mark.uses)}" for mark in row.marks if mark.uses]
+        marks = row.exercises.items()
+        told = [f"✗ {key}: {mark.message}" for key, mark in marks if mark.verdict == "wrong"]
+        told += [f"! {key} takes {', '.join(mark.uses)}" for key, mark in marks if mark.uses]
         told += [f"! cannot be read: {fault}" for fault in row.faults]
         if told:
             console.print("\n".join(["", row.student, *(f"  {line}" for line in told)]), soft_wrap=True)
@@ -124,7 +127,7 @@ def page(tallies: Sequence[Tally], students: int) -> str:
     """Returns the class's predictions as an HTML page that needs no other file."""
     body = "" if tallies else "<p>Nobody has answered a prediction.</p>"
     for one in tallies:
-        body += f"<h2>Notebook {one.question.notebook}: {html.escape(one.question.key)}</h2>"
+        body += f"<h2>Notebook {one.notebook}: {html.escape(one.key)}</h2>"
         body += f"<pre>{html.escape(histogram_text([one]))}</pre>"
     return PAGE.substitute(students=students, body=body)
 
@@ -140,37 +143,9 @@ def csv_text(rows: Sequence[Row], exercises: Sequence[Exercise]) -> str:
     table.writerow(["student", "points", "of", "right", *names, "takes from minispec"])
     for row in rows:
         cells: list[Any] = [row.student, row.points, full_marks(exercises), row.right]
-        for mark in row.marks:
+        for mark in row.exercises.values():
             cells += [mark.sign, mark.points, mark.message]
-        cells.append("; ".join(f"{mark.key}: {', '.join(mark.uses)}" for mark in row.marks if mark.uses))
+        uses = (f"{key}: {', '.join(mark.uses)}" for key, mark in row.exercises.items() if mark.uses)
+        cells.append("; ".join(uses))
         table.writerow([f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell for cell in cells])
     return file.getvalue()
-
-
-def document(rows: Sequence[Row], exercises: Sequence[Exercise], tallies: Sequence[Tally]) -> dict[str, Any]:
-    """Returns the graded class as plain data."""
-    students = []
-    for row in rows:
-        marks = {mark.key: asdict(mark) for mark in row.marks}
-        for mark in marks.values():
-            del mark["key"]
-        student = {"student": row.student, "points": row.points, "right": row.right}
-        students.append(student | {"faults": row.faults, "guesses": row.guesses, "exercises": marks})
-    return {
-        "of": full_marks(exercises),
-        "exercises": [
-            {"key": e.key, "title": e.title, "notebook": e.notebook, "points": e.difficulty}
-            for e in exercises
-        ],
-        "students": students,
-        "predictions": [
-            {
-                "key": one.question.key,
-                "notebook": one.question.notebook,
-                "question": one.question.text,
-                "answers": [asdict(bar) for bar in one.bars],
-                "unanswered": one.unanswered,
-            }
-            for one in tallies
-        ],
-    }

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minispec.classroom.question import questions_in
-from minispec.classroom.questions import QUESTIONS, predict, question_named
+from minispec.classroom.questions import QUESTIONS, predict, questions_in
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "text"
 WITH_CHOICES = [q for q in QUESTIONS if not q.numeric]
@@ -141,9 +140,8 @@ def test_a_measured_number_is_compared_later():
 def test_choices_are_shown_as_the_notebook_has_them():
     """What stands in the cell is what the card shows; replies go by letter."""
     prediction = predict("bad-draft", {"a": "worse", "b": "shorter", "c": "slower"}, guess="a")
-    assert "You said a: worse" in str(prediction) and question_named("bad-draft").choices["a"].reply in str(
-        prediction
-    )
+    assert "You said a: worse" in str(prediction)
+    assert prediction.question.choices["a"].reply in str(prediction)
     assert predict("bad-draft", {"a": "worse"}, guess="c").guess == "c"  # a damaged cell still runs
 
 
@@ -189,5 +187,5 @@ def test_notebooks_ask_what_is_asked_here(path):
     calls = calls_in(text)
     assert {key for key, _ in calls} == set(names(questions_of(int(path.name[:2]))))
     for key, choices in calls:
-        assert choices == {letter: choice.text for letter, choice in question_named(key).choices.items()}
+        assert choices == {letter: choice.text for letter, choice in predict(key).question.choices.items()}
     assert len(re.findall(r"guess=None", text)) >= len(calls)

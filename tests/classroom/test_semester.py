@@ -161,9 +161,10 @@ def test_a_class_is_graded_by_its_semester(tmp_path):
     cheat += "    return semester('2027S').exercises[4].right(target, draft)\n"
     (tmp_path / "cem.py").write_text(cheat)
     ann, ben, cem = grade(read_submissions(tmp_path), ONE.exercises, seconds=200)
-    assert {m.key for m in ann.marks if m.verdict == "right"} == set(WRITTEN)
-    assert {m.key for m in ben.marks if m.verdict == "wrong"} == set(old) and ben.points == 0
-    (mark,) = (m for m in cem.marks if m.key == "residual")
+    assert {key for key, mark in ann.exercises.items() if mark.verdict == "right"} == set(WRITTEN)
+    assert {key for key, mark in ben.exercises.items() if mark.verdict == "wrong"} == set(old)
+    assert ben.points == 0
+    mark = cem.exercises["residual"]
     assert mark.verdict == "wrong" and "ModuleNotFoundError" in mark.message and mark.uses
 
 
@@ -183,7 +184,7 @@ def test_the_notebook_of_a_semester(tmp_path):
     assert [card.kind for card in cards] == ["blank"] * len(KEYS)
     (tmp_path / "ann.ipynb").write_text(text)
     (row,) = grade(read_submissions(tmp_path), ONE.exercises)
-    assert [mark.verdict for mark in row.marks] == ["blank"] * len(KEYS)
+    assert [mark.verdict for mark in row.exercises.values()] == ["blank"] * len(KEYS)
 
 
 @pytest.mark.parametrize("tag", ["", "a b", "x" * 41, "../x", "2027\n", '"'])

@@ -14,7 +14,7 @@ from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
 from claims_table import TABLE, cells_of, table
 from notebook_rules import code_cells, is_solution, read_text, tags, texts
 
-from minispec.classroom.questions import question_named
+from minispec.classroom.questions import predict
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import planted
 
@@ -72,7 +72,7 @@ def test_misconceptions_are_asked():
     """Each is a wrong choice, or a wrong number, of a question that exists."""
     for tag in MISCONCEPTIONS:
         for key in QUESTIONS[tag]:
-            question = question_named(key)
+            question = predict(key).question
             assert question.slips or any(choice.belief for choice in question.choices.values())
 
 

@@ -3,16 +3,15 @@
 import ast
 import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minispec.classroom.grading.submission import Submission
-from minispec.classroom.question import Guess, Question
-from minispec.classroom.questions import QUESTIONS, predict
+from minispec.classroom.questions import QUESTIONS, Guess, predict
 
 UNREADABLE = "…"  # a guess that no figure of ours can be made of
-MOST_NUMBERS = 8  # bars for a question whose answer is a number
+MOST_NUMBERS = 8  # answers listed for a question whose answer is a number
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
@@ -30,33 +29,29 @@ class AnswerCount:
 class Tally:
     """All answers to one question."""
 
-    question: Question  #: what was asked
-    bars: tuple[AnswerCount, ...]  #: choices in their order, all of them; or the commonest numbers
+    key: str  #: the question's name
+    notebook: int  #: its notebook
+    question: str  #: what was asked
+    answers: list[AnswerCount]  #: choices in their order, all of them; or the commonest numbers
     unanswered: int  #: how many left it open
 
 
 def guesses_in(submission: Submission) -> dict[str, Any]:
     """Returns what a student has guessed, by question: the last guess of each that is one. Nothing is run."""
     known = {question.key for question in QUESTIONS}
+    statements = [statement.node for source in submission.sources for statement in source.statements]
     found: dict[str, Any] = {}
-    for source in submission.sources:
-        for statement in source.statements:
-            found |= {key: guess for key, guess in predictions_in(statement.node) if guess is not None}
-    return {key: guess for key, guess in found.items() if key in known}
-
-
-def predictions_in(node: ast.stmt) -> Iterator[tuple[str, Any]]:
-    """Yields key and guess of each call of `predict` in a statement."""
-    for call in ast.walk(node):
-        if (
-            isinstance(call, ast.Call)
-            and ast.unparse(call.func).rpartition(".")[2] == "predict"
-            and call.args
-        ):
-            key = call.args[0]
-            given = [word.value for word in call.keywords if word.arg == "guess"] + call.args[2:3]
-            if isinstance(key, ast.Constant) and isinstance(key.value, str) and given:
-                yield key.value, value_of(given[0])
+    for call in (call for node in statements for call in ast.walk(node)):
+        match call:
+            case ast.Call(
+                func=ast.Name(id="predict") | ast.Attribute(attr="predict"),
+                args=[ast.Constant(value=key), *others],
+                keywords=words,
+            ) if key in known:
+                given = [word.value for word in words if word.arg == "guess"] + others[1:2]
+                guess = value_of(given[0]) if given else None
+                found |= {} if guess is None else {key: guess}
+    return found
 
 
 def value_of(node: ast.expr) -> Any:
@@ -82,50 +77,50 @@ def tally(students: Sequence[Mapping[str, Any]]) -> list[Tally]:
     """Counts the guesses of a class, a mapping by question per student; questions of nobody are left out."""
     found = []
     for question in QUESTIONS:
-        said = [student[question.key] for student in students if question.key in student]
-        guesses = [predict(question.key, guess=guess) for guess in said]
-        bars = numbers(guesses) if question.numeric else choices(question, guesses)
-        if odd := sum(guess.guess is None for guess in guesses):
-            bars.append(AnswerCount("no possible answer", odd, False))
+        guesses = [predict(question.key, guess=own[question.key]) for own in students if question.key in own]
+        counts = Counter(guess.guess for guess in guesses)
+        odd = counts.pop(None, 0)
+        if question.numeric:
+            answers = numbers(guesses, counts)
+        else:
+            answers = [
+                AnswerCount(f"{letter}  {choice.text}", counts[letter], choice.right, choice.belief)
+                for letter, choice in question.choices.items()
+            ]
+        if odd:
+            answers.append(AnswerCount("no possible answer", odd, False))
         if guesses:
-            found.append(Tally(question, tuple(bars), len(students) - len(guesses)))
+            left = len(students) - len(guesses)
+            found.append(Tally(question.key, question.notebook, question.text, answers, left))
     return found
 
 
-def choices(question: Question, guesses: Sequence[Guess]) -> list[AnswerCount]:
-    """Returns a bar for each choice."""
-    counts, bars = Counter(guess.guess for guess in guesses), []
-    for letter, choice in question.choices.items():
-        bars.append(AnswerCount(f"{letter}  {choice.text}", counts[letter], choice.right, choice.belief))
-    return bars
-
-
-def numbers(guesses: Sequence[Guess]) -> list[AnswerCount]:
-    """Returns a bar for each of the commonest numbers, in their order, and one for all others."""
-    given: dict[Any, Guess] = {guess.guess: guess for guess in guesses if guess.guess is not None}
-    counts: Counter[Any] = Counter(guess.guess for guess in guesses if guess.guess is not None)
-    bars = []
+def numbers(guesses: Sequence[Guess], counts: Counter[Any]) -> list[AnswerCount]:
+    """Returns the commonest numbers, in their order, and how many guessed others."""
+    given = {guess.guess: guess for guess in guesses}
+    answers = []
     for number in sorted(number for number, _ in counts.most_common(MOST_NUMBERS)):
         guess = given[number]
         belief = next((slip.belief for slip in guess.slips if slip.number == number), "")
-        bars.append(AnswerCount(guess.number(number), counts[number], guess.right, belief))
-    others = counts.total() - sum(bar.count for bar in bars)
-    return bars + ([AnswerCount("other numbers", others)] if others else [])
+        answers.append(AnswerCount(guess.number(number), counts[number], guess.right, belief))
+    others = counts.total() - sum(answer.count for answer in answers)
+    return answers + ([AnswerCount("other numbers", others)] if others else [])
 
 
 def histogram_text(tallies: Sequence[Tally], width: int = 30) -> str:
     """Writes the class's predictions with a bar for each answer, of at most `width` characters."""
     blocks = []
     for one in tallies:
-        most = max(bar.count for bar in one.bars)
-        lines = [f"{one.question.notebook}. {one.question.text}"]
-        for bar in one.bars:
-            sign = {True: "✓", False: "✗", None: " "}[bar.right]
-            lines.append(
-                f"  {sign} {'█' * round(width * bar.count / most):{width}} {bar.count:3}  {bar.answer}"
+        most = max(answer.count for answer in one.answers)
+        lines = [f"{one.notebook}. {one.question}"]
+        for answer in one.answers:
+            sign, bar = (
+                {True: "✓", False: "✗", None: " "}[answer.right],
+                "█" * round(width * answer.count / most),
             )
-            if bar.count and bar.belief:
-                lines.append(f"    {'':{width}}      (believes: {bar.belief})")
+            lines.append(f"  {sign} {bar:{width}} {answer.count:3}  {answer.answer}")
+            if answer.count and answer.belief:
+                lines.append(f"    {'':{width}}      (believes: {answer.belief})")
         if one.unanswered:
             lines.append(f"    {'':{width}} {one.unanswered:3}  gave no answer")
         blocks.append("\n".join(lines))

@@ -2,12 +2,13 @@
 
 The code of a submission runs in a process of its own. That process says what a function returns. Whether it
 is right is decided here, where none of that code has run: nothing that a submission prints, patches or exits
-with can make an answer right that is not. What it can do to the machine stands in `NOT_STOPPED`.
+with can make an answer right that is not. What it can do to the machine stands in docs/teaching/grading.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from minispec.classroom.exercise import Exercise, Judgement, failed
@@ -24,7 +25,6 @@ SIGNS = {"right": "✓", "wrong": "✗", "blank": "…", "missing": "–"}
 class Mark:
     """What came of one exercise."""
 
-    key: str  #: of the exercise
     verdict: Literal["right", "wrong", "blank", "missing"]  #: blank: the stub and no more
     points: int = 0  #: the exercise's difficulty if it is right, else 0
     message: str = ""  #: what the card in the notebook would say
@@ -42,31 +42,24 @@ class Row:
     """What came of one student."""
 
     student: str  #: the name of the submission
-    marks: tuple[Mark, ...]  #: in the order of the exercises
-    guesses: dict[str, Any] = field(default_factory=dict)  #: by question, as they were typed
-    faults: tuple[str, ...] = ()  #: what could not be read
-
-    @property
-    def points(self) -> int:
-        """All points together."""
-        return sum(mark.points for mark in self.marks)
-
-    @property
-    def right(self) -> int:
-        """How many exercises are right."""
-        return sum(mark.verdict == "right" for mark in self.marks)
+    points: int  #: all points together
+    right: int  #: how many exercises are right
+    faults: tuple[str, ...]  #: what could not be read
+    guesses: dict[str, Any]  #: by question, as they were typed
+    exercises: dict[str, Mark]  #: by exercise, in their order
 
 
-def chosen(keys: Sequence[str], among: Sequence[Exercise] = EXERCISES) -> tuple[Exercise, ...]:
-    """Returns exercises by their names, in the order of the notebooks; all of them for no names.
+def chosen(keys: str, among: Sequence[Exercise] = EXERCISES) -> tuple[Exercise, ...]:
+    """Returns exercises by their names, with commas between, in their order; all of them for no names.
 
     Raises:
         ValueError: if there is no such exercise.
     """
     known = [exercise.key for exercise in among]
-    if unknown := [key for key in keys if key not in known]:
+    wanted = keys.replace(",", " ").split() or known
+    if unknown := [key for key in wanted if key not in known]:
         raise ValueError(f"there is no exercise {unknown[0]!r}; there is {', '.join(known)}")
-    return tuple(exercise for exercise in among if not keys or exercise.key in keys)
+    return tuple(exercise for exercise in among if exercise.key in wanted)
 
 
 def full_marks(exercises: Iterable[Exercise]) -> int:
@@ -105,42 +98,35 @@ def grade(
 def grade_one(submission: Submission, exercises: Sequence[Exercise], seconds: float) -> Row:
     """Grades one student: one process for all exercises, and a fresh one after it has ended."""
     faults = tuple(fault for source in submission.sources for fault in source.faults)
-    marks: list[Mark] = []
-    worker: Worker | None = None
-    for exercise in exercises:
-        answer = answer_in(submission, exercise)
-        if answer is None:
-            marks.append(Mark(exercise.key, "missing", message=" ".join(["Not handed in.", *faults])))
-            continue
-        if answer.blank:
-            judgement = failed(BLANK)
-        else:
-            judgement, worker = judged(exercise, answer, worker, seconds)
-        points = exercise.difficulty if judgement.verdict == "right" else 0
-        message = words(judgement.message)
-        marks.append(Mark(exercise.key, judgement.verdict, points, message, judgement.detail, answer.uses))
-    if worker is not None:
-        worker.close()
-    return Row(submission.student, tuple(marks), guesses_in(submission), faults)
+    marks: dict[str, Mark] = {}
+    with closing(Worker()) as worker:
+        for exercise in exercises:
+            if answer := answer_in(submission, exercise):
+                judgement = failed(BLANK) if answer.blank else judged(exercise, answer, worker, seconds)
+                points = exercise.difficulty if judgement.verdict == "right" else 0
+                message = words(judgement.message)
+                mark = Mark(judgement.verdict, points, message, judgement.detail, answer.uses)
+            else:
+                mark = Mark("missing", message=" ".join(["Not handed in.", *faults]))
+            marks[exercise.key] = mark
+    total = sum(mark.points for mark in marks.values())
+    right = sum(mark.verdict == "right" for mark in marks.values())
+    return Row(submission.student, total, right, faults, guesses_in(submission), marks)
 
 
-def judged(
-    exercise: Exercise, answer: Answer, worker: Worker | None, seconds: float
-) -> tuple[Judgement, Worker | None]:
-    """Judges one answer, in a new worker for None; returns also the worker, if it can go on."""
+def judged(exercise: Exercise, answer: Answer, worker: Worker, seconds: float) -> Judgement:
+    """Judges one answer; ends the worker if it cannot go on."""
     try:
-        worker = worker or Worker()
         loaded = worker.load(answer.source, answer.name, seconds)
         if loaded.kind in ("blank", "no function"):
-            return failed(loaded), worker
+            return failed(loaded)
         if loaded.kind:
-            return Judgement("wrong", f"It cannot be loaded on its own: {loaded.fault}"), worker
+            return Judgement("wrong", f"It cannot be loaded on its own: {loaded.fault}")
         judge = exercise.judged_by
-        return (judge(worker) if judge else exercise.compare(worker.run_trial)), worker
+        return judge(worker) if judge else exercise.compare(worker.run_trial)
     except Gone as gone:
-        judgement = Judgement("wrong", f"No answer: {gone}.")
+        fault = f"No answer: {gone}."
     except (Exception, OutOfTime) as error:  # what came back was not what any judge expects
-        judgement = Judgement("wrong", f"It could not be judged: {one_line(error)}")
-    if worker is not None:
-        worker.close()
-    return judgement, None
+        fault = f"It could not be judged: {one_line(error)}"
+    worker.close()
+    return Judgement("wrong", fault)

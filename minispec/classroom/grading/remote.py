@@ -37,9 +37,15 @@ class RaisedThere(Malformed, Broken):
 
 
 class Worker:
-    """A process that runs a student's code. It can be called like the answer that it has loaded."""
+    """A process that runs a student's code. It can be called like the answer that it has loaded.
 
-    def __init__(self) -> None:
+    It starts when something is loaded, also after it has been closed.
+    """
+
+    _process: Any = None
+    _home = ""
+
+    def _start(self) -> None:
         """Starts it, with an empty home that is thrown away in the end. It gets none of your variables."""
         self._home = home = tempfile.mkdtemp(prefix="minispec-grade-")
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
@@ -53,18 +59,16 @@ class Worker:
             env=kept | dict.fromkeys(homes, home) | {"OMP_NUM_THREADS": "1"},
             start_new_session=True,
         )
-        try:  # starting is not on the student's time
-            self.load("answer = ...", "answer", STARTING)
-        except Gone:
-            self.close()
-            raise
+        self.load("answer = ...", "answer", STARTING)  # starting is not on the student's time
 
     def load(self, source: str, name: str, seconds: float) -> Outcome:
         """Loads an answer; loading and all calls that follow must end within some seconds.
 
         Raises:
-            Gone: if they do not, or if the worker has ended; also from calls.
+            Gone: if they do not, or if the worker has ended; also from calls. Close it then.
         """
+        if self._process is None:
+            self._start()
         self._deadline, self._seconds = time.monotonic() + seconds, seconds
         return self._outcome({"source": source, "name": name})
 
@@ -91,13 +95,14 @@ class Worker:
         return self._outcome({"run": run, "special": special, "arguments": encode(data)}, rng)
 
     def _outcome(self, order: dict[str, Any], rng: Rng | None = None) -> Outcome:
-        reply, stopped = self._ask(order), None
+        stopped = None
         try:
+            reply = self._ask(order)
             while "decide" in reply and rng is not None:
                 answer, stopped = decision(reply, rng)
                 reply = self._ask(answer)
             outcome = Outcome(decode(reply.get("value")), words(reply.get("fault")), words(reply.get("kind")))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Gone("it wrote into the grader's own line") from None
         if stopped is not None:
             raise stopped
@@ -105,7 +110,7 @@ class Worker:
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         lines: list[bytes] = []
-        there: Any = self._process
+        there = self._process
 
         def exchange() -> None:
             with suppress(OSError):  # it has ended
@@ -120,20 +125,21 @@ class Worker:
             raise Gone(f"it had not come to an end after {self._seconds:g} seconds")
         if not lines or not lines[0]:
             raise Gone("its process ended before it had answered")
-        reply = None
-        with suppress(ValueError, RecursionError):
-            reply = json.loads(lines[0])
+        reply = json.loads(lines[0])
         if not isinstance(reply, dict):
-            raise Gone("it wrote into the grader's own line")
+            raise ValueError("that is no message")
         return reply
 
     def close(self) -> None:
-        """Ends the process, and where there are process groups all of its group; its files go too."""
+        """Ends the process, if it runs, and where there are groups all of its group; its files go too."""
+        if self._process is None:
+            return
         if hasattr(os, "killpg"):
             with suppress(ProcessLookupError, PermissionError):  # nobody is left
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        self._process = None
         shutil.rmtree(self._home, ignore_errors=True)
 
 

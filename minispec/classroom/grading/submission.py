@@ -8,19 +8,19 @@ imports, helpers, constants. Cells that print, plot, check or patch are left out
 import ast
 import copy
 import json
-import os
 import re
 import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import NoReturn
 
 from minispec.classroom.exercise import Exercise
 
-MOST_FILES, MOST_DEEP = 20_000, 12  # of a class: some 100 a student; and folders in one another
+MOST_FILES = 20_000  # of a class, folders included: some 100 a student
 MOST_BYTES = 5_000_000  # of one file; a notebook without outputs has some 30,000
-UNREAD = ("solutions", "__pycache__")  # `minispec lab --with-solutions` puts ours there
+UNREAD = "solutions"  # `minispec lab --with-solutions` puts ours there
 ENDINGS = (".ipynb", ".py")
 CANNOT = (SyntaxError, ValueError, RecursionError, MemoryError)
 # What the exercises themselves tell people to use. Anything else of ours in an answer is worth a look.
@@ -69,8 +69,6 @@ class Answer:
 def read_submissions(folder: Path) -> list[Submission]:
     """Returns what a folder holds: one student per sub-folder, notebook or script.
 
-    Hidden entries and links are left out.
-
     Raises:
         ValueError: if it is no folder, holds no submission, is a single student's copy, or holds more than
             any class hands in.
@@ -80,59 +78,42 @@ def read_submissions(folder: Path) -> list[Submission]:
     if (folder / ".minispec-lab").exists():
         raise ValueError(f"{folder} is one copy of the notebooks; put each student's into its own folder")
     try:
-        entries = sorted(entry for entry in folder.iterdir() if not entry.is_symlink())
-        entries = [
-            entry
-            for entry in entries
-            if not entry.name.startswith((".", "__")) and (entry.is_dir() or entry.suffix in ENDINGS)
-        ]
-        files: dict[Path, list[Path]] = {entry: [] for entry in entries}
-        for number, (entry, path) in enumerate((e, path) for e in entries for path in walk(e)):
-            if number == MOST_FILES:  # all are found before any is read: `grade /` ends at once
-                raise ValueError(
-                    f"{folder} holds more than {MOST_FILES:,} files; is it the folder of a class?"
-                )
-            files[entry].append(path)
-        found = [
-            Submission(entry.stem if entry.is_file() else entry.name, read(entry, own))
-            for entry, own in files.items()
-        ]
+        entries = (one for one in sorted(folder.iterdir()) if one.is_dir() or one.suffix in ENDINGS)
+        # All are found before any is read: `grade /` ends at once.
+        found = list(islice(((entry, path) for entry in entries for path in walk(entry)), MOST_FILES + 1))
+        if len(found) > MOST_FILES:
+            raise ValueError(f"{folder} holds more than {MOST_FILES:,} files; is it the folder of a class?")
+        students = [read(entry, [path for _, path in own]) for entry, own in groupby(found, itemgetter(0))]
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from error
-    if not found:
+    if not students:
         raise ValueError(f"{folder} holds no submission: no folder, .ipynb or .py in it")
-    return found
+    return students
 
 
 def walk(entry: Path) -> Iterator[Path]:
-    """Yields a student's file, or all files of a student's folder but links and what is hidden.
+    """Yields a file, or a folder and all that is in it, but links, what is hidden, and our solutions.
 
     Raises:
         OSError: if a folder cannot be read.
-        ValueError: if folders lie too deep in one another.
     """
-    if entry.is_file():
-        yield entry
-        return
-
-    def cannot(error: OSError) -> NoReturn:
-        raise error
-
-    for name, inner, names in os.walk(entry, onerror=cannot):
-        folder = Path(name)
-        if len(folder.parts) - len(entry.parts) > MOST_DEEP:
-            raise ValueError(f"{entry} holds more than {MOST_DEEP} folders in one another")
-        inner[:] = [one for one in inner if not (one.startswith(".") or one in UNREAD)]
-        paths = (folder / one for one in names if not one.startswith("."))
-        yield from (path for path in paths if path.is_file() and not path.is_symlink())
+    waiting = [entry]
+    while waiting:
+        path = waiting.pop()
+        if path.is_symlink() or path.name.startswith((".", "__")) or path.name == UNREAD:
+            continue
+        yield path
+        if path.is_dir():
+            waiting += path.iterdir()
 
 
-def read(entry: Path, files: Sequence[Path]) -> tuple[Source, ...]:
+def read(entry: Path, paths: Sequence[Path]) -> Submission:
     """Reads a student's file, or all notebooks and scripts of a student's folder."""
     if entry.is_file():
-        return (read_source(entry, entry.name),)
-    own = sorted(path for path in files if path.suffix in ENDINGS)
-    return tuple(read_source(path, path.relative_to(entry).as_posix()) for path in own)
+        return Submission(entry.stem, (read_source(entry, entry.name),))
+    own = sorted(path for path in paths if path.suffix in ENDINGS and path.is_file())
+    sources = (read_source(path, path.relative_to(entry).as_posix()) for path in own)
+    return Submission(entry.name, tuple(sources))
 
 
 def read_source(path: Path, name: str) -> Source:
@@ -183,7 +164,7 @@ def names_in(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     table = symtable.symtable(ast.unparse(node), "cell", "exec")
     binds = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}
     uses = {s.get_name() for s in table.get_symbols() if s.is_referenced()}
-    inner = list(table.get_children())
+    inner = table.get_children()
     while inner:
         scope = inner.pop()
         uses |= {s.get_name() for s in scope.get_symbols() if s.is_global()}

@@ -47,11 +47,7 @@ def loss(verifier: str, temperature: float) -> str | None:
 
 
 def read_k(k: str) -> int:
-    """Returns K, or the largest K to choose from for an automatic one.
-
-    Raises:
-        ValueError: if it is neither a number nor `auto`.
-    """
+    """Returns K, or the largest K to choose from for an automatic one."""
     if k == AUTO:
         return MOST
     try:
@@ -128,11 +124,9 @@ class Decoding:
 
         5 repeats take up to two seconds. A draft by a drafter without a model takes no time worth counting.
         """
-        target, draft, backend = self.models.target, self.models.draft, self.models.backend
-        cached = len(self.prompt) + self.max_new_tokens // 2
-        how: dict[str, Any] = {"warp": self.warp, "verifier": self.rule, "backend": backend, "cached": cached}
-        # A drafter without a model may have a longer prompt.
-        costs = measure_costs(target, draft, self.prompt[-draft.max_length :], repeats=repeats, **how)
+        prompt = self.prompt[-self.models.draft.max_length :]  # longer only for a drafter without a model
+        how: dict[str, Any] = {"warp": self.warp, "verifier": self.rule, "repeats": repeats}
+        costs = measure_costs(self.models, prompt, cached=len(self.prompt) + self.max_new_tokens // 2, **how)
         if DRAFTERS[self.drafter].has_model:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)

@@ -1,7 +1,8 @@
 """The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from statistics import fmean
 from time import perf_counter
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from minispec.core.commit import Rows
-from minispec.core.loop import generate, speculate
+from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import Prompts, device_of, prefill, refill
 from minispec.core.rng import Rng
@@ -34,25 +35,25 @@ class Queue:
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
-        one, models, backend = self.setting, self.setting.models, self.setting.models.backend
-        size = len(prompts) if self.refill else self.rows
+        one, backend = self.setting, self.setting.models.backend
+        decode: Callable[..., Iterator[Any]] = generate_queue
+        if one.k:
+            drafter, rule = backend.drafter(one.models.draft), backend.rules[one.verifier]
+            decode = partial(speculate, drafter=drafter, k=one.k, verifier=rule)
         how: dict[str, Any] = {"warp": backend.warp(one.temperature), "rng": backend.rng(seed)}
         how |= {"max_new_tokens": new_tokens, "at_once": self.rows}
-        if one.k:
-            how |= {"drafter": backend.drafter(models.draft), "k": one.k}
-            how["verifier"] = backend.rules[one.verifier]
+        size = len(prompts) if self.refill else self.rows
         texts: list[list[int]] = [[] for _ in prompts]
-        live = places = 0
+        live: list[bool] = []  # of each place in each forward
         with using_threads(one.threads):
             started = perf_counter()
             for first in range(0, len(prompts), size):
-                decode: Any = speculate if one.k else generate_queue
-                for r in decode(models.target, prompts=prompts[first : first + size], **how):
-                    live, places = live + sum(r.live), places + len(r.live)
+                for r in decode(one.models.target, prompts=prompts[first : first + size], **how):
+                    live += r.live
                     for name, emitted in zip(r.names, r.emitted, strict=True):
                         texts[first + name] += emitted
             seconds = perf_counter() - started
-        return Run(seconds, tuple(map(tuple, texts)), live=live / max(places, 1))
+        return Run(seconds, tuple(map(tuple, texts)), live=fmean(live or [0]))
 
 
 class Step(NamedTuple):
@@ -109,8 +110,8 @@ def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     runs = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
     points: list[Found] = []
     for refilled, (alone, drafted) in ((False, runs[:2]), (True, runs[2:])):
-        live = {"live_target_only": alone, "live_speculative": drafted}
-        shares = {name: fmean(run.live for run in of) for name, of in live.items()}
+        live = {"target_only": alone, "speculative": drafted}
+        shares = {f"live_{name}": fmean(run.live for run in of) for name, of in live.items()}
         points.append({"rows": rows, "refill": refilled} | shares | gain_of(alone, drafted))
     return points
 
@@ -126,12 +127,11 @@ def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
 
     A long one has little space left, so their texts end after different numbers of tokens.
     """
-    one, prompts = bench.alone("rejection", 1.0), [*bench.prompts.reporting, *bench.prompts.choosing]
-    backend, short = one.models.backend, len(prompts[0])
-    longest = max(one.models.target.max_length * 3 // 4, short)
-    how: dict[str, Any] = {"warp": backend.warp(1.0), "rng": backend.rng(bench.seed)}
-    steps = [*generate(one.models.target, prompts, max_new_tokens=longest - short, **how)]
-    texts = [[*prompt, *(step[row] or 0 for step in steps)] for row, prompt in enumerate(prompts)]
+    alone, prompts = bench.alone("rejection", 1.0), [*bench.prompts.reporting, *bench.prompts.choosing]
+    short, context = len(prompts[0]), alone.models.target.max_length
+    longest = max(context * 3 // 4, short)
+    written = alone.decode(prompts, bench.seed, longest - short).texts
+    texts = [[*prompt, *text] for prompt, text in zip(prompts, written, strict=True)]
     lengths = (short + 37 * i % (longest - short + 1) for i in range(count))  # well mixed
     return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
 

@@ -16,7 +16,7 @@ import torch
 from minispec.core.draft import ModelDrafter
 from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import check_prompts, device_of, prefill
+from minispec.core.prefill import device_of, prefill
 from minispec.core.records import Round
 from minispec.core.rng import BlockRng
 from minispec.core.verify import Verifier
@@ -25,7 +25,7 @@ from minispec.drafters.costs import Costs
 from minispec.evidence.bench.interleaved import Setting
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
-from minispec.native.backend import TORCH, Backend
+from minispec.native.backend import Backend, Models
 
 FEW = (1, 2, 3, 5, 9, 17)  # values of n for t(n): enough to choose K by
 RUNS = 3  # of both loops
@@ -34,13 +34,11 @@ T = TypeVar("T")
 
 
 def measure_costs(
-    target: LanguageModel,
-    draft: LanguageModel,
+    models: Models,
     prompt: Sequence[int],
     *,
     warp: Warp,
     verifier: Verifier,
-    backend: Backend = TORCH,
     tokens: Sequence[int] = FEW,
     cached: int = 112,
     new_tokens: int = 24,
@@ -49,45 +47,36 @@ def measure_costs(
     """Measures all parts, for one row; as it stands, in a fraction of a second.
 
     Args:
-        target: the target.
-        draft: the draft model.
+        models: target and draft model, on the backend that makes the random number generator and the drafter.
         prompt: token ids; the short runs continue it.
         warp: as in `speculate`.
         verifier: as in `speculate`.
-        backend: makes the random number generator and the drafter.
         tokens: values of n for t(n), 1 among them; what the context cannot hold is left out.
         cached: how many tokens the caches hold before a forward, as far as they fit.
         new_tokens: of each short run.
         repeats: how often each forward is measured.
 
     Raises:
-        ValueError: if there is nothing to measure, or as `speculate`.
+        ValueError: as `speculate`.
     """
-    if 1 not in tokens or repeats < 1 or new_tokens < 1:
-        raise ValueError("t(n) needs n = 1 among its numbers, 1 or more repeats, and 1 or more new tokens")
-    if target.vocab_size != draft.vocab_size:
-        raise ValueError(f"one vocabulary is needed, not {target.vocab_size} and {draft.vocab_size} tokens")
+    target, draft, backend = models.target, models.draft, models.backend
     context = min(target.max_length, draft.max_length)
-    check_prompts([prompt], target.vocab_size, context)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
     cached, width = min(cached, context - fitting[-1]), max(fitting[-1] - 1, 1)
     tasks: dict[Any, Callable[[], object]] = {
         **{n: forward_task(target, cached, n) for n in fitting},
         "draft": draft_task(draft, cached, width, warp, backend),
-        "catch up": forward_task(draft, cached, 1, head=False),
+        "catch_up": forward_task(draft, cached, 1, head=False),
         "restart": forward_task(draft, 0, max(cached, 1), head=False),
         "prefill": lambda: prefill(target, [prompt]),
-        "draft prefill": lambda: prefill(draft, [prompt]),
+        "draft_prefill": lambda: prefill(draft, [prompt]),
     }
     seconds = {name: median(values) for name, values in interleaved_seconds(tasks, repeats).items()}
     forwards = Costs(
         seconds["draft"] / width,
         # A forward over more tokens takes no less time; where it seems to, that is noise.
         dict(zip(fitting, sorted(seconds[n] for n in fitting), strict=True)),
-        seconds["catch up"],
-        prefill=seconds["prefill"],
-        draft_prefill=seconds["draft prefill"],
-        restart=seconds["restart"],
+        **{name: seconds[name] for name in ("catch_up", "prefill", "draft_prefill", "restart")},
     )
     how: dict[str, Any] = {"max_new_tokens": new_tokens, "warp": warp}
     most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
@@ -108,10 +97,10 @@ def measure_costs(
 
 def costs_of(setting: Setting, prompt: Sequence[int], **how: Any) -> Costs:
     """Measures the costs of a setting, with its number of threads; `how` is as in `measure_costs`."""
-    models, backend = setting.models, setting.models.backend
+    backend = setting.models.backend
     how |= {"warp": backend.warp(setting.temperature), "verifier": backend.rules[setting.verifier]}
     with using_threads(setting.threads):
-        return measure_costs(models.target, models.draft, prompt, backend=backend, **how)
+        return measure_costs(setting.models, prompt, **how)
 
 
 def median_costs(found: Sequence[Costs]) -> Costs:

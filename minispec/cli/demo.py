@@ -18,7 +18,7 @@ from minispec.io.files import check_writable, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.native.drafters import MODEL, named
-from minispec.show.step_page import page
+from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
@@ -83,8 +83,6 @@ def demo(
 
 def walk_page(shown: Sequence[tuple[Pair, str]], settings: Mapping[str, Any]) -> str:
     """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
-    from minispec.show.stepper import Stepper  # matplotlib, which has the colours, takes half a second
-
     runs = (record_pair(pair, text, verifier, **settings) for pair, text in shown for verifier in VERIFIERS)
     return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
 
@@ -118,16 +116,14 @@ def decode_both_ways(
     """
     ids = pair.tokenizer.encode(text)
     console.rule(f"Pair {pair.name}")
-    console.print(
-        f"target {pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
-    )
+    sizes = f"{pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
+    console.print(f"target {sizes}")
     if settings["drafter"] != MODEL:
         console.print(f"drafter: {settings['drafter']}")
     ready = [on_backend(pair, backend.name) for backend in backends]
-    outcomes: list[tuple[Outcome, Outcome]] = []
-    every: list[Decoding] = []
+    done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
-        heat = temperature_of(verifier)
+        heat = 0.0 if verifier == "greedy" else 1.0
         runs = [Decoding(pair, own, ids, verifier, own.backend.warp(heat), **settings) for own in ready]
         runs = [replace(run, costs=run.measured_costs() if chooses else None) for run in runs]
         for run in runs:  # a short one first, to warm up
@@ -137,12 +133,12 @@ def decode_both_ways(
             console.print(said)
         console.print(text, style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative(), pair, console)  # the terminal slows it: it is not timed
-        outcomes += [run.timed() for run in runs]
-        every += runs
+        done += [(run, *run.timed()) for run in runs]
         console.print(f"Target-only, temperature {heat:g}:", style="bold")
-        alone = pair.tokenizer.decode(outcomes[-1][0].text)
-        console.print(alone, style="#888888", markup=False, soft_wrap=True)
-    console.print(outcome_table(outcomes, f"{pair.name}, K = {AUTO if chooses else settings['k']}"))
+        text_alone = pair.tokenizer.decode(done[-1][1].text)
+        console.print(text_alone, style="#888888", markup=False, soft_wrap=True)
+    title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"
+    console.print(outcome_table([(alone, fast) for _, alone, fast in done], title))
     console.print(
         "  speed-up: over the target alone on the same backend, prefill included\n"
         "  accepted: over tested tokens; in engines: over all drafted tokens\n"
@@ -150,23 +146,23 @@ def decode_both_ways(
         "  same text: a sampled one may differ from the target's own; its distribution does not",
         style="dim",
     )
-    advice = [run.advice(*both) for run, both in zip(every, outcomes, strict=True)]
-    for (plain, fast), sentences in zip(outcomes, advice, strict=True):
-        name = f"{fast.label} on the {fast.backend} backend"
-        tell_advice(name, fast.speed_up(plain), sentences, console)
-    drafter = {"drafter": settings["drafter"]}
-    found = [drafter | describe(*both, said) for both, said in zip(outcomes, advice, strict=True)]
+    found = []
+    for run, alone, fast in done:
+        advice = run.advice(alone, fast)
+        tell_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
+        found.append(describe(run, alone, fast, advice))
     return {"pair": pair.name, "prompt": text, "runs": found}
 
 
-def describe(alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
+def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
     """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
     statistics = fast.statistics
     assert statistics is not None
     return {
+        "drafter": run.drafter,
         "backend": fast.backend,
         "verifier": fast.label,
-        "lossless": loss(fast.label, temperature_of(fast.label)) is None,
+        "lossless": loss(run.verifier, run.warp.temperature) is None,
         "k": fast.k,
         "tokens": fast.tokens,
         "target_calls": fast.target_calls,
@@ -186,8 +182,3 @@ def prompt_of(pair: Pair) -> str:
     """Returns the pair's own prompt: its walkthrough, or else the first that it is measured on."""
     prompts = pair.info.get("prompts")
     return pair.walkthrough or (pair.tokenizer.decode(prompts[0]) if prompts else "The ")
-
-
-def temperature_of(verifier: str) -> float:
-    """Returns the temperature that a verifier is shown at."""
-    return 0.0 if verifier == "greedy" else 1.0

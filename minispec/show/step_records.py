@@ -2,18 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from minispec.io.recording import Draw
 
-TokenState = Literal[
-    "prompt", "pending", "drafted", "accepted", "rejected", "correction", "bonus", "untested", "rolled back"
-]  # keys of `signs.STATES`
-GuessVerdict = Literal["accepted", "rejected", "untested"]
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]
-PHASES: tuple[Phase, ...] = ("prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 TOP = 4  # tokens of each distribution in a chart
 
 
@@ -23,7 +19,7 @@ class Token:
 
     id: int  #: in the vocabulary
     text: str  #: what it stands for
-    state: TokenState  #: what has become of it
+    state: str  #: what has become of it, a key of `signs.STATES`
     pending: bool = False  #: whether it is committed, but not yet read by either model when the round began
 
 
@@ -36,8 +32,14 @@ class RoundPosition:
     says: str | None = None  #: the target's most probable token there, once it has read so far
     p: float | None = None  #: the guess's probability for the target
     test: Draw | None = None  #: the number drawn, and what it was compared with
-    verdict: Literal["", "accepted", "rejected", "untested", "bonus"] = ""  #: `bonus` after the draft
     kept: Token | None = None  #: what is committed there in the end
+
+    @property
+    def verdict(self) -> str:
+        """What the rule says of the guess, and `bonus` after the draft; empty until it has spoken."""
+        if self.guess is None:
+            return "bonus" if self.kept else ""
+        return "" if self.guess.state == "drafted" else self.guess.state
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,16 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_records import (
     NO_CHART,
     Chart,
-    GuessVerdict,
     Phase,
     RoundPosition,
     Step,
     Token,
-    TokenState,
     chart,
     count,
     equation,
     quoted,
 )
+from minispec.show.text import kinds, needs_catch_up
 
 ENDS = {
     "eos": "The text is at its end",
@@ -57,8 +56,10 @@ class RoundSteps:
         self._recording, self._r, self._row = recording, r, row
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
-        self._shown = 0  # how many of them have been made
-        self._positions = [RoundPosition() for _ in range(len(drafted) + 1)]
+        self._made = 0  # how many of them
+        self._verified = False
+        self._tests: list[Draw | None] = []
+        self._new: list[Token] = []  # what is committed
         self._block = settled(committed)
         self._target_holds = r.target_cache.before[row]
         self._draft_holds = r.draft_cache.before[row] if r.draft_cache else None
@@ -73,23 +74,20 @@ class RoundSteps:
             yield self._test(i)
         yield self._commit()
         yield self._rollback()
-        cache = self._r.draft_cache
-        if cache is not None and cache.verified[self._row] < cache.after[self._row]:
-            yield self._catch_up(cache.after[self._row])
+        if needs_catch_up(self._r, self._row):
+            yield self._catch_up()
 
     def _word(self, token: int) -> str:
         return quoted(self._recording.words[token])
 
     def _draft(self, i: int) -> Step:
         r, row, guess = self._r, self._row, self._guesses[i]
-        self._shown = i + 1
+        self._made = i + 1
         who = "The drafter looks back"
         if self._draft_holds is not None:
             self._draft_holds += 1  # it reads the token before, to guess this one
             who = f"The draft model reads {self._word(self._guesses[i - 1].id if i else int(r.pending[row]))}"
-        q = r.draft.probs[row, i]
-        self._positions[i] = RoundPosition(guess=guess, q=float(q[guess.id]))
-        draw = self._recording.draft_draw(r.index, i, row)
+        q, draw = r.draft.probs[row, i], self._recording.draft_draw(r.index, i, row)
         sentence = f"{who} and says what it finds most probable: {quoted(guess.text)}."
         shown = NO_CHART
         if not is_one_hot(q):
@@ -101,15 +99,12 @@ class RoundSteps:
 
     def _verify(self) -> Step:
         r, row, drafted = self._r, self._row, len(self._guesses)
+        self._verified = True
         # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
-        before = r.target_cache.before[row]
-        self._target_holds = min(r.target_cache.verified[row], before + 1 + drafted)
+        own = r.target_cache.before[row] + 1 + drafted
+        self._target_holds = min(r.target_cache.verified[row], own)
         if r.draft_cache is not None:
-            self._draft_holds = min(r.draft_cache.verified[row], before + 1 + drafted)
-        for i, position in enumerate(self._positions):
-            p, guess = r.target_probs[row, i], position.guess
-            says = self._recording.words[int(p.argmax())]
-            self._positions[i] = replace(position, says=says, p=float(p[guess.id]) if guess else None)
+            self._draft_holds = min(r.draft_cache.verified[row], own)
         title = f"Verify: one pass over {count(drafted + 1, 'token')}"
         pending = self._word(int(r.pending[row]))
         if not drafted:
@@ -125,11 +120,9 @@ class RoundSteps:
         r, row, token = self._r, self._row, self._guesses[i].id
         p, q = r.target_probs[row, i], r.draft.probs[row, i]
         draw = self._recording.accept_draw(r.index, i, row)
-        self._positions[i] = replace(self._positions[i], test=draw)
-        verdict = self._judge(i)
-        if verdict == "rejected":
-            for later in range(i + 1, len(self._guesses)):
-                self._judge(later)
+        self._tests.append(draw)
+        verdict = "accepted" if i < r.accepted(row) else "rejected"
+        self._judge(i + 1 if verdict == "accepted" else len(self._guesses))
         guess, best = self._word(token), self._word(int(p.argmax()))
         if is_one_hot(p):
             says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
@@ -144,15 +137,13 @@ class RoundSteps:
         title = f"Test {i + 1} of {len(self._guesses)}: {guess} is {verdict}"
         return self._step("test", title, sentence, i, shown, draw)
 
-    def _judge(self, i: int) -> GuessVerdict:
-        """Gives a guess the state that the verdict makes of it, and returns it."""
+    def _judge(self, end: int) -> None:
+        """Gives the first guesses the states that the verdict makes of them."""
         accepted = self._r.accepted(self._row)
-        found: GuessVerdict = "accepted" if i < accepted else "rejected"
-        if i > accepted and self._r.stops_at_first_rejection:
-            found = "untested"
-        self._guesses[i] = replace(self._guesses[i], state=found)
-        self._positions[i] = replace(self._positions[i], guess=self._guesses[i], verdict=found)
-        return found
+        after = "untested" if self._r.stops_at_first_rejection else "rejected"
+        for i in range(end):
+            state = "accepted" if i < accepted else "rejected" if i == accepted else after
+            self._guesses[i] = replace(self._guesses[i], state=state)
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Says how p, q and the number drawn decide."""
@@ -171,15 +162,12 @@ class RoundSteps:
     def _commit(self) -> Step:
         r, row = self._r, self._row
         emitted, kind, accepted = r.emitted[row], r.kind(row), r.accepted(row)
-        states: list[TokenState] = ["accepted"] * len(emitted)
-        if kind != "draft":
-            states[-1] = kind
-        new = [Token(t, self._recording.words[t], s) for t, s in zip(emitted, states, strict=True)]
+        each = zip(emitted, kinds(r, row), strict=True)
+        new = [Token(token, self._recording.words[token], state) for token, state in each]
         new[-1] = replace(new[-1], pending=r.finish[row] is None)
-        for i in range(len(self._positions)):
-            self._positions[i] = self._settle(i, new[i] if i < len(new) else None)
+        self._new = new
+        self._judge(len(self._guesses))  # a rule that tests no token by itself has shown no test
         self.committed = (*(replace(t, pending=False) for t in self._block), *new)
-        self._shown = -1  # from here on the text is what is committed
         gain = f"{count(len(emitted), 'token')} for one target call."
         if kind == "draft":
             dropped = "what was accepted" if accepted > len(emitted) else "the target's own token"
@@ -197,14 +185,6 @@ class RoundSteps:
             title, sentence = f"Commit: {last}", "Only one more token fits, and none was guessed."
         draw = self._recording.next_draw(r.index, row)
         return self._step("commit", title, f"{sentence} {gain}", accepted, shown, draw)
-
-    def _settle(self, i: int, kept: Token | None) -> RoundPosition:
-        """Returns a position as it is when the round's tokens are committed."""
-        if i < len(self._guesses):
-            self._judge(i)  # a rule that tests no token by itself has shown no test
-        elif kept is not None:
-            return replace(self._positions[i], kept=kept, verdict="bonus")
-        return replace(self._positions[i], kept=kept)
 
     def _source(self) -> tuple[str, Chart]:
         """Says what a correction or a bonus is taken from, and shows it."""
@@ -257,8 +237,8 @@ class RoundSteps:
         step = self._step("rollback", f"Roll back to {after} tokens", sentence)
         return replace(step, target_cut=cut["target"], draft_cut=cut["draft"])
 
-    def _catch_up(self, length: int) -> Step:
-        self._draft_holds = length
+    def _catch_up(self) -> Step:
+        self._draft_holds = self._target_holds
         lacked, why = self._word(int(self._r.pending[self._row])), "was read by the target alone"
         if self._guesses:
             lacked, why = quoted(self._guesses[-1].text), "its last guess, was made but never read"
@@ -281,11 +261,25 @@ class RoundSteps:
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
         held = tuple(replace(t, pending=False) for t in read)
-        text = self.committed if self._shown < 0 else (*self.committed, *self._guesses[: self._shown])
+        text = self.committed if self._new else (*self.committed, *self._guesses[: self._made])
         target = held[: self._target_holds]
         draft = None if self._draft_holds is None else held[: self._draft_holds]
-        index, before, positions = self._r.index, len(self._block) - 1, tuple(self._positions)
+        index, before = self._r.index, len(self._block) - 1
+        positions = tuple(map(self._position, range(len(self._guesses) + 1)))
         return Step(phase, title, sentence, text, target, draft, index, before, positions, here, shown, draw)
+
+    def _position(self, i: int) -> RoundPosition:
+        """Returns what is known about a position by now."""
+        r, row, found = self._r, self._row, RoundPosition()
+        if i < self._made:
+            guess = self._guesses[i]
+            found = RoundPosition(guess, float(r.draft.probs[row, i, guess.id]))
+        if self._verified:
+            p = r.target_probs[row, i]
+            says = self._recording.words[int(p.argmax())]
+            found = replace(found, says=says, p=float(p[found.guess.id]) if found.guess else None)
+        test = self._tests[i] if i < len(self._tests) else None
+        return replace(found, test=test, kept=self._new[i] if i < len(self._new) else None)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

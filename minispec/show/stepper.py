@@ -8,14 +8,22 @@ another; where styles are stripped too, glyphs and tables still say everything.
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from minispec.io.recording import Recording
 from minispec.io.trace import ObservedRound
 from minispec.show.step_html import legend_html, step_html
-from minispec.show.step_page import SCRIPT, STYLE, page
 from minispec.show.step_records import Step, Token, count, quoted
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
+
+HERE = Path(__file__).parent
+SCRIPT = "\n" + (HERE / "step.js").read_text(encoding="utf-8")
+PAGE = Template((HERE / "page.html").read_text(encoding="utf-8"))
+# In the rules & is the stepper, named twice: so they are stronger than those of the page around it.
+STYLE = (HERE / "step.css").read_text(encoding="utf-8").replace("&", ".minispec-stepper.minispec-stepper")
+STYLE = STYLE.replace("\n  ", " ").strip()
 
 
 class Stepper:
@@ -61,6 +69,11 @@ class Stepper:
 
     def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
+
+
+def page(title: str, pieces: Sequence[str]) -> str:
+    """Returns a whole HTML document with pieces such as `Stepper.html()`."""
+    return PAGE.substitute(title=html.escape(title), pieces="".join(pieces))
 
 
 def default_title(recording: Recording) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
-from minispec.io.trace import Statistics
+from minispec.io.trace import ObservedRound, Statistics
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
@@ -42,6 +42,12 @@ def kinds(r: Round, row: int) -> list[str]:
     """Returns for each emitted token of a row whether it is `accepted`, a `correction` or a `bonus`."""
     count, last = len(r.emitted[row]), r.kind(row)
     return ["accepted"] * (count - 1) + ["accepted" if last == "draft" else last] if count else []
+
+
+def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
+    """Whether the draft's cache lacked a token after the rollback: the last drafted one, never read."""
+    lengths = r.draft_cache
+    return lengths is not None and lengths.verified[row] < lengths.after[row]
 
 
 def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:

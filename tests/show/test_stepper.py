@@ -10,9 +10,8 @@ from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.signs import STATES
 from minispec.show.step_html import LEGEND, paint, wash
-from minispec.show.step_page import page
 from minispec.show.step_records import readable
-from minispec.show.stepper import Stepper
+from minispec.show.stepper import Stepper, page
 
 VOID = {"meta", "input", "br", "img"}
 

@@ -13,6 +13,7 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots.board import GREY, MARGIN, Board, in_order, shown, text_width, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES, State
+from minispec.show.text import needs_catch_up
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
@@ -86,12 +87,6 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
                 state = "rolled back" if i < full else "empty"
             slots.append(Slot(owner, i, token if i < max(held, full) else None, state, i < held))
     return slots
-
-
-def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
-    """Whether the draft's cache lacked a token after the rollback: the last drafted one, never read."""
-    lengths = r.draft_cache
-    return lengths is not None and lengths.verified[row] < lengths.after[row]
 
 
 def cache_grid(

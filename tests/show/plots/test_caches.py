@@ -6,8 +6,9 @@ import pytest
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
 from matplotlib.colors import to_hex
 
-from minispec.show.plots.caches import MOMENTS, cache_grid, cache_slots, needs_catch_up
+from minispec.show.plots.caches import MOMENTS, cache_grid, cache_slots
 from minispec.show.signs import STATES
+from minispec.show.text import needs_catch_up
 
 LETTERS = {
     "prompt": "p",

@@ -19,7 +19,6 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
-from minispec.evidence.checker.instance import as_floats
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.cases import DRAFTERS, Case
 from minispec.evidence.proof.distributions import (
@@ -100,7 +99,7 @@ def test_the_damage_at_one_position_is_the_closed_form(rule, form):
     report = check_verifier(rule, instances=SINGLE)
     assert report.method == "exact" and len(report.results) == len(SINGLE) > 50 and not rule.lossless
     for found in report.results:
-        p, q = (as_floats(tables[0][0]) for tables in (found.instance.p, found.instance.q))
+        p, q = ([*map(float, tables[0][0])] for tables in (found.instance.p, found.instance.q))
         assert found.distance == pytest.approx(apart(form(p, q), p), abs=1e-12)
     assert max(found.distance for found in report.results) > 0.29
 

@@ -22,11 +22,7 @@ class Beginning(NamedTuple):
 
 
 class NextToken:
-    """A target that is asked for the next token's distribution, and what is needed of it.
-
-    Attributes:
-        prompts: token ids.
-    """
+    """A target that is asked for the next token's distribution, and what is needed of it."""
 
     def __init__(self, target: Callable[[Sequence[int]], Any], prompts: Sequence[Sequence[int]]) -> None:
         """Keeps a target, (ids) -> probabilities [V]; a ValueError says if there is no prompt."""
@@ -79,15 +75,10 @@ class NextToken:
 
 @dataclass(frozen=True)
 class Beginnings:
-    """The likeliest beginnings of texts; each text belongs to the longest of them that it has.
+    """The likeliest beginnings of texts; each text belongs to the longest of them that it has."""
 
-    Attributes:
-        likely: the probability of each; with a beginning all shorter ones are here too.
-        exact: the probability of each cell: to have this beginning and none of the longer ones.
-    """
-
-    likely: dict[Beginning, float]
-    exact: dict[Beginning, float]
+    likely: dict[Beginning, float]  #: the probability of each; with a beginning all shorter ones are here too
+    exact: dict[Beginning, float]  #: the probability to have this beginning, and none of the longer ones
 
     def cell(self, prompt: int, text: Text) -> Beginning:
         """Returns the longest beginning that a text has."""

@@ -18,7 +18,7 @@ What a pass means: on these prompts, up to this many tokens, as these tests grou
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -98,42 +98,35 @@ def check_engine(
     return report
 
 
+@dataclass
 class Drawn:
-    """The texts that an engine has said so far.
+    """The texts that an engine has said so far."""
 
-    Attributes:
-        firsts: how many of them are in each cell of the beginnings; an impossible text is one of its own, up
-            to the token that makes it so.
-        numbers: per text n numbers, one for each token.
-    """
+    generate: Generate
+    after: NextToken
+    tree: Beginnings
+    tokens: int
+    ends: frozenset[int]
+    seed: int
+    #: How many texts are in each cell of the beginnings; an impossible one has its own.
+    firsts: Counter[Cell] = field(default_factory=Counter)
+    numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
 
-    def __init__(
-        self,
-        generate: Generate,
-        after: NextToken,
-        tree: Beginnings,
-        tokens: int,
-        ends: frozenset[int],
-        seed: int,
-    ) -> None:
-        self._generate, self._after, self._tree = generate, after, tree
-        self._tokens, self._ends, self._seed = tokens, ends, seed
+    def __post_init__(self) -> None:
         # From the other end of the seeds: an engine that seeds like this one has other numbers.
-        self._rng = torch.Generator().manual_seed(TOP_SEED - seed)
-        self.firsts: Counter[Cell] = Counter()
-        self.numbers: list[list[float]] = []
+        self._rng = torch.Generator().manual_seed(TOP_SEED - self.seed)
 
     def draw(self, size: int) -> None:
         """Draws texts until there are `size`."""
-        for seed in range(self._seed + len(self.numbers), self._seed + size):
-            prompt = int(torch.randint(len(self._after.prompts), (), generator=self._rng))
-            numbers = torch.rand(self._tokens, generator=self._rng, dtype=torch.float64).tolist()
+        for seed in range(self.seed + len(self.numbers), self.seed + size):
+            prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
+            numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
             text = self.say(prompt, seed)
-            cell = self._tree.cell(prompt, text)
+            cell = self.tree.cell(prompt, text)
             for i in range(len(text)):
                 low, width = 0.0, 0.0  # nothing can follow the end
-                if not self._ends.intersection(text[:i]):
-                    low, width = self._after.interval(Beginning(prompt, text[: i + 1]))
+                if not self.ends.intersection(text[:i]):
+                    low, width = self.after.interval(Beginning(prompt, text[: i + 1]))
                 if not width:
                     cell = Beginning(prompt, text[: i + 1])
                     break
@@ -147,18 +140,18 @@ class Drawn:
         Raises:
             ValueError: if what it returns is no list of ids, or has the wrong number of them.
         """
-        said = self._generate(list(self._after.prompts[prompt]), self._tokens, seed)
+        said = self.generate(list(self.after.prompts[prompt]), self.tokens, seed)
         try:
             text = tuple(int(token) for token in said)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"the engine must return a list of ids, not {said!r}") from error
-        if len(text) > self._tokens or len(text) < self._tokens and not self._ends.intersection(text):
-            raise ValueError(f"the engine returned {len(text)} ids; {self._tokens} were asked for")
+        if len(text) > self.tokens or len(text) < self.tokens and not self.ends.intersection(text):
+            raise ValueError(f"the engine returned {len(text)} ids; {self.tokens} were asked for")
         return text
 
     def tests(self, alarm: float) -> Iterator[Sampled]:
         """Yields all tests of one look; half of `alarm` is for the beginnings."""
-        yield check_sample(BEGINNINGS, self.firsts, self._tree.exact, alarm / 2)
+        yield check_sample(BEGINNINGS, self.firsts, self.tree.exact, alarm / 2)
         later = self.later()
         for name, counts in later.items():
             test = check_sample(name, counts, dict.fromkeys(counts, 1 / len(counts)), alarm / 2 / len(later))
@@ -167,7 +160,7 @@ class Drawn:
 
     def later(self) -> dict[str, Counter[Cell]]:
         """Returns how often each cell of later tokens came, by test; a test's cells are equally likely."""
-        numbers, n = torch.tensor(self.numbers, dtype=torch.float64), self._tokens  # [N, n]
+        numbers, n = torch.tensor(self.numbers, dtype=torch.float64), self.tokens  # [N, n]
         found = {f"token {i + 1}": counted(numbers[:, i : i + 1], PARTS) for i in range(n)}
         for first in range(min(2, n - 1)):
             pairs = numbers[:, first : first + (n - first) // 2 * 2].reshape(-1, 2)
@@ -180,7 +173,7 @@ class Drawn:
         if failed is None:
             return None
         if failed.name == BEGINNINGS:
-            return beginning_that_differs(self.firsts, self._tree, self._after.prompts, failed.false_alarm)
+            return beginning_that_differs(self.firsts, self.tree, self.after.prompts, failed.false_alarm)
         return number_that_differs(failed.name, self.later()[failed.name])
 
 

@@ -16,41 +16,25 @@ COLUMNS = ("test", "cells", "distance", "fails at", "detects")
 
 @dataclass(frozen=True)
 class Counterexample:
-    """An event that should be more likely, or less.
+    """An event that should be more likely, or less."""
 
-    Attributes:
-        event: in words.
-        expected: its probability.
-        found: how often it came.
-        prompt: that the text follows; None if it may be any.
-        tokens: that the text begins with; empty if they may be any.
-    """
-
-    event: str
-    expected: float
-    found: float
-    prompt: Text | None = None
-    tokens: Text = ()
+    event: str  #: in words
+    expected: float  #: its probability
+    found: float  #: how often it came
+    prompt: Text | None = None  #: that the text follows; None if it may be any
+    tokens: Text = ()  #: that the text begins with; empty if they may be any
 
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What was found out about an engine. Print it.
+    """What was found out about an engine. Print it."""
 
-    Attributes:
-        tests: of the last look: of the beginnings, of each token, of pairs of neighbours.
-        samples: how many texts were drawn, N.
-        tokens: how many each has at most.
-        prompts: how many.
-        alarm: the probability that a right engine fails, at most.
-        counterexample: the shortest beginning that shows what is wrong, or else an event of later tokens.
-    """
-
-    tests: tuple[Sampled, ...]
-    samples: int
-    tokens: int
-    prompts: int
-    alarm: float
+    tests: tuple[Sampled, ...]  #: of the last look: of the beginnings, of each token, of pairs of neighbours
+    samples: int  #: how many texts were drawn, N
+    tokens: int  #: how many each has at most
+    prompts: int  #: how many
+    alarm: float  #: the probability that a right engine fails, at most
+    #: the shortest beginning that shows what is wrong, or else an event of later tokens
     counterexample: Counterexample | None
 
     @property
@@ -96,29 +80,27 @@ class EngineReport:
 
     def __str__(self) -> str:
         damage, test = self.damage, self.failure
-        if damage is None or test is None:
-            text = ["passed: the tests see no difference from the target's distribution"]
-        else:
-            text = ["failed: its texts are not distributed as the target's", f"  {self.reason}"]
-            text += [
-                f"  damage: total variation {test.distance:.2g} of {test.name} as drawn, in truth "
-                f"{damage.low:.2g} to {damage.high:.2g}"
+        text = ["passed: the tests see no difference from the target's distribution"]
+        if damage is not None and test is not None:
+            text = [
+                "failed: its texts are not distributed as the target's",
+                f"{self.reason}",
+                f"damage: total variation {test.distance:.2g} of {test.name} as drawn, in truth "
+                f"{damage.low:.2g} to {damage.high:.2g}",
             ]
         nearest = sorted(self.tests, key=lambda one: one.threshold - one.distance)[:SHOWN]
         rows = [
             (one.name, str(one.cells), *(f"{x:.4f}" for x in (one.distance, one.threshold, one.detects)))
             for one in nearest
         ]
-        return "\n".join(
-            [
-                *text,
-                f"  {self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
-                f"{len(self.tests)} tests those nearest to failing:",
-                *(f"    {line}" for line in columns(COLUMNS, rows)),
-                f"  a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
-                f"`detects` in a test passes with probability {MISS:.1g} at most",
-            ]
-        )
+        text += [
+            f"{self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
+            f"{len(self.tests)} tests those nearest to failing:",
+            *(f"  {line}" for line in columns(COLUMNS, rows)),
+            f"a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
+            f"`detects` in a test passes with probability {MISS:.1g} at most",
+        ]
+        return "\n  ".join(text)
 
 
 def beginning_that_differs(

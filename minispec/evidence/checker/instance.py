@@ -77,18 +77,14 @@ class Instance:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parents", self.parents or tuple(range(len(self.q))))
         object.__setattr__(self, "lengths", self.lengths or (self.k,))
+        depth = len(self.q)
         if self.choice not in CHOICES:
-            raise ValueError(
-                f"candidates are chosen in one of the ways {', '.join(CHOICES)}, not {self.choice}"
-            )
-        if len(self.p) != len(self.q) + 1:
-            raise ValueError(
-                f"{len(self.q)} draft tables need {len(self.q) + 1} of the target, not {len(self.p)}"
-            )
-        if not are_parents(torch.tensor([self.parents], dtype=torch.long)) or self.deep(self.k) != len(
-            self.q
-        ):
-            raise ValueError(f"{ORDER}; and the tree must be {len(self.q)} deep")
+            raise ValueError(f"candidates are chosen in a way of {', '.join(CHOICES)}, not {self.choice}")
+        if len(self.p) != depth + 1:
+            raise ValueError(f"{depth} draft tables need {depth + 1} of the target, not {len(self.p)}")
+        tree = torch.tensor([self.parents], dtype=torch.long)
+        if not are_parents(tree) or self.deep(self.k) != depth:
+            raise ValueError(f"{ORDER}; and the tree must be {depth} deep")
         if len(set(self.lengths)) < len(self.lengths) or not all(0 <= n <= self.k for n in self.lengths):
             raise ValueError(f"lengths must be different numbers from 0 to {self.k}, not {self.lengths}")
         for tables in (self.p, self.q):
@@ -170,13 +166,8 @@ class Instance:
 
     def _after_prefixes(self, table: Table, position: int) -> Tensor:
         """Returns a table's distribution after every prefix: [V^position, V] float64."""
-        rows = torch.tensor([as_floats(dist) for dist in table], dtype=torch.float64)
+        rows = torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64)
         return rows.expand(self.vocab_size**position, -1)
-
-
-def as_floats(dist: TableRow) -> list[float]:
-    """Returns a distribution as floats."""
-    return [float(prob) for prob in dist]
 
 
 def possible_drafts(

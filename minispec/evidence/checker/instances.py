@@ -7,6 +7,7 @@ certainty, distributions that depend on the prefix, rows of several lengths, can
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import chain, product
 
 import torch
@@ -16,47 +17,27 @@ from minispec.evidence.checker.instance import CHOICES, Instance, Table, TableRo
 from minispec.rules.coupled import scramble
 
 TableMaker = Callable[[int, int, int], Table]
-Shape = tuple[Sequence[int], int, int, int]
+Shapes = Sequence[tuple[Sequence[int], Sequence[tuple[int, int, int]]]]
 
 SPARSE = (0, 0, 1, 1, 2, 3)  # distributions made of these weights often have zeros and ties
 DENSE = (0, 1, 1, 2, 3, 4)  # and of these less often: several candidates need more to be wrong about
 UNEQUAL = 2**-43  # p and q differ so little; but by more than `NEGLIGIBLE`, so that a rejection is a branch
-# Parents, V, how many instances with rows of one length, how many with rows of several.
+# Parents; then V, how many instances with rows of one length, how many with rows of several.
 CHAINS = (
-    (range(1), 2, 10, 8),
-    (range(1), 3, 12, 4),
-    (range(1), 4, 5, 0),
-    (range(1), 5, 5, 0),
-    (range(2), 2, 28, 8),
-    (range(2), 3, 20, 4),
-    (range(2), 5, 3, 0),
-    (range(3), 2, 20, 6),
-    (range(3), 3, 10, 3),
-    (range(3), 4, 2, 0),
-    (range(4), 2, 6, 2),
-    (range(4), 3, 2, 1),
-    (range(4), 5, 2, 0),
-)
-BEAMS = (  # chains side by side
-    ((0, 0), 2, 2, 1),
-    ((0, 0), 3, 4, 0),
-    ((0, 0, 1, 2), 2, 2, 1),
-    ((0, 0, 1, 2), 3, 2, 0),
-    ((0, 0, 0, 1, 2, 3), 2, 1, 0),
-    ((0, 0, 1, 2, 3, 4), 2, 1, 0),
+    (range(1), ((2, 10, 8), (3, 12, 4), (4, 5, 0), (5, 5, 0))),
+    (range(2), ((2, 28, 8), (3, 20, 4), (5, 3, 0))),
+    (range(3), ((2, 20, 6), (3, 10, 3), (4, 2, 0))),
+    (range(4), ((2, 6, 2), (3, 2, 1), (5, 2, 0))),
 )
 TREES = (
-    *BEAMS[:4],
-    ((0, 0), 4, 1, 0),
-    ((0, 0, 0), 2, 1, 1),
-    ((0, 0, 0), 3, 2, 0),
-    ((0, 0, 0), 4, 1, 0),
-    ((0, 1, 1), 2, 1, 0),
-    ((0, 0, 1), 2, 1, 1),
-    ((0, 0, 1), 3, 2, 0),
-    ((0, 0, 1, 3), 2, 1, 0),
-    ((0, 0, 1, 1, 2), 2, 1, 0),
-    ((0, 0, 1, 2, 3), 2, 0, 1),
+    ((0, 0), ((2, 2, 1), (3, 4, 0), (4, 1, 0))),
+    ((0, 0, 0), ((2, 1, 1), (3, 2, 0), (4, 1, 0))),
+    ((0, 1, 1), ((2, 1, 0),)),
+    ((0, 0, 1), ((2, 1, 1), (3, 2, 0))),
+    ((0, 0, 1, 2), ((2, 2, 1), (3, 2, 0))),  # two chains side by side
+    ((0, 0, 1, 3), ((2, 1, 0),)),
+    ((0, 0, 1, 1, 2), ((2, 1, 0),)),
+    ((0, 0, 1, 2, 3), ((2, 0, 1),)),
 )
 
 
@@ -115,18 +96,19 @@ def tree_instances(*choices: str) -> tuple[Instance, ...]:
     return smallest_first(
         instance
         for choice in choices or CHOICES
-        for instance in chain(two_candidates(choice), seeded_trees(TREES, dense_table, choice))
+        for instance in chain(
+            two_candidates(choice), seeded_instances(TREES, dense_table, dense_table, choice)
+        )
     )
 
 
 def greedy_tree_instances() -> tuple[Instance, ...]:
     """Returns about 100 trees at temperature 0, the smallest first; see `greedy_instances`."""
-    return smallest_first(chain(*(seeded_trees(TREES, certain_table, choice) for choice in CHOICES)))
-
-
-def beam_instances() -> tuple[Instance, ...]:
-    """Returns some 20 instances whose candidates are chains side by side, each drawn by itself."""
-    return smallest_first(chain(two_candidates(), seeded_trees(BEAMS, dense_table)))
+    return smallest_first(
+        instance
+        for choice in CHOICES
+        for instance in seeded_instances(TREES, certain_table, dense_table, choice)
+    )
 
 
 def smallest_first(family: Iterable[Instance]) -> tuple[Instance, ...]:
@@ -157,13 +139,11 @@ def mixed_table(rows: int, size: int, seed: int, weights: Sequence[int] = SPARSE
     return tuple(fractions(*(chunk if any(chunk) else [1, *chunk[1:]])) for chunk in chunks)
 
 
-def dense_table(rows: int, size: int, seed: int) -> Table:
-    """Returns distributions with few zeros: [rows, size]."""
-    return mixed_table(rows, size, seed, DENSE)
+dense_table = partial(mixed_table, weights=DENSE)  # with few zeros
 
 
 def seeded_instances(
-    shapes: Iterable[Shape],
+    shapes: Shapes,
     target_table: TableMaker,
     free_table: TableMaker = mixed_table,
     choice: str = "with replacement",
@@ -176,7 +156,7 @@ def seeded_instances(
         free_table: makes the draft's, where they have nothing to do with the target's.
         choice: how candidates of one position are chosen.
     """
-    for parents, size, plain, ragged in shapes:
+    for parents, size, plain, ragged in ((one, *counts) for one, every in shapes for counts in every):
         k, depth = len(parents), depths_of(parents)[-1]
         for number in range(plain + ragged):
             seed = 1_000_000 * k + 10_000 * size + 100 * number
@@ -185,13 +165,6 @@ def seeded_instances(
             q = tuple(draft_table(p[i], free[i], seed + i) for i in range(depth))
             lengths = tuple(range(number % 2, k + 1))[: k + number % 3] if number >= plain else ()
             yield Instance(p, q, (0, k) if len(lengths) == 1 else lengths, tuple(parents), choice)
-
-
-def seeded_trees(
-    shapes: Iterable[Shape], target_table: TableMaker, choice: str = "with replacement"
-) -> Iterator[Instance]:
-    """Yields trees; see `seeded_instances`."""
-    yield from seeded_instances(shapes, target_table, dense_table, choice)
 
 
 def certain_table(rows: int, size: int, seed: int) -> Table:

@@ -14,32 +14,20 @@ FALSE_ALARM = 1e-6  # for all sampled instances together
 
 @dataclass(frozen=True)
 class RuleDamage:
-    """How far off a rule is, in total variation.
+    """How far off a rule is, in total variation."""
 
-    Attributes:
-        low: at the counterexample, at least.
-        high: at the counterexample, at most; the same where it is exact.
-        largest: the largest over all instances that fail; an estimate where they were sampled.
-    """
-
-    low: float
-    high: float
-    largest: float
+    low: float  #: at the counterexample, at least
+    high: float  #: at the counterexample, at most; the same where it is exact
+    largest: float  #: over all instances that fail; an estimate where they were sampled
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found out about a rule. Print it.
+    """What was found out about a rule. Print it."""
 
-    Attributes:
-        results: of the instances that were tried, the smallest first.
-        method: `exact`, if all branches were enumerated; `sampled` else.
-        notes: how the rule had to be called.
-    """
-
-    results: tuple[InstanceResult, ...]
-    method: Literal["exact", "sampled"]
-    notes: tuple[str, ...]
+    results: tuple[InstanceResult, ...]  #: of the instances that were tried, the smallest first
+    method: Literal["exact", "sampled"]  #: whether all branches were enumerated
+    notes: tuple[str, ...]  #: how the rule had to be called
 
     @property
     def failure(self) -> InstanceResult | None:
@@ -104,13 +92,11 @@ class Report:
 
     def __str__(self) -> str:
         if self.failure is None:
-            text = [f"passed: on {self.instances} instances the text has the target's distribution"]
+            first, about = f"passed: on {self.instances} instances the text has the target's distribution", []
         else:
-            text = [f"failed: {self.reason}"]
-            text += [f"  {line}" for line in about_instance(self.failure.instance)]
-            text += [f"  {line}" for line in about_texts(self.failure.instance, self.failure.texts)]
-        text += [f"  {line}" for line in about_method(self)]
-        return "\n".join(text)
+            first, case = f"failed: {self.reason}", self.failure.instance
+            about = [*about_instance(case), *about_texts(case, self.failure.texts)]
+        return "\n  ".join([first, *about, *about_method(self)])
 
 
 def about_instance(instance: Instance) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
-from minispec.evidence.theory.statistics import check_sample, deviation
+from minispec.evidence.theory.statistics import Cell, check_sample, deviation
 
 MOST_ROWS = 512  # rows of a batch
 MOST_BRANCHES = 30_000  # of one instance
@@ -44,10 +44,10 @@ class TextProbability(NamedTuple):
 class Leaf(NamedTuple):
     """The end of one branch: what a rule said about a draft."""
 
-    draft: int  # which of the instance's `PossibleDrafts`
-    last: int  # the last token of it that was kept: 0 for none, i + 1 for token i
+    draft: int  #: which of the instance's `PossibleDrafts`
+    last: int  #: the last token of it that was kept: 0 for none, i + 1 for token i
     token: int
-    weight: float  # probability of the draft and of the rule's draws together; all leaves sum to 1
+    weight: float  #: probability of the draft and of the rule's draws together; all leaves sum to 1
 
 
 Leaves = dict[tuple[int, Choices], Leaf]
@@ -55,31 +55,18 @@ Leaves = dict[tuple[int, Choices], Leaf]
 
 @dataclass(frozen=True)
 class InstanceResult:
-    """What a rule did on an instance.
-
-    Attributes:
-        instance: that was tried.
-        reason: what is wrong, in plain words; None if nothing is.
-        distance: total variation from the target's distribution; None if there is nothing to compare.
-        margin: the true distance is within this of `distance`; 0 if exact.
-        error: the largest difference in the probability of a text.
-        branches: how many were enumerated.
-        samples: how many were drawn.
-        detects: a distribution at least this far off would have been caught, but for a probability of 1e-6.
-        skipped: whether the instance was left out, for having too many branches.
-        texts: all of them, if their distribution is wrong.
-    """
+    """What a rule did on an instance."""
 
     instance: Instance
-    reason: str | None = None
-    distance: float | None = None
-    margin: float = 0.0
-    error: float = 0.0
-    branches: int = 0
-    samples: int = 0
-    detects: float = 0.0
-    skipped: bool = False
-    texts: tuple[TextProbability, ...] = ()
+    reason: str | None = None  #: what is wrong, in plain words; None if nothing is
+    distance: float | None = None  #: total variation from the target; None if there is nothing to compare
+    margin: float = 0.0  #: the true distance is within this of `distance`; 0 if exact
+    error: float = 0.0  #: the largest difference in the probability of a text
+    branches: int = 0  #: how many were enumerated
+    samples: int = 0  #: how many were drawn
+    detects: float = 0.0  #: what is at least this far off is caught, but for a probability of 1e-6
+    skipped: bool = False  #: whether the instance was left out, for having too many branches
+    texts: tuple[TextProbability, ...] = ()  #: all of them, if their distribution is wrong
 
 
 def enumerate_rule(
@@ -101,8 +88,7 @@ def enumerate_rule(
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[int, int, Choices]]:
         last, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng, len(keys)))
-        taken = [tuple(way) for way in rng.ways]
-        return list(zip(last.tolist(), token.tolist(), taken, strict=True))
+        return list(zip(last.tolist(), token.tolist(), map(tuple, rng.ways), strict=True))
 
     weights = drafts.weights.tolist()
     starts = range(len(drafts))[:: -1 if backwards else 1]
@@ -143,13 +129,7 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
 
 
 def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, tolerance: float) -> InstanceResult:
-    """Compares the exact distribution of what a rule says with the target's.
-
-    Args:
-        rule: an accept rule.
-        instance: to try it on.
-        most_rows: how many rows to hand over at once.
-        tolerance: probabilities may differ by this.
+    """Compares the exact distribution of what a rule says with the target's; it may differ by `tolerance`.
 
     Raises:
         NotScripted: if the rule does not follow a script, or not twice in the same way.
@@ -182,11 +162,7 @@ def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, toleran
 
 
 def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
-    """Enumerates an instance again and again, before a rule's distribution is called wrong.
-
-    Raises:
-        NotScripted: if the rule says something else, once.
-    """
+    """Enumerates an instance again and again; `NotScripted` says if the rule says something else, once."""
     drafts = instance.drafts()
     first = enumerate_rule(rule, drafts, most_rows)
     for again in range(CONFIRMED):
@@ -229,8 +205,7 @@ def compare_samples(
             counts += torch.bincount(texts, minlength=len(expected))
     except Broken as broken:
         return InstanceResult(instance, str(broken))
-    seen: dict[Hashable, int] = dict(enumerate(counts.tolist()))
-    wanted: dict[Hashable, float] = dict(enumerate(expected.tolist()))
+    seen, wanted = (dict[Cell, Any](enumerate(one.tolist())) for one in (counts, expected))
     tested = check_sample("rule", seen, wanted, false_alarm)
     margin = math.sqrt((len(expected) - 1) / samples) / 2 + deviation(false_alarm, samples)
     result = InstanceResult(instance, None, tested.distance, margin, samples=samples, detects=tested.detects)
@@ -251,15 +226,17 @@ def complete(
         rng: of what follows.
     """
     size, depths = instance.vocab_size, torch.tensor(instance.depths)
-    text, length = drafts.prefixes[rows, last] * size + token, depths[last] + 1
-    wanted = depths[drafts.draft.lengths[rows]] + 1
+    text, length, proposed = (
+        drafts.prefixes[rows, last] * size + token,
+        depths[last] + 1,
+        drafts.draft.lengths[rows],
+    )
     for position in range(1, int(depths[-1]) + 1):
-        live = (length == position) & (position < wanted)
+        live = (length == position) & (position <= depths[proposed])
         own = rng.categorical(instance.target(position)[text.where(live, 0)], live=live)
         text, length = torch.where(live, text * size + own, text), length + live
-    first = torch.zeros(instance.k + 1, dtype=torch.long)  # where each length's texts begin
-    begin = 0
+    begin = 0  # where each length's texts begin
     for n in instance.lengths:
-        first[n] = begin
+        text = torch.where(proposed == n, begin + text, text)
         begin += size ** (instance.deep(n) + 1)
-    return first[drafts.draft.lengths[rows]] + text
+    return text

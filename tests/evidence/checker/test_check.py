@@ -320,7 +320,6 @@ BROKEN = {
     "returned a tuple, not a Verdict": spoiled(lambda v, d, p: (v.accepted, v.token)),
     "returned accepted of shape [0]": spoiled(lambda v, d, p: Verdict(v.accepted[:0], v.token[:0])),
     "returned token as float64": spoiled(lambda v, d, p: Verdict(v.accepted, v.token.double())),
-    "returned a NaN as accepted": spoiled(lambda v, d, p: Verdict(v.accepted * float("nan"), v.token)),
     "returned accepted as bool": spoiled(lambda v, d, p: Verdict(v.accepted > 0, v.token)),
     "accepted 2 of 1 drafted": spoiled(lambda v, d, p: Verdict(v.accepted + 1, v.token)),
     "accepted -1 of": spoiled(lambda v, d, p: Verdict(v.accepted - 1, v.token)),

@@ -12,19 +12,28 @@ from minispec import Draft, SeededRng, Verdict, check_verifier, verify_rejection
 from minispec.core.model import Tree
 from minispec.core.verify import residual
 from minispec.drafters.chain import draw_tree
-from minispec.evidence.checker.instance import CHOICES, Instance, as_floats
+from minispec.evidence.checker.instance import CHOICES, Instance
 from minispec.evidence.checker.instances import (
-    beam_instances,
+    dense_table,
     fractions,
     greedy_tree_instances,
+    seeded_instances,
+    smallest_first,
     standard_instances,
     tree_instances,
+    two_candidates,
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.rules.tree import verify_tree, verify_tree_greedy, walk
 
 TREES = tree_instances()
 SURE, HALF, THIRD = fractions(1, 0), fractions(1, 1), fractions(1, 2)
+BEAMS = (  # chains side by side, each drawn by itself
+    ((0, 0), ((2, 2, 1), (3, 4, 0))),
+    ((0, 0, 1, 2), ((2, 2, 1), (3, 2, 0))),
+    ((0, 0, 0, 1, 2, 3), ((2, 1, 0),)),
+    ((0, 0, 1, 2, 3, 4), ((2, 1, 0),)),
+)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -144,6 +153,10 @@ def longest_of_beams(draft, target_probs, rng):
         rejected = (last == parent) & inside[:, i]
         dist = torch.where(rejected[:, None], residual(p[:, parent], q[:, i]), dist)
     return Verdict(depths[last], rng.categorical(dist, positions=depths[last]), sees[rows, last, 1:])
+
+
+def beam_instances():
+    return smallest_first([*two_candidates(), *seeded_instances(BEAMS, dense_table, dense_table)])
 
 
 def test_the_longest_of_several_beams_is_lossy():
@@ -280,7 +293,7 @@ def test_drafts_come_as_drafters_draw_them(choice):
     two_deep = next(one for one in reversed(TREES) if one.choice == choice and len(one.q) == 2)
     one = replace(two_deep, parents=(0, 0, 1, 1, 2, 2), lengths=(6,))
     size, parents = one.vocab_size, one.parents
-    tables = [torch.tensor([*map(as_floats, table)], dtype=torch.float64) for table in one.q]
+    tables = [torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in one.q]
 
     def run(rng, keys):
         def read(tokens, at):

@@ -22,8 +22,6 @@ from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.cases import Case, Text
-from minispec.evidence.proof.distributions import RowRound
-from minispec.rules.block import verify_block
 from minispec.rules.coupled import verify_coupled
 
 Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
@@ -88,46 +86,6 @@ def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
     if case.verifier is verify_coupled:
         return fsum(a * b for a, b in zip(p, q, strict=True))
     return fsum(min(a, b) for a, b in zip(p, q, strict=True))
-
-
-def open_decisions(case: Case, step: RowRound) -> int:
-    """Counts the decisions of a row's round that were neither certain nor impossible."""
-    p, q = step.p, step.q
-    count = sum(map(is_open, q))
-    if case.verifier is verify_coupled:
-        return count + sum(map(is_open, p[: step.accepted + 1]))
-    if case.verifier is verify_block:
-        return count + open_in_block(step)
-    parents = range(len(q)) if step.parents is None else step.parents
-    at, left = 0, p[0]  # the last token that was kept: 0 is the pending one; and what the next is drawn from
-    for i, (token, parent) in enumerate(zip(step.drafted, parents, strict=True)):
-        if parent != at:
-            continue  # it follows another token, or one that was rejected
-        count += 0 < left[token] < q[i][token]
-        if i in step.kept:
-            at, left = i + 1, p[i + 1]
-        else:
-            lacking = [max(a - b, 0.0) for a, b in zip(left, q[i], strict=True)]
-            left = [mass / fsum(lacking) for mass in lacking] if any(lacking) else left
-    return count + is_open(left)  # the correction or the bonus
-
-
-def open_in_block(step: RowRound) -> int:
-    """Counts those of block verification: a coin after each token, and what comes after the last yes."""
-    w, count = 1.0, 0
-    for i, p in enumerate(step.p):
-        q = step.q[i] if i < len(step.q) else [0.0] * len(p)
-        left = [max(w * a - b, 0.0) for a, b in zip(p, q, strict=True)]
-        count += i > 0 and any(left) and w < 1  # its coin says yes with probability Σ left / (Σ left + 1 − w)
-        count += i == step.accepted and is_open(left if any(left) else p)
-        if i < len(step.drafted):
-            w = min(1.0, w * p[step.drafted[i]] / q[step.drafted[i]])
-    return count
-
-
-def is_open(probabilities: Sequence[float]) -> bool:
-    """Says whether a distribution leaves a choice."""
-    return sum(probability > 0 for probability in probabilities) > 1
 
 
 def rounded(probabilities: Sequence[float]) -> list[float]:

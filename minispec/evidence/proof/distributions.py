@@ -34,6 +34,7 @@ class RowRound:
     text: Text  #: what was committed before, prompt included
     drafted: Text  #: the tokens proposed
     accepted: int  #: how many of them were kept
+    token: int  #: the rule's own, a correction or a bonus; it is not emitted where the row ends before
     emitted: Text  #: what was committed
     finish: Finish | None  #: why the row ended, or None
 
@@ -46,12 +47,6 @@ class RowRound:
     def kept(self) -> list[int]:
         """Which drafted tokens were kept: in a chain the first ones."""
         return self.round.verdict.kept()[self.row]
-
-    @property
-    def parents(self) -> list[int] | None:
-        """Which token each drafted one follows, in a tree (see `Draft`)."""
-        parents = self.round.draft.parents
-        return None if parents is None else parents[self.row, : len(self.drafted)].tolist()
 
     @property
     def p(self) -> list[list[float]]:
@@ -74,7 +69,6 @@ class Branch:
     prompt: int  #: which prompt of the case
     weight: float  #: the probability of the branch
     steps: Steps  #: its rounds
-    decisions: int | None  #: how many decisions of the row were open; None where rows were not told apart
 
     @property
     def tokens(self) -> Text:
@@ -97,17 +91,15 @@ def branches(case: Case, together: bool = False) -> Iterator[Branch]:
             branches run as rows of batches.
     """
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[list[Steps], int | None]]:
-        if together:
-            return [(by_row(case.rounds(case.prompts, rng), case.prompts), None)]
-        prompts = [case.prompts[key] for key in keys]
+    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[Steps]]:
+        prompts = case.prompts if together else [case.prompts[key] for key in keys]
         rows = by_row(case.rounds(prompts, rng), prompts)
-        return [([row], len(way)) for row, way in zip(rows, rng.ways, strict=True)]
+        return [rows] if together else [[row] for row in rows]
 
     starts, most_rows = (range(1), 1) if together else (range(len(case.prompts)), case.rows)
-    for start, (rows, decisions), weight in enumerate_branches(run, starts, most_rows, case.rng):
+    for start, rows, weight in enumerate_branches(run, starts, most_rows, case.rng):
         for prompt, steps in enumerate(rows, start):
-            yield Branch(prompt, weight, steps, decisions)
+            yield Branch(prompt, weight, steps)
 
 
 def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[Steps]:
@@ -116,11 +108,12 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
     steps: list[list[RowRound]] = [[] for _ in prompts]
     for r in rounds:
         drafted, lengths = r.draft.tokens.tolist(), r.draft.lengths.tolist()
-        accepted = r.verdict.accepted.tolist()
+        accepted, said = r.verdict.accepted.tolist(), r.verdict.token.tolist()
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
                 proposed, name = tuple(drafted[row][: lengths[row]]), r.names[row]
-                steps[name].append(RowRound(r, row, texts[name], proposed, accepted[row], emitted, finish))
+                verdict = accepted[row], said[row]
+                steps[name].append(RowRound(r, row, texts[name], proposed, *verdict, emitted, finish))
                 texts[name] += emitted
     return [tuple(own) for own in steps]
 

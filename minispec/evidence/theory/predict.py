@@ -25,9 +25,6 @@ class ExpectedRounds:
 
     by_width: tuple[float, ...]  #: [K+1], how many rounds draft so many tokens
     emitted: int  #: tokens
-    drafted: float  #: drafted tokens
-    tested: float  #: those that the rule looked at
-    accepted: float  #: those that it kept
     caught_up: float  #: in how many rounds the draft had a token to catch up on
 
     @property
@@ -51,7 +48,6 @@ class ExpectedRounds:
 class PredictedSpeedUp:
     """What one setting should come to."""
 
-    k: int  #: K
     speed_up: float  #: seconds per token, target-only over speculative
     simple: float  #: the same by theorem 3.8 of Leviathan et al. 2023, from α and c alone.
     alpha: float  #: α, the mean of all a_t. It estimates E Σ min(p, q) (corollary 3.6).
@@ -77,19 +73,16 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
     n = len(text)
     begins = [1.0] + [0.0] * n
     by_width = [0.0] * (k + 1)
-    drafted = tested = accepted = caught_up = 0.0
+    caught_up = 0.0
     for t in range(n):
         width, here = min(k, n - 1 - t), begins[t]
         by_width[width] += here
-        drafted += here * width
         for j in range(width):
-            tested += here
             begins[t + j + 1] += here * (1 - text[t + j])
             here *= text[t + j]
-            accepted += here
         begins[t + width + 1] += here
         caught_up += here if k else 0.0
-    return ExpectedRounds(tuple(by_width), n, drafted, tested, accepted, caught_up)
+    return ExpectedRounds(tuple(by_width), n, caught_up)
 
 
 def predict_speed_up(costs: Costs, texts: Sequence[Text], k: int, faster: float = 1.0) -> PredictedSpeedUp:
@@ -108,7 +101,6 @@ def predict_speed_up(costs: Costs, texts: Sequence[Text], k: int, faster: float 
     alone = len(texts) * costs.prefill + tokens * costs.of_step()
     alpha = fsum(a for text in texts for a in text) / tokens
     return PredictedSpeedUp(
-        k,
         alone / faster / fsum(part.seconds(costs) for part in parts),
         speed_up(alpha, k, costs.c * faster),
         alpha,

@@ -14,11 +14,11 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
-from minispec.evidence.proof.by_hand import open_decisions
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.zoo.check_distributions import EXACT
+from minispec.rules.block import verify_block
 from minispec.rules.coupled import KeyedRng
 
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
@@ -111,16 +111,20 @@ def check_ends(case: Case) -> str | None:
 def check_randomness(case: Case) -> str | None:
     """What is done or certain draws nothing; what has probability 0 never happens; draws do not repeat.
 
-    The generators have seeds of their own, so the verdict is the same each time. Over seeds, right generators
-    would fail with a probability of 2^-60 at most: three comparisons of 64 fair draws each, for two
-    generators. Draws that depend on each other in subtler ways are not seen.
+    Every decision shows in what is drafted, kept or said, but for the coins of block verification. So two
+    branches that are alike come from a decision that nobody should have made. The generators have seeds of
+    their own, so the verdict is the same each time. Over seeds, right generators would fail with a
+    probability of 2^-60 at most: three comparisons of 64 fair draws each, for two generators. Draws that
+    depend on each other in subtler ways are not seen.
     """
     if fault := generator_fault():
         return fault
+    seen = set()
     for branch in branches(case):
-        wanted = sum(open_decisions(case, step) for step in branch.steps)
-        if branch.decisions != wanted:
-            return f"{list(branch.tokens)} took {branch.decisions} decisions, and {wanted} were open"
+        shown = branch.prompt, *((step.drafted, tuple(step.kept), step.token) for step in branch.steps)
+        if shown in seen and case.verifier is not verify_block:
+            return f"{list(branch.tokens)} comes twice in the same way: something drew that should not"
+        seen.add(shown)
         for step in branch.steps:
             after = [0, *(place + 1 for place in step.kept)]
             for i, token in enumerate(step.emitted):

@@ -79,19 +79,12 @@ def check_like_vllm_greedy(case: Case) -> str | None:
 
 @dataclass(frozen=True)
 class Check:
-    """A question that may be asked about any case.
+    """A question that may be asked about any case."""
 
-    Attributes:
-        name: short.
-        ask: returns what is wrong, or None; its docstring says what it looks at.
-        ours: whether it is ours, and not somebody else's test reimplemented.
-        native: whether it needs the native backend.
-    """
-
-    name: str
-    ask: Callable[[Case], str | None]
-    ours: bool = True
-    native: bool = False
+    name: str  #: short
+    ask: Callable[[Case], str | None]  #: returns what is wrong, or None; its docstring says what it looks at
+    ours: bool = True  #: whether it is ours, and not somebody else's test reimplemented
+    native: bool = False  #: whether it needs the native backend
 
     @property
     def promise(self) -> str:

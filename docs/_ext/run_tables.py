@@ -21,8 +21,8 @@ from minispec.io.observe import record
 from minispec.io.recording import Recording
 from minispec.io.trace import CacheLengths, Trace
 from minispec.io.walkthrough import K
-from minispec.show.plots.board import quoted
 from minispec.show.signs import STATES
+from minispec.show.text import quoted
 
 
 def rounds_table(recording: Recording, most: int) -> list[list[str]]:

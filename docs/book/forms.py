@@ -16,13 +16,13 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.recording import Recording
 from minispec.rules.coupled import verify_coupled
-from minispec.show.plots.board import GREY, MARGIN, Board, shown, text_width, widest
+from minispec.show.plots.board import GREY, MARGIN, Board, text_width, widest
 from minispec.show.plots.caches import TITLES, Moment, cache_slots
-from minispec.show.plots.mask import mask_rows
+from minispec.show.plots.masks import mask_rows
 from minispec.show.plots.style import TEXT, Picture, sheet
 from minispec.show.plots.verification import drafted_tokens
 from minispec.show.signs import STATES, State
-from minispec.show.text import kinds
+from minispec.show.text import kinds, shown
 
 HIGH = 0.56  # of a line, for handwriting
 BOX = State("#FFFFFF", "", word="to be filled in")
@@ -207,7 +207,7 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         drawn: the number that each test drew, where one was drawn.
         filled: whether the rest stands there too.
     """
-    tests = drafted_tokens(r, 0, drawn)
+    tests = drafted_tokens(r, words, drawn=drawn)
     signs = {state: STATES[state].glyph for state in ("accepted", "rejected", "untested")}
     gained = [
         f"{STATES[kind].glyph} {shown(words[token])}"

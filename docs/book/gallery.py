@@ -49,7 +49,7 @@ from minispec.show.plots.distributions import distribution_histogram, first_toke
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
-from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.masks import attention_mask, tree_mask, tree_shapes
 from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
@@ -57,7 +57,6 @@ from minispec.show.plots.slots import Slots, row_slots
 from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
-from minispec.show.plots.trees import tree_mask, tree_shapes
 from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
 from minispec.train.publish import history_of
 

@@ -23,7 +23,7 @@ from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.masks import attention_mask
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline

@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from minispec.show.signs import DRAFTER, STATES, TARGET
-from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, count, number, readable
+from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, number, readable
+from minispec.show.text import count
 
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
 LEGEND = [state for state in STATES if state not in ("prompt", "committed")]  # those that tokens have here

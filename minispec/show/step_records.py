@@ -126,8 +126,3 @@ def equation(name: str, value: float) -> str:
     """Returns `p = 0.250`, or where three digits would say 0 or 1, `p < 0.001` or `p > 0.999`."""
     shown = number(value)
     return f"{name} {shown[0]} {shown[1:]}" if shown[0] in "<>" else f"{name} = {shown}"
-
-
-def count(n: int, noun: str) -> str:
-    """Returns `1 token`, `2 tokens`, …."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -23,11 +23,10 @@ from minispec.show.step_records import (
     Step,
     Token,
     chart,
-    count,
     equation,
     quoted,
 )
-from minispec.show.text import kinds, needs_catch_up
+from minispec.show.text import count, kinds, needs_catch_up
 
 ENDS = {
     "eos": "The text is at its end",
@@ -54,9 +53,13 @@ class RoundSteps:
         """Starts where the last round ended."""
         self.committed = committed
         self._recording, self._r, self._row = recording, r, row
+        self._p, self._q = r.target_probs[row], r.draft.probs[row]
+        self._accepted, self._emitted = r.accepted(row), r.emitted[row]
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
-        self._made = 0  # how many of them
+        after = "untested" if r.stops_at_first_rejection else "rejected"
+        self._verdicts = ["accepted"] * self._accepted + ["rejected"] + [after] * len(drafted)
+        self._made = 0  # how many guesses
         self._verified = False
         self._tests: list[Draw | None] = []
         self._new: list[Token] = []  # what is committed
@@ -64,6 +67,7 @@ class RoundSteps:
         self._target_holds = r.target_cache.before[row]
         self._draft_holds = r.draft_cache.before[row] if r.draft_cache else None
         self._verifier = recording.trace.config.get("verifier")
+        self._pending = self._word(int(r.pending[row]))
 
     def steps(self) -> Iterator[Step]:
         """Yields the steps of the round."""
@@ -81,18 +85,17 @@ class RoundSteps:
         return quoted(self._recording.words[token])
 
     def _draft(self, i: int) -> Step:
-        r, row, guess = self._r, self._row, self._guesses[i]
-        self._made = i + 1
+        guess, q, self._made = self._guesses[i], self._q[i], i + 1
         who = "The drafter looks back"
         if self._draft_holds is not None:
             self._draft_holds += 1  # it reads the token before, to guess this one
-            who = f"The draft model reads {self._word(self._guesses[i - 1].id if i else int(r.pending[row]))}"
-        q, draw = r.draft.probs[row, i], self._recording.draft_draw(r.index, i, row)
+            who = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
+        draw = self._recording.draft_draw(self._r.index, i, self._row)
         sentence = f"{who} and says what it finds most probable: {quoted(guess.text)}."
         shown = NO_CHART
         if not is_one_hot(q):
             sentence = f"{who} and draws {quoted(guess.text)}, for which {equation('q', float(q[guess.id]))}."
-            sentence += f" The number drawn is {draw.number:.4f}." if draw and draw.number is not None else ""
+            sentence += _drawn(draw, " The number drawn is {:.4f}.")
             shown = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
         title = f"Guess {i + 1} of {len(self._guesses)}: {quoted(guess.text)}"
         return self._step("draft", title, sentence, i, shown, draw)
@@ -106,22 +109,19 @@ class RoundSteps:
         if r.draft_cache is not None:
             self._draft_holds = min(r.draft_cache.verified[row], own)
         title = f"Verify: one pass over {count(drafted + 1, 'token')}"
-        pending = self._word(int(r.pending[row]))
         if not drafted:
-            return self._step("verify", title, f"The target reads {pending}, and says what comes next.")
+            return self._step("verify", title, f"The target reads {self._pending}, and says what comes next.")
         guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
         sentence = (
-            f"The target reads {pending} and {guesses} in one parallel pass. It gives {drafted + 1} "
+            f"The target reads {self._pending} and {guesses} in one parallel pass. It gives {drafted + 1} "
             f"distributions: one for each guess, and one for what comes after."
         )
         return self._step("verify", title, sentence)
 
     def _test(self, i: int) -> Step:
-        r, row, token = self._r, self._row, self._guesses[i].id
-        p, q = r.target_probs[row, i], r.draft.probs[row, i]
-        draw = self._recording.accept_draw(r.index, i, row)
+        token, p, q, verdict = self._guesses[i].id, self._p[i], self._q[i], self._verdicts[i]
+        draw = self._recording.accept_draw(self._r.index, i, self._row)
         self._tests.append(draw)
-        verdict = "accepted" if i < r.accepted(row) else "rejected"
         self._judge(i + 1 if verdict == "accepted" else len(self._guesses))
         guess, best = self._word(token), self._word(int(p.argmax()))
         if is_one_hot(p):
@@ -139,11 +139,8 @@ class RoundSteps:
 
     def _judge(self, end: int) -> None:
         """Gives the first guesses the states that the verdict makes of them."""
-        accepted = self._r.accepted(self._row)
-        after = "untested" if self._r.stops_at_first_rejection else "rejected"
         for i in range(end):
-            state = "accepted" if i < accepted else "rejected" if i == accepted else after
-            self._guesses[i] = replace(self._guesses[i], state=state)
+            self._guesses[i] = replace(self._guesses[i], state=self._verdicts[i])
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Says how p, q and the number drawn decide."""
@@ -154,27 +151,25 @@ class RoundSteps:
         if p >= q:
             return f"{both}, so min(1, p/q) = 1: accepted, and no number is drawn."
         sentence = f"{both}, so {equation('min(1, p/q)', p / q)}."
-        if draw is None or draw.number is None:
-            return f"{sentence} It is {verdict}."
         than = "below" if verdict == "accepted" else "not below"
-        return f"{sentence} The number drawn, u = {draw.number:.4f}, is {than} that: {verdict}."
+        drawn = _drawn(draw, " The number drawn, u = {:.4f}, is " + f"{than} that: {verdict}.")
+        return sentence + (drawn or f" It is {verdict}.")
 
     def _commit(self) -> Step:
-        r, row = self._r, self._row
-        emitted, kind, accepted = r.emitted[row], r.kind(row), r.accepted(row)
-        each = zip(emitted, kinds(r, row), strict=True)
-        new = [Token(token, self._recording.words[token], state) for token, state in each]
-        new[-1] = replace(new[-1], pending=r.finish[row] is None)
-        self._new = new
+        r, row, emitted = self._r, self._row, self._emitted
+        kind, accepted, each = r.kind(row), self._accepted, zip(emitted, kinds(r, row), strict=True)
+        self._new = [Token(token, self._recording.words[token], state) for token, state in each]
+        self._new[-1] = replace(self._new[-1], pending=r.finish[row] is None)
         self._judge(len(self._guesses))  # a rule that tests no token by itself has shown no test
-        self.committed = (*(replace(t, pending=False) for t in self._block), *new)
+        self.committed = (*(replace(t, pending=False) for t in self._block), *self._new)
         gain = f"{count(len(emitted), 'token')} for one target call."
         if kind == "draft":
             dropped = "what was accepted" if accepted > len(emitted) else "the target's own token"
             sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
             return self._step("commit", f"Commit {count(len(emitted), 'token')}", sentence, len(emitted) - 1)
         last = self._word(emitted[-1])
-        how, shown = self._source()
+        draw = self._recording.next_draw(r.index, row)
+        how, shown = self._source(draw)
         if kind == "correction":
             guess = quoted(self._guesses[accepted].text)
             title, sentence = f"Correct: {last}", f"The same pass says what comes instead of {guess}. {how}"
@@ -183,33 +178,30 @@ class RoundSteps:
             sentence = f"Every guess was accepted, and the pass has one more distribution. {how}"
         else:
             title, sentence = f"Commit: {last}", "Only one more token fits, and none was guessed."
-        draw = self._recording.next_draw(r.index, row)
         return self._step("commit", title, f"{sentence} {gain}", accepted, shown, draw)
 
-    def _source(self) -> tuple[str, Chart]:
+    def _source(self, draw: Draw | None) -> tuple[str, Chart]:
         """Says what a correction or a bonus is taken from, and shows it."""
-        r, row, i = self._r, self._row, self._r.accepted(self._row)
-        picked, p = int(r.verdict.token[row]), r.target_probs[row, i]
-        rejected = i < len(self._guesses)
+        i, picked = self._accepted, int(self._r.verdict.token[self._row])
+        p, rejected = self._p[i], i < len(self._guesses)
         marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
         source = "p"
         if rejected and self._verifier == "verify_rejection":
-            q, source = r.draft.probs[row, i], "the residual, norm(max(0, p − q))"
+            q, source = self._q[i], "the residual, norm(max(0, p − q))"
             title = "the residual: p − q where it is positive, scaled to 1"
             short = residual(p.double(), q.double())
             shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
         else:
             shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
-        draw = self._recording.next_draw(r.index, row)
-        by = f", by the number {draw.number:.4f}" if draw and draw.number is not None else ""
+        by = _drawn(draw, ", by the number {:.4f}")
         return f"{self._word(picked)} is drawn from {source}{by}.", shown
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
         """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""
         p = torch.softmax(self._r.target_logits[self._row, i].double(), -1)
-        marks = {int(self._r.target_probs[self._row, i].argmax()): ""} | marks
+        marks = {int(self._p[i].argmax()): ""} | marks
         return self._chart("what the target thinks; at temperature 0 the largest is taken", marks, "p", p=p)
 
     def _chart(self, title: str, marks: dict[int, str], *lead: str, **of: Tensor) -> Chart:
@@ -225,7 +217,7 @@ class RoundSteps:
             self._draft_holds = min(r.draft_cache.verified[row], r.draft_cache.after[row])
         tail = f"{self._end}."
         if r.finish[row] is None:
-            tail = f"{self._word(r.emitted[row][-1])} is pending now: committed, and in no cache yet."
+            tail = f"{self._word(self._emitted[-1])} is pending now: committed, and in no cache yet."
         parts = [
             f"the {name}'s cache forgets {count(len(gone), 'token')}" for name, gone in cut.items() if gone
         ]
@@ -239,7 +231,7 @@ class RoundSteps:
 
     def _catch_up(self) -> Step:
         self._draft_holds = self._target_holds
-        lacked, why = self._word(int(self._r.pending[self._row])), "was read by the target alone"
+        lacked, why = self._pending, "was read by the target alone"
         if self._guesses:
             lacked, why = quoted(self._guesses[-1].text), "its last guess, was made but never read"
         sentence = f"The draft's cache lacks one token: {lacked}, {why}."
@@ -270,16 +262,20 @@ class RoundSteps:
 
     def _position(self, i: int) -> RoundPosition:
         """Returns what is known about a position by now."""
-        r, row, found = self._r, self._row, RoundPosition()
+        found = RoundPosition()
         if i < self._made:
             guess = self._guesses[i]
-            found = RoundPosition(guess, float(r.draft.probs[row, i, guess.id]))
+            found = RoundPosition(guess, float(self._q[i, guess.id]))
         if self._verified:
-            p = r.target_probs[row, i]
-            says = self._recording.words[int(p.argmax())]
+            p, says = self._p[i], self._recording.words[int(self._p[i].argmax())]
             found = replace(found, says=says, p=float(p[found.guess.id]) if found.guess else None)
         test = self._tests[i] if i < len(self._tests) else None
         return replace(found, test=test, kept=self._new[i] if i < len(self._new) else None)
+
+
+def _drawn(draw: Draw | None, said: str) -> str:
+    """Fills the number drawn into some words; without a number there are none."""
+    return "" if draw is None or draw.number is None else said.format(draw.number)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

@@ -21,12 +21,38 @@ Glyphs = Mapping[str, str]  # one sign per kind of token
 PLAIN = {"accepted": "+", "rejected": "x", "correction": ">", "bonus": "*"}
 FANCY = {kind: STATES[kind].glyph for kind in PLAIN}
 COLOURS = {kind: STATES[kind].colour for kind in PLAIN} | {"target": "#888888"}
+SPACE = "␣"
 MEANINGS = {
     "accepted": "drafted and accepted",
     "rejected": "drafted and rejected: not in the text",
     "correction": "the target's correction",
     "bonus": "the target's bonus after full acceptance",
 }
+
+
+def shown(word: str) -> str:
+    """Returns a token's text for a figure: without the space that begins a word, other blanks as signs.
+
+    End-of-text, which `Tokenizer.piece` gives as one sign that few fonts have, becomes a word.
+    """
+    if word == "":
+        return "(nothing)"
+    seen = word.replace("⏹", "<end>").replace(" ", SPACE).replace("\n", "⏎").replace("$", r"\$")
+    return seen.removeprefix(SPACE) or seen
+
+
+def quoted(word: str) -> str:
+    """Returns a token's text for a sentence: in quotes, without the blanks around it."""
+    return f'"{shown(word)}"'
+
+
+def probability(value: float) -> str:
+    """Writes a probability with two digits; what only rounds to 0 or 1 is told from what is 0 or 1."""
+    if 0 < value < 0.005:
+        return "<0.01"
+    if 0.995 <= value < 1:
+        return ">0.99"
+    return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:
@@ -36,6 +62,11 @@ def glyphs_for(encoding: str | None) -> Glyphs:
     except (UnicodeEncodeError, LookupError):
         return PLAIN
     return FANCY
+
+
+def count(n: int, noun: str) -> str:
+    """Returns `1 token`, `2 tokens`, …."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def kinds(r: Round, row: int) -> list[str]:

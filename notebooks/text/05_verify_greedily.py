@@ -101,7 +101,7 @@ assert apart < 1e-3
 # Each row is one of the six tokens, each column a token that it may look at.
 
 # %% tags=["claim-A3"]
-from minispec.show.plots.mask import attention_mask
+from minispec.show.plots.masks import attention_mask
 
 attention_mask(len(prompt) - 1, len(drafted), [words[token] for token in block])
 

@@ -100,7 +100,7 @@ check("tree-mask", tree_mask)
 
 # %% tags=["written", "claim-D5"]
 from minispec.core.model import Tree
-from minispec.show.plots import trees
+from minispec.show.plots import masks
 
 
 def seen_from(parents):
@@ -116,7 +116,7 @@ parents, cached = [0, 0, 1, 2, 3, 4], len(prompt) - 1
 block = [prompt[-1], *sum(zip(*branches, strict=True), ())]  # the pending token, and level by level
 package = Tree.after(torch.tensor([0]), torch.tensor([parents]))
 assert seen_from(parents) == (package.mask[0].tolist(), package.positions[0].tolist())
-trees.tree_mask(parents, [words[token] for token in block], first=cached)
+masks.tree_mask(parents, [words[token] for token in block], first=cached)
 
 # %% [markdown]
 # On the left, columns are positions in the text.
@@ -484,7 +484,7 @@ for name, of in (("rates of stories", rates), ("a draft in doubt", [0.4, 0.25, 0
     gains.append(1 + sum(share for _, share in best_first(of, 16, deep=6)))
     shapes[name], ranks = grow([of] * 6, 16)
     print(f"{name}: a tree gains {gains[-1]:.2f}, a chain {sum(of[0] ** i for i in range(7)):.2f}")
-trees.tree_shapes(shapes)
+masks.tree_shapes(shapes)
 
 # %% tags=["hide-input", "claim-D5"]
 for given, gain in zip((rates, [0.4, 0.25, 0.15]), gains, strict=True):

@@ -19,7 +19,6 @@ GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
 MARGIN = 0.2  # inches, around the page
 SWATCH = 0.34  # side of a key's tile, in inches
 HEAD = 0.36  # height of a line of the title
-SPACE = "␣"
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 PARTS = ("title", "alt", "caption")  # of a table of words.toml
 
@@ -85,31 +84,6 @@ def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[
     """Returns the looks of some names, each once, in the order in which they are listed."""
     wanted = set(names)
     return [state for name, state in looks.items() if name in wanted]
-
-
-def shown(word: str) -> str:
-    """Returns a token's text for a figure: without the space that begins a word, other blanks as signs.
-
-    End-of-text, which `Tokenizer.piece` gives as one sign that few fonts have, becomes a word.
-    """
-    if word == "":
-        return "(nothing)"
-    seen = word.replace("⏹", "<end>").replace(" ", SPACE).replace("\n", "⏎").replace("$", r"\$")
-    return seen.removeprefix(SPACE) or seen
-
-
-def quoted(word: str) -> str:
-    """Returns a token's text for a sentence: in quotes, without the blanks around it."""
-    return f'"{shown(word)}"'
-
-
-def probability(value: float) -> str:
-    """Writes a probability with two digits; what only rounds to 0 or 1 is told from what is 0 or 1."""
-    if 0 < value < 0.005:
-        return "<0.01"
-    if 0.995 <= value < 1:
-        return ">0.99"
-    return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
 
 
 def worded(name: str, figure: Figure, twin: str, case: str = "", /, **values: Any) -> Picture:

@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
-from minispec.show.plots.board import GREY, MARGIN, Board, in_order, shown, text_width, widest, worded
+from minispec.show.plots.board import GREY, MARGIN, Board, in_order, text_width, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES, State
-from minispec.show.text import needs_catch_up
+from minispec.show.text import count, needs_catch_up, shown
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
@@ -124,16 +124,12 @@ def cache_grid(
         _case(r, moments[-1], both),
         **{"before": before, "verified": verified, "after": after, "read": verified - before},
         **{"round": r.index, "drafted": r.drafted(0)},
-        moments=_counted(len(scenes), "moment"),
+        moments=count(len(scenes), "moment"),
         titles=", ".join(title.lower() for title in scenes),
         caches="both caches" if both else "the cache",
         holder="Both caches hold" if both else "The cache holds",
-        gone=_counted(verified - after, "token"),
+        gone=count(verified - after, "token"),
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 class _Grid:
@@ -188,11 +184,11 @@ class _Grid:
             self.page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
             return
         self.page.tile((x, y), size, LOOKS[slot.state], self.token(slot))
-        count = self.layers[slot.owner]
-        for layer in range(1, count):
+        layers = self.layers[slot.owner]
+        for layer in range(1, layers):
             for left, right in ((0.0, 0.3), (0.7, 1.0)):
                 ends = [x + left * self.column, x + right * self.column]
-                self.page.axes.plot(ends, [y + layer * high / count] * 2, color="black", linewidth=0.6)
+                self.page.axes.plot(ends, [y + layer * high / layers] * 2, color="black", linewidth=0.6)
 
 
 def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
 
 from minispec.show.plots.style import TEXT, sheet
 from minispec.show.signs import DRAFTER, GUESS, State
@@ -40,15 +39,6 @@ def columns(axes: Axes, labels: Sequence[str], **how: Any) -> None:
     axes.set_xticks(range(len(labels)), labels, **how)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(labels) - 0.4)
-
-
-def ticks(axes: Axes, which: str, positions: Sequence[float]) -> None:
-    """Sets the ticks of the `x` or `y` axis to plain numbers at some positions, whatever its scale."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(FixedLocator(list(positions)))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
 
 
 def area(look: State) -> dict[str, Any]:

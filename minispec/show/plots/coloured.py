@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import GREY, MARGIN, SPACE, Board, in_order, text_width, worded
+from minispec.show.plots.board import GREY, MARGIN, Board, in_order, text_width, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES
-from minispec.show.text import kinds
+from minispec.show.text import SPACE, kinds
 
 WIDTH = 13.0  # of the page, in inches
 LINE = 0.55  # height of a line of text

@@ -36,13 +36,9 @@ def rule_distribution(
 ) -> Picture:
     """Draws what a rule emits as bars of two parts, with the target's distribution as a line across each.
 
-    Args:
-        found: from `first_token`.
-        p: [V], the target's distribution.
-        labels: [V], what the tokens are called.
-        guess: [V], the distribution that the reader expects.
-        q: [V], what the draft is drawn from, to be shown behind the bars.
-        name: what the title calls the rule, such as `Rule 3`.
+    It was `found` by `first_token`; p [V] is the target's distribution and q [V], shown behind the bars, the
+    draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule, such as
+    `Rule 3`. The reader expects the distribution `guess` [V].
     """
     figure, axes = charts.chart(max(9.0, 2.4 * len(p) + 2), 6.6, "", "probability", "y")
     if q is not None:

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from minispec.core.records import Round
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, MARGIN, Board, probability, quoted, shown, widest, worded
+from minispec.show.plots.board import GREY, MARGIN, Board, widest, worded
 from minispec.show.plots.style import Picture, aligned
 from minispec.show.signs import DRAFTER, STATES, State
+from minispec.show.text import probability, quoted, shown
 
 ENTRY = 0.62  # height of a word and its bar, in inches
 ACROSS = 5  # charts beside each other
@@ -105,7 +106,7 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
     axes.set_xticks(range(len(found)), map(shown, words), rotation=90)
     axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too
-    charts.ticks(axes, "y", range(0, max([k, *matches]) + 2, 2))
+    axes.set_yticks(range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)
     values = {"words": len(found), "match": max(matches), "draft": max(drafted), "k": k}
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]

@@ -25,13 +25,9 @@ def entries(rows: Sequence[KillRow]) -> list[Entry]:
     """Returns the lines of the matrix: modules in the order in which they first come, and their mutants."""
     modules: dict[str, list[Entry]] = {}
     for row in rows:
-        modules.setdefault(row.module, [(heading(row.module), "")]).append((row.name, row.marks))
+        heading = f"in {row.module}" + ".py" * ("." not in row.module)  # in C++ it is the whole name
+        modules.setdefault(heading, [(heading, "")]).append((row.name, row.marks))
     return [line for lines in modules.values() for line in lines]
-
-
-def heading(module: str) -> str:
-    """Returns the line over a file's mutants; in C++ the module is the file's whole name."""
-    return f"in {module}" if "." in module else f"in {module}.py"
 
 
 def panels(lines: Sequence[Entry]) -> list[Sequence[Entry]]:

@@ -16,9 +16,10 @@ from torch import Tensor
 from minispec.core.verify import residual
 from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
-from minispec.show.plots.board import probability, quoted, shown, widest, worded
+from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import DRAFTER, STATES, TARGET
+from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
 LEAST = 0.005  # what both distributions give less than this has no column of its own
@@ -71,15 +72,11 @@ def overlap(
     drawn: int | None = None,
     number: float | None = None,
 ) -> Picture:
-    """Draws p and q over each other, token by token, and the residual under them.
+    """Draws p [V] and q [V] over each other, token by token, and the residual under them.
 
-    Args:
-        p: [V], the target's distribution.
-        q: [V], the draft's.
-        words: the text of every token id, such as ("a", "b", "c").
-        drawn: the id that was drafted, to be marked.
-        number: the number between 0 and 1 that was drawn for its test. It is drawn at that part of the bar
-            of q: the token is accepted if that lies under p.
+    `words` has the text of every token id, such as ("a", "b", "c"). `drawn` is the id that was drafted, to be
+    marked, and `number` what was drawn for its test, between 0 and 1. It is drawn at that part of the bar of
+    q: the token is accepted if that lies under p.
 
     Raises:
         ValueError: if p and q are no distributions over the same ids.

@@ -119,7 +119,7 @@ def speed_up_curves(
     axes.plot([], [], color="black", label="best K of a curve", **RING)
     axes.set_xlim(0.5, len(widths) + 0.2)
     axes.set_ylim(0, top * 1.08)
-    charts.ticks(axes, "x", widths if len(widths) <= 14 else widths[1::2])
+    axes.set_xticks(widths if len(widths) <= 14 else widths[1::2])
     charts.keys(axes, 2)
     twin = [
         f"α = {alpha:g}: {', '.join(f'{gain:.2f}' for gain in curve)}; best K {best[alpha]}"

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from minispec.io.trace import Trace
-from minispec.show.plots.board import MARGIN, Board, in_order, shown, widest, worded
+from minispec.show.plots.board import MARGIN, Board, in_order, widest, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import DRAFTER, STATES, TARGET, State
-from minispec.show.text import kinds, needs_catch_up
+from minispec.show.text import kinds, needs_catch_up, shown
 
 WIDTH = 15.0  # of the page, in inches; more where tokens would overlap
 LANE = 0.55  # height of a lane

@@ -13,19 +13,10 @@ from minispec.core.warp import lowest_argmax
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import (
-    GREY,
-    MARGIN,
-    Board,
-    in_order,
-    probability,
-    quoted,
-    shown,
-    widest,
-    worded,
-)
+from minispec.show.plots.board import GREY, MARGIN, Board, in_order, widest, worded
 from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
+from minispec.show.text import count, probability, quoted, shown
 
 LINE = 0.48  # height of a line of numbers, in inches
 MOST = 28  # positions along a text in one figure
@@ -37,18 +28,24 @@ SAID = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested"
 class DraftedToken:
     """What happened to one token of a draft."""
 
-    index: int  #: which drafted token, counted from 0
+    round: int  #: in which round
+    index: int  #: which token of the draft, counted from 0
     token: int  #: its id
+    word: str  #: its text
     q: float  #: its probability for the draft
     p: float  #: its probability for the target
     acceptance: float  #: min(1, p/q), the probability that `verify_rejection` accepts it
+    tv: float  #: the total variation of p and q there; 1 − tv is the mean acceptance of all tokens
     favourite: int  #: the target's most probable token there, which `verify_greedy` compares with
     drawn: float | None  #: the number that was compared with `acceptance`, where it is known
+    accepted: bool  #: whether it was
     state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
 
 
-def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -> list[DraftedToken]:
-    """Returns what happened to each drafted token of a live row.
+def drafted_tokens(
+    r: Round, words: Sequence[str], row: int = 0, drawn: Sequence[float | None] = ()
+) -> list[DraftedToken]:
+    """Returns what happened to each drafted token of a live row; words: by token id.
 
     drawn: the numbers that were drawn for the tests, in order, where they are known.
     """
@@ -58,11 +55,11 @@ def drafted_tokens(r: Round, row: int = 0, drawn: Sequence[float | None] = ()) -
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
         q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])
         state = "accepted" if i < accepted else "rejected" if i == accepted else "untested"
-        if emitted <= i < accepted:
-            state = "cut"
+        state = "cut" if emitted <= i < accepted else state
         number = drawn[i] if i < len(drawn) and i <= accepted else None
-        acceptance = min(1.0, p / q) if q > 0 else 0.0
-        found.append(DraftedToken(i, token, q, p, acceptance, best[i], number, state))
+        tv = total_variation(r.target_probs[row, i], r.draft.probs[row, i])
+        one = (r.index, i, token, words[token], q, p, min(1.0, p / q) if q > 0 else 0.0, tv, best[i])
+        found.append(DraftedToken(*one, number, i < accepted, state))
     return found
 
 
@@ -73,9 +70,9 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     certain everywhere, as at temperature 0, its own token stands there instead of probabilities. `drawn` are
     the numbers that were drawn for the tests, in order, where they are known.
     """
-    tests, kind, kept = drafted_tokens(r, 0, drawn), r.kind(0), r.accepted(0)
-    verdict = [(test.state, shown(words[test.token])) for test in tests]
-    said = [f"{quoted(words[test.token])} {SAID[test.state]}" for test in tests]
+    tests, kind, kept = drafted_tokens(r, words, drawn=drawn), r.kind(0), r.accepted(0)
+    verdict = [(test.state, shown(test.word)) for test in tests]
+    said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
     lines: dict[str, list[str]] = {}
     added = words[r.emitted[0][-1]]
     if kind == "correction":
@@ -89,11 +86,11 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         lines = {name: [*line, ""] for name, line in lines.items()}
     lines = {"verdict": [f"{LOOKS[state].glyph} {text}" for state, text in verdict]} | lines
     figure = _draw([state for state, _ in verdict], lines, len(tests))
-    twin, emitted = aligned([[name, *line] for name, line in lines.items()]), len(r.emitted[0])
+    twin = aligned([[name, *line] for name, line in lines.items()])
     values: dict[str, Any] = {"kept": kept, "drafted": len(tests), "round": r.index}
     values |= {"said": ", ".join(said), "added": quoted(added)}
-    values["tokens"] = "1 token" if emitted == 1 else f"{emitted} tokens"
-    values |= {"rejected": quoted(words[tests[kept].token])} if kind == "correction" else {}
+    values["tokens"] = count(len(r.emitted[0]), "token")
+    values |= {"rejected": quoted(tests[kept].word)} if kind == "correction" else {}
     case = "nothing-drafted" if kind == "bonus" and not tests else kind
     return worded("verification", figure, twin, case, **values)
 
@@ -138,36 +135,16 @@ def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: in
     return page.end(y - 0.25, key)
 
 
-@dataclass(frozen=True)
-class Position:
-    """One drafted token that was tested."""
-
-    round: int  #: in which round
-    position: int  #: in the text, counted from 0, prompt included
-    token: int  #: its id
-    word: str  #: its text
-    acceptance: float  #: min(1, p/q), its probability to be accepted
-    tv: float  #: the total variation of p and q there; 1 − tv is the mean acceptance of all tokens
-    accepted: bool  #: whether it was
-
-
-def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[Position]:
+def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[DraftedToken]:
     """Returns every drafted token of a row that was tested, in order, with rejection or the greedy rule.
 
     Where the target's token followed instead or in addition, there is no test and so no position.
     """
-    found, length = [], len(trace.prompts[row])
-    for r in trace.rounds:
-        for test in drafted_tokens(r, row)[: r.tested(row)]:
-            tv = total_variation(r.target_probs[row, test.index], r.draft.probs[row, test.index])
-            at, accepted = length + test.index, test.index < r.accepted(row)
-            word = words[test.token]
-            found.append(Position(r.index, at, test.token, word, test.acceptance, tv, accepted))
-        length += len(r.emitted[row])
-    return found
+    live = [r for r in trace.rounds if r.live[row]]
+    return [test for r in live for test in drafted_tokens(r, words, row)[: r.tested(row)]]
 
 
-def along_the_text(positions: Sequence[Position]) -> Picture:
+def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     """Draws the probability to be accepted and the distance between p and q, one position after another.
 
     Of the `positions_of` a row, one at least, the first 28 are drawn.

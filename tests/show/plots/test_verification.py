@@ -31,7 +31,7 @@ from minispec.show.plots.verification import (
 def test_states_by_hand(play, states, last):
     """Accepted, rejected, not tested, or after the end; then a bonus or nothing."""
     r = by_hand([0, 1], play).rounds[0]
-    assert [test.state for test in drafted_tokens(r)] == states
+    assert [test.state for test in drafted_tokens(r, WORDS)] == states
     picture = verification_strip(r, WORDS)
     readable(picture)
     signs = {"accepted": "✓", "rejected": "✗", "untested": "○", "cut": "/"}
@@ -72,17 +72,17 @@ def test_numbers_are_those_of_p_and_q():
     p, q = torch.full((1, 4, 11), 0.0), torch.full((1, 3, 11), 0.0)
     p[0, :, 0] = 1.0
     q[0, :, 0] = 1.0
-    p[0, 0, 1], q[0, 0, 1] = 0.6, 0.3
-    p[0, 1, 2], q[0, 1, 2] = 0.1, 0.4
-    p[0, 2, 3] = 0.5
+    p[0, 0, :2], q[0, 0, :2] = torch.tensor([0.4, 0.6]), torch.tensor([0.7, 0.3])
+    p[0, 1, [0, 2]], q[0, 1, [0, 2]] = torch.tensor([0.9, 0.1]), torch.tensor([0.6, 0.4])
+    p[0, 2, [0, 3]] = 0.5
     r = replace(r, target_probs=p, draft=Draft(r.draft.tokens, q))
-    tests = drafted_tokens(r, 0, [None, 0.7, 0.1])
+    tests = drafted_tokens(r, WORDS, drawn=[None, 0.7, 0.1])
     assert [test.acceptance for test in tests] == pytest.approx([1, 0.25, 0])
     assert [(test.p, test.q) for test in tests] == [
         pytest.approx(pair) for pair in ((0.6, 0.3), (0.1, 0.4), (0.5, 0))
     ]
     assert [test.drawn for test in tests] == [None, 0.7, None]  # what was not tested drew no number
-    assert [test.favourite for test in tests] == [0, 0, 0]
+    assert [test.favourite for test in tests] == [1, 0, 0]
 
 
 def test_the_verdict_follows_from_what_was_drawn():
@@ -102,7 +102,8 @@ def test_the_verdict_follows_from_what_was_drawn():
     seen = set()
     for r in recording.trace.rounds:
         draws = [recording.accept_draw(r.index, i) for i in range(r.drafted(0))]
-        for test in drafted_tokens(r, 0, [draw.number if draw else None for draw in draws]):
+        numbers = [draw.number if draw else None for draw in draws]
+        for test in drafted_tokens(r, WORDS, drawn=numbers):
             if test.drawn is not None and test.state != "cut":
                 assert (test.drawn < test.acceptance) == (test.state == "accepted")
                 seen.add(test.state)
@@ -123,13 +124,13 @@ def test_the_walkthrough_can_be_read(temperature):
 
 
 def test_positions_by_hand():
-    """Tested tokens only, at their positions in the text; what was not tested has no position."""
+    """Tested tokens only, round by round; what was not tested has no position."""
     trace = by_hand([0, 1], ([5, 6, 7], 1, 8), ([2, 3], 2, 4))
-    assert [(x.round, x.position, x.token, x.word, x.accepted) for x in positions_of(trace, WORDS)] == [
-        (0, 2, 5, " six", True),
-        (0, 3, 6, " h", False),
-        (1, 4, 2, ".", True),
-        (1, 5, 3, " the", True),
+    assert [(x.round, x.index, x.token, x.word, x.accepted) for x in positions_of(trace, WORDS)] == [
+        (0, 0, 5, " six", True),
+        (0, 1, 6, " h", False),
+        (1, 0, 2, ".", True),
+        (1, 1, 3, " the", True),
     ]
 
 
@@ -140,8 +141,8 @@ def test_numbers_of_a_real_run(row):
     found = positions_of(trace, WORDS, row)
     assert len(found) == sum(r.tested(row) for r in trace.rounds)
     assert sum(x.accepted for x in found) == sum(r.accepted(row) for r in trace.rounds if r.live[row])
-    text = [*trace.prompts[row], *trace.tokens(row)]
-    assert all((text[x.position] == x.token) for x in found if x.accepted)
+    kept = [r.emitted[row][: r.accepted(row)] for r in trace.rounds if r.live[row]]
+    assert [x.token for x in found if x.accepted] == [token for tokens in kept for token in tokens]
     first, r = found[0], trace.rounds[0]
     p, q = r.target_probs[row, 0], r.draft.probs[row, 0]
     assert first.tv == pytest.approx(float((p - q).abs().sum() / 2))

@@ -33,6 +33,8 @@ CLAIMS = {
     "claim-D3": "α = 1 − TV(p, q) governs the tokens per target call.",
     "claim-D4": "The speed-up, measured and compared with what α and c predict.",
     "claim-D5": "A tree has several guesses for a position; one pass checks it, and p stays.",
+    "claim-D6": "Block verification keeps p, and accepts as much as rejection or more, on average.",
+    "claim-D7": "What a lossless rule can accept has an exact limit; more costs as much damage.",
     "claim-E1": "It is speculative execution: work done ahead, kept if it was right.",
     "claim-E2": "The best draft is neither the smallest nor the largest.",
     "claim-E3": "Wrong guesses waste work: the draft's, and the target's.",
@@ -241,6 +243,22 @@ BUGS = (
         "pass",
         "a slip of the pen",
     ),
+    Mutant(
+        "limit-by-single-tokens",
+        "of all sets of tokens only those of one token are looked at",
+        "minispec.evidence.atlas.optimum:by_subsets",
+        "1 + (over_subsets(single) - over_subsets(sets)).min(-1).values",
+        "1 + (single - sets)[:, 2 ** torch.arange(p.shape[1])].min(-1).values",
+        "a slip of the pen",
+    ),
+    Mutant(
+        "mixture-forgotten",
+        "the rule says p itself, not the mixture of p and q",
+        "minispec.rules.lossy:verify_mixture",
+        "weight * p[:, :-1] + (1 - weight) * q",
+        "p[:, :-1]",
+        "a slip of the pen",
+    ),
 )
 
 CASES = (
@@ -290,4 +308,8 @@ CASES = (
     Case(14, "claim-C6", "predecessors-length-kept", nth=1),
     Case(14, "claim-A7", "row-named-by-its-place"),
     Case(14, "claim-D1", "predecessors-length-kept"),
+    Case(15, "claim-D6", "block-ends-at-the-first-no", nth=1),
+    Case(15, "claim-D6", "block-residual-of-a-token", nth=1),
+    Case(15, "claim-D7", "limit-by-single-tokens", nth=1),
+    Case(15, "claim-D7", "mixture-forgotten", nth=2),
 )

@@ -479,4 +479,4 @@ wrote(one_round, commit, next_in_line, serve, measured=f"{said} not {shares[0]:.
 # - Rows and drafts use the same spare arithmetic: from some number of rows on a draft no longer
 #   pays.
 #
-# This was the last notebook. Take a drafter of your own from here: `docs/howto/own_drafter.md`.
+# Next, notebook 15: which rule should an engine use?

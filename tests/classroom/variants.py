@@ -1,6 +1,7 @@
 """For each exercise, a right answer written another way than the shipped one and the solution's."""
 
-from itertools import takewhile
+from itertools import product, takewhile
+from math import prod
 
 import numpy as np
 import torch
@@ -267,6 +268,21 @@ def block_slots(live, lengths):
     return [kinds.count(kind) for kind in ("useful", "padding", "idle")]
 
 
+def block_ratios(tokens, dists, target_dists):
+    """By the smallest product of an end of the beginning; the empty one counts, and is 1."""
+    own = [float(target_dists[i][x]) / float(dists[i][x]) for i, x in enumerate(tokens)]
+    return torch.tensor([min(prod(own[j:i]) for j in range(i + 1)) for i in range(1, len(own) + 1)])
+
+
+def most_accepted(p, drawn):
+    """Set by set, each by its bits."""
+    spare = []
+    for bits in product((False, True), repeat=len(p)):
+        loose = sum(share for tokens, share in drawn if all(bits[x] for x in tokens))
+        spare.append(sum(share for share, bit in zip(p, bits, strict=True) if bit) - loose)
+    return torch.tensor(spare, dtype=torch.float64).min() + 1
+
+
 VARIANTS = {
     "continue-greedily": continue_greedily,
     "cache-bytes": cache_bytes,
@@ -292,4 +308,6 @@ VARIANTS = {
     "slots-to-keep": slots_to_keep,
     "refill-rows": refill_rows,
     "block-slots": block_slots,
+    "block-ratios": block_ratios,
+    "most-accepted": most_accepted,
 }

@@ -15,7 +15,7 @@ from notebook_rules import HIDDEN, code_cells, is_solution, read_text, tags, tex
 import minispec.core.basic
 
 NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
-LONG_WAY, SHORT_WAY = (*range(1, 9), 12, 13, 14), (1, 5, 6, 8)
+LONG_WAY, SHORT_WAY = (*range(1, 9), 12, 13, 14, 15), (1, 5, 6, 8)
 # For each notebook: the functions that it writes out, and the package's names that may follow them only.
 PHASES = {
     1: (("most_probable", "continue_alone"), ("generate",)),
@@ -37,6 +37,8 @@ PHASES = {
     13: (("seen_from",), ("Tree", "TreeDrafter", "verify_tree")),
     -13: (("try_one", "accept_path"), ("verify_tree", "TreeDrafter", "speculate", "record")),
     14: (("one_round", "commit", "next_in_line", "serve"), ("speculate", "Rows", "record")),
+    15: (("accept_block",), ("verify_block", "record", "expected_accepted", "chain_means")),
+    -15: (("limit",), ("measure", "by_subsets", "by_programme")),
 }
 
 

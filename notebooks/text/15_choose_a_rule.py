@@ -1,0 +1,505 @@
+# %% [markdown]
+# # 15. Choose a rule
+#
+# **You'll do**: work out two rules for the same draft on paper, write what the better one goes by,
+# find out how much any rule can accept, and weigh damage against accepted tokens.
+#
+# **You'll learn**: which rules keep the target's distribution, why one that looks at the whole
+# draft accepts more, what several candidates add, and what to ask before you choose.
+#
+# **You'll need**: notebooks 6 and 9. (Notebook 13 has more on several candidates.)
+#
+# **Time**: 40 minutes, and some twenty seconds of computing.
+
+# %%
+from fractions import Fraction
+from itertools import combinations, product
+from math import prod
+
+import torch
+
+import minispec
+from minispec.classroom import check, goal, hint, predict, wrote
+from minispec.core.basic import accept_rejection  # you wrote it in notebook 6
+
+p = torch.tensor([1, 2]).double() / 3  # of the tokens a and b: the target's distribution
+q = torch.tensor([2, 1]).double() / 3  # the draft's; both are the same at each position
+drafts = [*product((0, 1), repeat=2)]  # K = 2: aa, ab, ba, bb
+
+
+def names(tokens):
+    return "".join("ab"[x] for x in tokens)
+
+
+# %% [markdown]
+# An engine has a target, a drafter, and a choice of rules. Of each rule it should know three
+# things:
+#
+# 1. which text comes out: the target's distribution, or which other one;
+# 2. how many drafted tokens are accepted;
+# 3. what it needs: q, random numbers, arithmetic.
+#
+# The first two have exact answers, for any p and q that are small enough to enumerate. Here is a
+# pair that you can do on paper.
+
+# %% tags=["nbval-check-output"]
+for text in drafts:
+    said, wanted = (prod(float(of[x]) for x in text) for of in (q, p))
+    print(f"{names(text)}: the draft says it in {9 * said:.0f} of 9 cases,", end=" ")
+    print(f"the target's text begins with it in {9 * wanted:.0f}")
+
+# %% [markdown]
+# ## Token by token
+#
+# The rejection rule of notebook 6 keeps a token with probability min(1, p/q), and stops at the
+# first rejection. The first token is kept with 1/3 + 1/3 = 2/3. (Σ min(p, q), do you remember?) The
+# second one is tested only then, and is kept with 2/3 as well. In all, 2/3 + 4/9 = 10/9 tokens are
+# accepted of two.
+#
+# Go through every branch, as in notebook 9. After a rejection the round has fewer tokens. Let the
+# target add what is missing, so that texts of three tokens are compared.
+
+
+# %% tags=["written"]
+from minispec.classroom.trials import every_branch
+
+
+def judged(rule):
+    """Returns which texts of three tokens come out, and how many drafted tokens are accepted."""
+    found, accepted = dict.fromkeys(product((0, 1), repeat=3), 0.0), 0.0
+    for draft in drafts:
+        drawn = prod(float(q[x]) for x in draft)
+        given = [*draft], [q, q], torch.stack([p, p, p])
+        for gained, share in every_branch(lambda rng, given=given: tuple(rule(*given, rng))):
+            accepted += drawn * share * (len(gained) - 1)
+            for rest in product((0, 1), repeat=3 - len(gained)):
+                found[gained + rest] += drawn * share * prod(float(p[x]) for x in rest)
+    return found, accepted
+
+
+# %% tags=["claim-D1", "nbval-check-output"]
+def damage(found):
+    """The total variation between what comes out and the target's texts."""
+    return sum(abs(n - prod(float(p[x]) for x in text)) for text, n in found.items()) / 2
+
+
+found, token = judged(accept_rejection)
+accepted = Fraction(token).limit_denominator(99)
+print(f"token by token: accepted {accepted}, damage {damage(found):.3f}")
+assert damage(found) < 1e-12 and abs(token - 10 / 9) < 1e-12
+
+# %% [markdown]
+# ## A draft as a whole
+#
+# For one token nothing better exists. (You will see why below.) But look at the table once more.
+
+# %% tags=["predict"]
+predict(
+    "whole-draft",
+    {
+        "a": "in half of the cases: a is kept with p/q = 1/2",
+        "b": "always",
+        "c": "always, but then other texts come out too seldom",
+    },
+    guess=None,
+)
+
+# %% [markdown]
+# *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
+# draft so far is in the target's text, compared with how often the draft says it. Whatever is above
+# 1 is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
+# `hint("block-ratios", 1)`, and then 2.
+
+# %%
+goal("block-ratios")
+
+
+# %% tags=["exercise"]
+def block_ratios(tokens, dists, target_dists):
+    """Returns w [K]: after each token, the ratio of p and q for all of the draft so far.
+
+    It starts from 1. Each token multiplies it by its own p/q, and then it is cut: to at most 1.
+    tokens: K drafted ids; dists: K distributions q, [V] each; tokens[i] was drawn from dists[i].
+    target_dists: K + 1 distributions p, [V] each.
+    """
+    ...
+
+
+check("block-ratios", block_ratios)
+
+# %% [markdown]
+# Here is ours, for the four drafts. The rule below takes yours if it is right.
+
+
+# %% tags=["written", "nbval-check-output"]
+def running(tokens, dists, target_dists):
+    """Returns after each token the ratio of p and q for the draft so far, cut at 1."""
+    w, found = 1.0, []
+    for x, q, p in zip(tokens, dists, target_dists, strict=False):
+        w = min(1.0, w * float(p[x] / q[x]))
+        found.append(w)
+    return found
+
+
+for text in drafts:
+    found = running(text, [q, q], [p, p, p])
+    print(f"{names(text)}: w =", *(Fraction(w).limit_denominator(99) for w in found))
+weigh = block_ratios if check("block-ratios", block_ratios).passed else running
+
+# %% [markdown]
+# Now a coin for *every* token. A no ends nothing: the last yes counts. The coins are such that at
+# least i tokens are kept with probability w_i.
+#
+# After the last token the coin is w. Before that, later coins help: on average over the next token
+# they keep Σ min(w·p, q) = w − S, with S = Σ max(0, w·p − q). A coin h makes it (w − S) + (1 − w +
+# S)·h. That must be w, so **h = S / (S + 1 − w)**. The correction is drawn from what is lacking,
+# max(0, w·p − q).
+
+
+# %% tags=["written"]
+def lacking(w, p, q):
+    """Returns the mass that p, scaled by w, has above q."""
+    return (w * p - q).clamp(min=0)
+
+
+def coins(tokens, dists, target_dists):
+    """Returns the ratio w and the coin h after each token; where the draft has ended, q is 0."""
+    w, after = weigh(tokens, dists, target_dists), [*dists[1:], torch.zeros_like(target_dists[0])]
+    some = [float(lacking(*of).sum()) for of in zip(w, target_dists[1:], after, strict=True)]
+    return w, [1.0 if a == 1 else s / (s + 1 - a) for a, s in zip(w, some, strict=True)]
+
+
+def accept_block(tokens, dists, target_dists, rng):
+    """Keeps the longest beginning to which a coin says yes, and adds what is lacking there."""
+    w, h = coins(tokens, dists, target_dists)
+    yes = [i for i in range(1, len(tokens) + 1) if rng.uniform() < h[i - 1]]
+    kept = max(yes, default=0)
+    q = dists[kept] if kept < len(tokens) else 0
+    left = lacking([1.0, *w][kept], target_dists[kept], q)
+    return [*tokens[:kept], rng.draw(left / left.sum())]
+
+
+# %% tags=["claim-D6", "nbval-check-output"]
+found, block = judged(accept_block)
+print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {damage(found):.3f}")
+assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
+
+# %% [markdown]
+# The same text, and 11/9 tokens instead of 10/9. By hand: both tokens are kept with (4·1/4 + 2·1 +
+# 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b it is 1. So one token alone is kept in
+# a drafted ba whose second coin says no: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
+#
+# With K = 1, or a one-hot q, as for a look-up, both rules accept the same.
+
+
+# %% tags=["hide-input", "claim-D6"]
+from minispec.classroom.parts import RowRng
+from minispec.evidence.atlas.family import recorded
+from minispec.rules.block import verify_block
+
+real, same = recorded(), []
+for row, (ps, qs) in enumerate(zip(real.target_probs, real.draft.probs, strict=True)):
+    one = minispec.Draft(real.draft.tokens[[row]], qs[None])
+    for seed in range(5):
+        ours = accept_block(one.tokens[0].tolist(), [*qs], ps, RowRng(minispec.SeededRng(seed)))
+        theirs = verify_block(one, ps[None], minispec.SeededRng(seed))
+        same.append(ours == [*one.tokens[0, : int(theirs.accepted)].tolist(), int(theirs.token)])
+assert all(same) and len(same) >= 200
+
+# %% [markdown]
+# The package's `verify_block` gains the same tokens. (A folded cell compares, on recorded drafts.)
+#
+# ## More on the pair?
+#
+# The gain depends on p and q. `family` are ten chains of eight tokens, with p and q that differ
+# much. `recorded` are drafts of the shipped pair.
+
+
+# %% tags=["claim-D6", "nbval-check-output"]
+from minispec.evidence.atlas.atlas import chain_means
+
+means = chain_means()
+for of in means:
+    print(f"{of.name:9} K = {of.k}: token {of.token:.3f}, block {of.block:.3f} accepted")
+assert all(of.block > of.token for of in means)
+
+# %% [markdown]
+# On average block verification never accepts fewer tokens, whatever p and q are. Now eight stories,
+# at temperature 1.
+
+# %%
+from minispec.rules.block import verify_block
+
+pair = minispec.load_pair("stories")
+settings = dict(max_new_tokens=40, warp=minispec.Warp(1), rng=minispec.SeededRng(1))
+rules, runs = {"token": minispec.verify_rejection, "block": verify_block}, {}
+for k, (name, rule) in product((4, 8), rules.items()):
+    given, drafter = settings | dict(k=k, verifier=rule), minispec.ModelDrafter(pair.draft)
+    run = runs[k, name] = minispec.record(pair.target, drafter, pair.info["prompts"][:8], **given)
+    print(f"K = {k}, {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
+
+# %% [markdown]
+# These differ by luck as well: two runs write two texts. So ask both rules about the same drafts,
+# and average over the coins. Token by token, i tokens are kept if the first i coins say yes; as a
+# block, if any coin from the i-th on does.
+
+
+# %% tags=["written", "claim-D6"]
+def kept_on_average(tokens, dists, target_dists):
+    """Returns how many tokens of a draft each rule accepts, on average over its coins."""
+    one = [
+        min(1.0, float(p[x] / q[x])) for x, q, p in zip(tokens, dists, target_dists, strict=False)
+    ]
+    no = [1 - h for h in coins(tokens, dists, target_dists)[1]]
+    ends = range(1, len(tokens) + 1)
+    return sum(prod(one[:i]) for i in ends), sum(1 - prod(no[i - 1 :]) for i in ends)
+
+
+for k in (4, 8):
+    means = []
+    for r in runs[k, "token"].rounds:
+        for row in [row for row in range(8) if r.drafted(row) == k]:
+            dists, target_dists = r.draft.probs[row].double(), r.target_probs[row].double()
+            means.append(kept_on_average(r.draft.tokens[row].tolist(), [*dists], target_dists))
+    one, whole = (sum(of) / len(means) for of in zip(*means, strict=True))
+    print(f"K = {k}, {len(means)} drafts: token {one:.3f}, block {whole:.3f} accepted")
+
+# %% [markdown]
+# This pair agrees so well that little is left to gain. A longer draft, and one that agrees less,
+# gain more.
+#
+# Tokens are not seconds. Block verification looks at all K positions, each time. `minispec bench
+# --section rules` measures it, and the page of results has other pairs. A rule that costs more wins
+# only where the target's forward takes most of the time.
+#
+# ## A bug
+#
+# Let us plant one.
+
+# %% tags=["predict"]
+predict(
+    "first-no",
+    {
+        "a": "fewer tokens are accepted, and the text stays right",
+        "b": "another text: its distribution is wrong",
+        "c": "nothing: after a no the other coins say no too",
+    },
+    guess=None,
+)
+
+# %% tags=["claim-D6", "nbval-check-output"]
+from minispec.evidence.checker.instances import standard_instances
+from minispec.evidence.zoo.mutants import mutant_named
+from minispec.evidence.zoo.mutation import planted
+
+of_size = {n: [i for i in standard_instances() if (i.k, i.vocab_size) == (2, n)] for n in (2, 3, 5)}
+with planted(mutant_named("block-ends-at-the-first-no")):
+    report = minispec.check_verifier(verify_block, instances=of_size[2])
+print(report)
+assert not report.passed and abs(report.damage.low - 1 / 6) < 1e-12
+
+# %% [markdown]
+# Do it by hand. The draft is always 0 0, and p is (1/2, 1/2). So w = 1/2 and then 1/4. After the
+# first token S = 1/4, and the coin is (1/4) / (1/4 + 1/2) = 1/3; the second coin is 1/4. If both
+# say no, with 2/3 · 3/4 = 1/2, then 1 is said, as often as it should. With the bug one no is
+# enough, and 1 is said with 2/3.
+#
+# Another bug, which a real engine had: the correction is drawn from p − q, without w.
+
+# %% tags=["nbval-check-output"]
+with planted(mutant_named("block-residual-of-a-token")):
+    for n, some in of_size.items():
+        report = minispec.check_verifier(verify_block, instances=some)
+        found = "passed" if report.passed else f"failed, damage {report.damage.largest:.3f}"
+        print(f"K = 2, {n} tokens, {len(some)} instances: {found}")
+
+# %% [markdown]
+# The smaller instances do not show it. A check says what it has tried, and no more. (The zoo has
+# four bugs of this rule, and `check_verifier` finds all of them among its own instances.)
+#
+# ## Several candidates
+#
+# A drafter may propose several tokens for one position. The target reads them all in one pass, as a
+# tree (notebook 13). Recursive rejection tries one after another.
+
+# %% tags=["predict"]
+predict(
+    "rule-or-candidates",
+    {
+        "a": "the best rule that there can be, for the same candidates",
+        "b": "the same rule, and candidates that differ from each other",
+        "c": "neither: 0.72 is all that p and q share",
+    },
+    guess=None,
+)
+
+# %% [markdown]
+# To answer, one has to know the best that can be. Take a set H of tokens. Whenever all candidates
+# lie in H, what is accepted lies in H too. Say that this has probability D(H). But tokens of H may
+# come out with P(H) only, the sum of p over H. So at least D(H) − P(H) is not accepted. Look for
+# the worst H.
+
+# %%
+goal("most-accepted")
+
+
+# %% tags=["exercise"]
+def most_accepted(p, drawn):
+    """Returns the most that a lossless rule can accept of the candidates for one position.
+
+    It is 1 + the least of P(H) - D(H), over all sets H of tokens, also the empty one.
+    P(H): the sum of p over H. D(H): how probable it is that all candidates lie in H.
+    p: [V] probabilities, of the ids 0 to V - 1.
+    drawn: pairs (candidates, probability). Candidates are a tuple of ids, such as (0, 2).
+    """
+    ...
+
+
+check("most-accepted", most_accepted)
+
+# %% [markdown]
+# Here is ours, for p and q from above.
+
+
+# %% tags=["written", "nbval-check-output"]
+def limit(p, drawn):
+    """Returns what no lossless rule can exceed: 1 + the least of P(H) - D(H)."""
+    ids, spare = range(len(p)), []
+    for some in (set(some) for n in range(len(p) + 1) for some in combinations(ids, n)):
+        inside = sum(share for candidates, share in drawn if {*candidates} <= some)
+        spare.append(sum(float(p[x]) for x in some) - inside)
+    return 1 + min(spare)
+
+
+one = [((x,), float(q[x])) for x in (0, 1)]
+two = [((x, y), float(q[x] * q[y])) for x, y in drafts]
+for name, drawn in (("one", one), ("two", two), ("both tokens", [((0, 1), 1.0)])):
+    print(f"{name}: at most {Fraction(limit(p, drawn)).limit_denominator(99)}")
+
+# %% [markdown]
+# With one candidate it is 2/3 = Σ min(p, q): the rejection rule is the best for one token. With two
+# it is 8/9, since in 4 of 9 cases both are a. With two different ones it is 1.
+#
+# That this limit can be reached is a theorem (optimal transport: Sun and others 2023, Hu and others
+# 2025). Now 300 positions with three to six tokens, and three candidates. All numbers are
+# enumerated.
+
+# %% tags=["claim-D7", "nbval-check-output"]
+from minispec.evidence.atlas.atlas import measure
+from minispec.evidence.atlas.family import positions
+from minispec.evidence.atlas.rules import RULES
+
+P, Q = positions()  # [300, V] each
+three = {rule.name: measure(rule, 3, P, Q) for rule in RULES if 3 in rule.candidates}
+for name, of in three.items():
+    print(f"{name:30} accepted {of.accepted:.3f}, at most {of.optimum:.3f}")
+assert all(of.largest < 1e-12 and of.accepted < of.optimum + 1e-12 for of in three.values())
+
+# %% tags=["hide-input", "claim-D7"]
+found = []
+for n in range(8):
+    drawn = [(some, prod(float(Q[n, x]) for x in some)) for some in product(range(6), repeat=3)]
+    theirs = measure(RULES[4], 3, P[[n]], Q[[n]])  # recursive, drawn with replacement
+    found.append(abs(theirs.optimum - limit(P[n], drawn)))
+assert RULES[4].name == "recursive-with-replacement" and max(found) < 1e-12
+
+# %% [markdown]
+# Two rules for the same candidates (`k-sequential` is SpecTr's) differ by 0.02, and the best that
+# can be is 0.06 above the first. Candidates without repetition gain 0.16 with the same rule.
+# *Greedy drafting* takes the most probable tokens, and draws only the last one: it meets its limit.
+# Fixed candidates are kept with the probability that p has for them, which is the least here.
+#
+# ## Lossy rules
+#
+# All these keep p. Some rules do not, on purpose: they accept more. How much more, and what for?
+
+# %% tags=["predict"]
+predict("mixture-by-hand", guess=None)
+
+# %% tags=["claim-D7", "nbval-check-output"]
+from minispec.evidence.proof.first_token import first_token
+from minispec.rules.lossy import verify_mixture
+
+mixed = first_token(verify_mixture, p, q)
+off = sum(abs(x - float(y)) for x, y in zip(mixed.distribution, p, strict=True)) / 2
+print(f"says a with {mixed.distribution[0]:.3f}, b with {mixed.distribution[1]:.3f};", end=" ")
+print(*(Fraction(x).limit_denominator(99) for x in (mixed.acceptance, off)), sep=" kept, damage ")
+assert abs(mixed.acceptance - 5 / 6) + abs(off - 1 / 6) < 1e-12
+
+# %% [markdown]
+# One sixth more is accepted, and the damage is one sixth. That is the best price. For say that r
+# comes out, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ min(r,
+# q). That is at most Σ min(p, q) + Σ max(0, r − p), and the last sum is d. So **accepted ≤ optimum
+# + damage**.
+#
+# Here are the lossy rules on the 300 positions.
+
+# %% tags=["claim-D7"]
+from minispec.show.plots import charts
+from minispec.show.plots.board import titled
+from minispec.show.plots.style import aligned
+from minispec.show.signs import DRAFTER, TARGET
+
+alone = {rule.name: measure(rule, 1, P, Q) for rule in RULES if rule.candidates == (1,)}
+del alone["block"]  # at a single position it is token verification
+best = alone["token"].optimum
+spots = {name: (of.total_variation, of.accepted) for name, of in alone.items()}
+lines = [(name, *(f"{x:.3f}" for x in spot)) for name, spot in spots.items()]
+shift = {"token": (14, -16), "coupled": (14, -30), "lenient": (-40, -32), "typical": (14, -14)}
+assert all(kept < best + far + 1e-12 for far, kept in spots.values())
+
+# %%
+figure, axes = charts.chart(13, 8.5, "damage: total variation from p", "accepted")
+axes.plot([0, 1 - best], [best, 1], "black", linewidth=2, label="optimum + damage")
+for name, of in spots.items():
+    look, on = DRAFTER if of[0] > 1e-9 else TARGET, "mixture" in name
+    axes.plot(*of, look.marker, color=look.colour, markersize=14, clip_on=False)
+    offset = (-10, 12) if on else shift.get(name, (14, -8))
+    charts.note(axes, name, of, offset, ha="right" if on else "left")
+charts.keys(axes)
+text = f"without damage at most {best:.3f} are accepted, and no rule is above the line of both"
+head = "What a rule accepts beyond the optimum, it pays for with damage"
+titled("rules", figure, head, text, text, aligned([("rule", "damage", "accepted"), *lines]))
+
+# %% [markdown]
+# No rule is above the line, and the mixtures lie on it. `typical` does as much damage as `mixture`,
+# and accepts less. But it asks for no q. Along a text damage adds up.
+
+# %%
+said = f"of two tokens {Fraction(block).limit_denominator(99)} are accepted as a block"
+said += f" and {accepted} one by one"
+wrote(judged, running, accept_block, limit, measured=f"{said}, both without damage.")
+
+# %% [markdown]
+# ## What to choose
+#
+# | you have | take | it needs | here |
+# |---|---|---|---|
+# | temperature 0 | agreement with the best token | p | `verify_greedy` |
+# | one draft, and its q | token by token | p, q; a number u a token | `verify_rejection` |
+# | a long draft, a slow target | block | the same of the whole draft | `verify_block` |
+# | no q | sample and compare | p; accepts Σ p·q | `verify_compare` |
+# | texts that no draft may change | the coupled rule | shared noise | `verify_coupled` |
+# | several candidates | recursive rejection, none twice | q of each | `verify_tree` |
+# | the same, and q to sort | greedy drafting | q; one draw | `verify_tree` |
+# | a text that may differ | a mixture, which says how much | p, q, a weight | `verify_mixture` |
+#
+# Where q is one-hot, as for a look-up, all four rules for one draft above temperature 0 accept the
+# same. Then sample and compare is enough.
+#
+# `minispec atlas` has all rules, with what they emit and accept; `minispec atlas --rule block` has
+# one.
+
+# %% [markdown]
+# ## Recap
+#
+# - Of a rule ask three things: what comes out, how much is accepted, what it needs. The first two
+#   can be enumerated.
+# - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
+#   a later token makes up for an earlier one.
+# - Its coins belong together. Stop at the first no, and the text is another one.
+# - How much any rule can accept of some candidates is known. Candidates that differ are worth more
+#   than a better rule.
+# - A lossy rule accepts at most its damage more than a lossless one.
+#
+# This was the last notebook. Check a rule of your own next: `docs/howto/own_verifier.md`.

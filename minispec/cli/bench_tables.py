@@ -67,9 +67,8 @@ def tables(report: Found) -> Iterator[Table]:
         yield drafters(rows).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
     if "rules" in found:
-        yield grid("rules", found["rules"]["rows"], 2).rich(
-            "Every rule at temperature 1; token: rejection sampling"
-        )
+        title = "Every rule at temperature 1; token: rejection sampling"
+        yield grid("rules", found["rules"]["rows"], 2).rich(title)
     if "real_sizes" in report:
         title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
         yield real_sizes(report).rich(title)
@@ -103,11 +102,9 @@ def queues(points: Sequence[Found]) -> Grid:
 
 def stops_paying(found: Found) -> str:
     """Says with how many rows the target alone is faster, without refill and with it."""
-    said = [
-        f"{name} refill {'at no size' if rows is None else f'at {rows} rows'}"
-        for name, rows in found["stops_paying"].items()
-    ]
-    return f"speculation stops paying {' and '.join(said)}"
+    where = {name: f"{rows} rows" if rows else "no size" for name, rows in found["stops_paying"].items()}
+    said = " and ".join(f"{name} refill at {size}" for name, size in where.items())
+    return f"speculation stops paying {said}"
 
 
 def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
@@ -123,14 +120,9 @@ def drafters(rows: Sequence[Found], times: Callable[[float], str] = "{:.2f}x".fo
 def drafter_parts(rows: Sequence[Found]) -> Grid:
     """Returns where the drafters of a pair are right, and what they take, on the first backend of each."""
     first = {(row["name"], row["temperature"]): row for row in reversed(rows)}
-    cells = []
-    for row in reversed(first.values()):
-        seconds = row["seconds_to_train"]
-        kept = " ".join(f"{100 * rate:.0f}" for rate in row["acceptance_by_position"])
-        taken = ("–" if seconds is None else f"{seconds:.0f}", f"{row['parameters']:,}")
-        cells.append((row["name"], f"{row['temperature']:g}", kept, *taken, f"{row['extra_bytes']:,}"))
-    columns = ("drafter", "T", "accepted", "training s", "parameters", "bytes")
-    return Grid(columns, cells, 3)
+    kept = [" ".join(f"{100 * a:.0f}" for a in row["acceptance_by_position"]) for row in first.values()]
+    cells = [{**row, "kept": one} for row, one in zip(first.values(), kept, strict=True)]
+    return grid("drafter-parts", cells[::-1], 3)
 
 
 def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
@@ -140,9 +132,7 @@ def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) 
         for n, milliseconds in row["milliseconds"].items():
             key = row["shape"], row["dtype"], str(row["threads"]), n
             found.setdefault(key, {})[row["backend"]] = milliseconds
-    others = [
-        name for name in dict.fromkeys(name for of in found.values() for name in of) if name != "native"
-    ]
+    others = dict.fromkeys(row["backend"] for row in report["real_sizes"] if row["backend"] != "native")
     rows: list[Sequence[str]] = []
     for where, of in found.items():
         cells = [f"{of[name]:.2f}" if name in of else "–" for name in ("native", *others)]

@@ -81,8 +81,7 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
 def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
     """Returns the target alone on the backend of a setting, as fast as this bench has seen it there."""
     backend = setting.models.backend.name
-    rows = [row for row in bench.found["target-only"]["rows"] if row["path"] == backend]
-    threads = max(rows, key=lambda row: row["target_only"])["threads"]
+    threads = threads_of(bench, "target_only")[backend]
     return Setting(bench.models(backend), 0, setting.verifier, setting.temperature, threads)
 
 
@@ -93,18 +92,17 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     for name, kind in DRAFTERS.items():
         reasons: dict[str, str] = {}
         for backend, own in models.items():
-            label, rules = f"{name}, {backend}", own.backend.rules
             try:  # a tree of candidates has another shape for each K
                 made = [(k, *kind.make(pair, own, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = judging(own, {verifier: kind.rule(verifier, rules[verifier]) for verifier in rules})
-            for verifier, temperature in DECODINGS:
-                how = (verifier, temperature, threads_of(bench)[backend], label)
+            own = judging(own, {name: kind.rule(name, rule) for name, rule in own.backend.rules.items()})
+            for decoding in DECODINGS:
+                how = (*decoding, threads_of(bench)[backend], f"{name}, {backend}")
                 yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]
         for backend, why in reasons.items():  # one reason for all backends is said once
-            where = f", {backend}" if set(reasons) != set(models) or len(set(reasons.values())) > 1 else ""
+            where = "" if [*reasons.values()] == [why] * len(models) else f", {backend}"
             unavailable[f"{pair.name}, {name}{where}"] = why
 
 
@@ -140,10 +138,9 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     most = min(CACHED, models.target.max_length - TIMED - 1)
     text = (prompt[:8] * CACHED)[:most]  # repeats itself, so that a look-up finds something
     how: dict[str, Any] = {"warp": backend.warp(setting.temperature), "rng": backend.rng(seed)}
+    how |= {"k": k, "verifier": none_kept, "max_new_tokens": TIMED}
     with using_threads(setting.threads):
-        trace = record(
-            models.target, setting.drafter, [text], k=k, verifier=none_kept, max_new_tokens=TIMED, **how
-        )
+        trace = record(models.target, setting.drafter, [text], **how)
     whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
 

@@ -172,18 +172,15 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
     """
     total = total_of(drafted)
     low, middle, high = speed_up_of(alone, drafted)
+    what = {name: getattr(setting, name) for name in ("verifier", "temperature", "k")}
+    counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length", "tokens_per_target_call")
     return {
         "setting": setting.name,
         "pair": pair,
-        "verifier": setting.verifier,
-        "temperature": setting.temperature,
-        "k": setting.k,
+        **what,
         "speedup": middle,
         "speedup_quartiles": [low, high],
-        "acceptance": total.acceptance,
-        "accepted_over_drafted": total.accepted_over_drafted,
-        "mean_acceptance_length": total.mean_acceptance_length,
-        "tokens_per_target_call": total.tokens_per_target_call,
+        **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),
         "seconds": {phase: spent / len(drafted) for phase, spent in total.seconds.items()},
@@ -191,13 +188,7 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """Returns the lower quartile, the median and the upper quartile.
-
-    Raises:
-        ValueError: if there are no values.
-    """
+    """Returns the lower quartile, the median and the upper quartile of one or more values."""
     values = list(values)
-    if not values:
-        raise ValueError("there is nothing to take a median of")
     low, middle, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
     return low, middle, high

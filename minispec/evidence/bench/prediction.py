@@ -50,17 +50,10 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
         next(row["target_only"] for row in own if best[side].items() <= row.items())
         for side in ("baseline", "speculative")
     )
-    faster = base / here
-    found = predict_speed_up(costs, texts, setting.k, faster)
-    return {
-        "setting": setting.name,
-        "k": setting.k,
-        "speedup": found.speed_up,
-        "simple": found.simple,
-        "alpha": found.alpha,
-        "c": costs.c * faster,
-        "tokens_per_target_call": found.tokens_per_target_call,
-    }
+    found = predict_speed_up(costs, texts, setting.k, faster=base / here)
+    kept = {name: getattr(found, name) for name in ("simple", "alpha", "tokens_per_target_call")}
+    about = {"setting": setting.name, "k": setting.k, "c": costs.c * base / here}
+    return about | {"speedup": found.speed_up} | kept
 
 
 def cost_request(setting: Setting) -> Setting:
@@ -100,22 +93,13 @@ def compare(found: Mapping[str, Found]) -> Found:
 
     Returns a row per measurement, and the errors of both predictions; {} where nothing can be compared.
     """
-    predicted = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
-    rows = [
-        {
-            "section": section,
-            "setting": name,
-            "prompts": prompts,
-            "predicted": predicted[name]["speedup"],
-            "simple": predicted[name]["simple"],
-            "measured": gain,
-            "low": low,
-            "high": high,
-            "error": predicted[name]["speedup"] / gain - 1,
-        }
-        for section, prompts, name, gain, low, high in measured(found)
-        if name in predicted
-    ]
+    rows: list[Found] = []
+    said = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
+    for section, prompts, name, gain, low, high in measured(found):
+        if name in said:
+            row: Found = {"section": section, "setting": name, "prompts": prompts, "measured": gain}
+            row |= {"predicted": said[name]["speedup"], "simple": said[name]["simple"]}
+            rows.append(row | {"low": low, "high": high, "error": said[name]["speedup"] / gain - 1})
     if not rows:
         return {}
     errors: dict[str, Any] = {"rows": rows}

@@ -85,18 +85,18 @@ def run_bench(
     if output is not None:
         check_writable(output)
     report = begin(pair, plan, seed, selected)
-    part = Path(f"{output}.part")
-    report |= resumed(part, report) if output is not None else {}
+    part = None if output is None else Path(f"{output}.part")
+    report |= {} if part is None else resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
     todo = [section for section in SECTIONS if section.name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
             bench.tell = partial(_tell, tell, number / len(todo), section.name)
             _one(section, bench, report)
-            if output is not None:
+            if part is not None:
                 write_whole(part, _text(report))
     finish(report)
-    if output is not None:
+    if output is not None and part is not None:
         write_whole(output, _text(report))
         part.unlink(missing_ok=True)
     return report

@@ -88,11 +88,7 @@ class BenchRun:
     _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
 
     def models(self, backend: str, draft: GPT | None = None) -> Models:
-        """Returns the target and a draft, by default the pair's, on a backend.
-
-        Raises:
-            ValueError: if this machine cannot build the backend.
-        """
+        """Returns the target and a draft, by default the pair's, on a backend; a ValueError says why not."""
         key = backend, draft or self.pair.draft
         if key not in self._models:
             self._models[key] = on_backend(replace(self.pair, draft=key[1]), backend)
@@ -117,13 +113,9 @@ class BenchRun:
     def drafted(
         self, verifier: str, temperature: float, k: int = 1, draft: GPT | None = None, label: str = ""
     ) -> Setting:
-        """Returns speculative decoding on the backend on which it is fastest here.
-
-        Verifier, temperature, K and label are those of a `Setting`; draft: another one than the pair's.
-        """
+        """Returns speculative decoding where it is fastest here; draft: another one than the pair's."""
         best = self.found["target-only"]["speculative"]
-        models = self.models(best["path"], draft)
-        return Setting(models, k, verifier, temperature, best["threads"], label)
+        return Setting(self.models(best["path"], draft), k, verifier, temperature, best["threads"], label)
 
     def best_k(self, verifier: str) -> int:
         """Returns the K that the section `widths` chose."""

@@ -123,8 +123,7 @@ def temperature(bench: BenchRun) -> Found:
 def choose_and_report(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Found], list[Found]]:
     """Chooses K for each setting on the choosing half, and measures it there on the other half.
 
-    Returns figures of the choosing half, of every setting with every K; and those of the reporting half, one
-    a setting.
+    Returns figures of the choosing half, for every K, and those of the reporting half, one a setting.
     """
     sweep, best = choose_k(bench, tried)
     sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in best}
@@ -156,15 +155,15 @@ def backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
     return {"rows": rows, "unavailable": lack}
 
 
-def threads_of(bench: BenchRun) -> dict[str, int]:
-    """Returns for each backend the number of threads with which a draft was fastest."""
-    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row["speculative"])
+def threads_of(bench: BenchRun, side: str = "speculative") -> dict[str, int]:
+    """Returns for each backend the number of threads with which one side of a speed-up was fastest."""
+    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row[side])
     return {row["path"]: row["threads"] for row in tried}  # the fastest comes last
 
 
 def drafts(bench: BenchRun) -> Found:
     """Measures every draft of the target, each at the K that suits it."""
-    points, tried = [], settings_of(bench, "drafts")
+    tried, drafts, points = settings_of(bench, "drafts"), drafts_of(bench.pair), []
     rows = choose_and_report(bench, tried)[1]
     for (setting, *_), row in zip(tried, rows, strict=True):
         with using_threads(setting.threads):
@@ -173,7 +172,7 @@ def drafts(bench: BenchRun) -> Found:
                 for model in (setting.models.target, setting.models.draft)
             )
         name, (low, high) = setting.label.removeprefix("draft "), row["speedup_quartiles"]
-        about: Found = {"name": name, "parameters": drafts_of(bench.pair)[name].parameters_count}
+        about: Found = {"name": name, "parameters": drafts[name].parameters_count}
         gain = {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high}
         points.append(row | about | gain | {"c": cost_ratio(target, draft)})
     return {"points": sorted(points, key=lambda point: point["parameters"])}

@@ -7,7 +7,6 @@ import locale
 import os
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +25,6 @@ from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
 from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
-SPACE = 200 * 2**20  # bytes that `make demo` and an hour in class may want to write
 SIGNS = "✓✗↳★→◆–█"  # of texts
 PAIRS = ("quick", "english")  # trained here when first asked for
 
@@ -163,7 +161,7 @@ def pairs() -> Iterator[Fact]:
 
 
 def cache() -> Iterator[Fact]:
-    """Where trained pairs are kept, whether that can be written, and how much space is left."""
+    """Where trained pairs are kept, and whether that can be written."""
     folder = cache_folder()
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
@@ -173,12 +171,6 @@ def cache() -> Iterator[Fact]:
     left = sorted(entry.name for entry in folder.glob(".*-*") if entry.is_dir()) if folder.is_dir() else []
     advice = f"left by a crash, delete: {', '.join(left)}" if left else ""
     yield Fact("cache folder", f"{folder}", "broken" if left else "fine", advice)
-    free = shutil.disk_usage(there).free
-    if free < SPACE:
-        advice = "delete what you can spare, or set MINISPEC_HOME"
-        yield Fact("free disk", f"{free / 2**20:.0f} MB", "broken", advice, needed=True)
-    else:
-        yield Fact("free disk", f"{free / 2**30:.1f} GB", needed=True)
 
 
 def terminal() -> Iterator[Fact]:

@@ -59,8 +59,6 @@ def generate(
     Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
     widest = read_k(k)
     most = 0 if target_only else widest
-    if max_new_tokens < 0:
-        raise ValueError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     options.set_threads(threads)
     text = options.read_prompt(prompt)
     models = options.open_pair(pair, device, dtype)
@@ -152,7 +150,11 @@ def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logp
         "rounds": [describe_round(r, models) for r in trace.rounds],
     }
     if logprobs:
-        document["logprobs"] = [value for r in trace.rounds for value in log_probs(r)]
+        document["logprobs"] = [  # the target's, in nats, before the warp
+            float(r.target_logits[0, i].double().log_softmax(-1)[token])
+            for r in trace.rounds
+            for i, token in enumerate(r.emitted[0])
+        ]
     return document
 
 
@@ -167,9 +169,3 @@ def describe_round(r: Round, models: Pair) -> dict[str, Any]:
         "emitted_text": [models.tokenizer.piece(token) for token in r.emitted[0]],
         "kind": r.kind(0),
     }
-
-
-def log_probs(r: Round) -> list[float]:
-    """Returns the target's log-probability (nats, before the warp) of each emitted token."""
-    scores = r.target_logits[0].double().log_softmax(-1)
-    return [float(scores[i, token]) for i, token in enumerate(r.emitted[0])]

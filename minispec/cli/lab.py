@@ -41,11 +41,7 @@ def lab(
 
 
 def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
-    """Returns the notebooks by the name that they have in a copy.
-
-    Raises:
-        ValueError: if minispec was installed without them.
-    """
+    """Returns the notebooks by the name that they have in a copy."""
     patterns = ["[0-9][0-9]_*.ipynb"] + (["solutions/[0-9][0-9]_*.ipynb"] if with_solutions else [])
     found = sorted(path for pattern in patterns for path in NOTEBOOKS.glob(pattern))
     if not found:
@@ -61,9 +57,6 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
 
     Returns the notebooks that were `copied`, were `there already` as a fresh copy would be, or were `kept`,
     because they differ from it: the student has changed them, or the course is newer.
-
-    Raises:
-        ValueError: if the folder cannot be written.
     """
     fates: dict[str, list[str]] = {"copied": [], "there already": [], "kept": []}
     try:

@@ -32,13 +32,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, generate, bench, lab, doctor):
-    app.command()(command)
-app.command("prove")(prove_command)
-app.command("check")(check_command)
-app.command("zoo")(zoo_command)
-app.command("atlas")(atlas_command)
-app.command("grade")(grade_command)
+USUAL = (demo, train, generate, bench, lab, doctor)
+for command in (*USUAL, prove_command, check_command, zoo_command, atlas_command, grade_command):
+    app.command(command.__name__.removesuffix("_command"))(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -40,8 +40,8 @@ DtypeOption = Annotated[str, option("every", "dtype")]
 BackendOption = Annotated[str, option("every", "backend")]
 DrafterOption = Annotated[str, option("every", "drafter")]
 VerifierOption = Annotated[str, option("every", "verifier")]
-NewTokensOption = Annotated[int, option("every", "max-new-tokens")]
-ThreadsOption = Annotated[int | None, option("every", "threads")]
+NewTokensOption = Annotated[int, option("every", "max-new-tokens", min=0)]
+ThreadsOption = Annotated[int | None, option("every", "threads", min=1, max=MOST_THREADS)]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -58,34 +58,20 @@ def print_json(document: Any) -> None:
 
 
 def choose(value: str, options: Sequence[str], name: str) -> str:
-    """Returns the value if it is one of the options.
-
-    Raises:
-        ValueError: if it is not; the message lists them.
-    """
+    """Returns the value if it is one of the options."""
     if value not in options:
         raise ValueError(f"{name} {value!r} is unknown; choose {' or '.join(options)}")
     return value
 
 
 def set_threads(threads: int | None) -> None:
-    """Sets how many threads torch computes with.
-
-    Raises:
-        ValueError: if the number is below 1, or absurd.
-    """
+    """Sets how many threads torch computes with."""
     if threads is not None:
-        if not 1 <= threads <= MOST_THREADS:
-            raise ValueError(f"--threads must be between 1 and {MOST_THREADS}, not {threads}")
         torch.set_num_threads(threads)
 
 
 def check_device(device: str) -> torch.device:
-    """Returns the device.
-
-    Raises:
-        ValueError: if it is unknown, or not on this machine.
-    """
+    """Returns the device, if this machine has it."""
     kind = choose(device.split(":")[0], ("cpu", "cuda"), "--device")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda: torch finds no GPU on this machine; use --device cpu")
@@ -96,11 +82,7 @@ def check_device(device: str) -> torch.device:
 
 
 def find_backends(name: str) -> list[Backend]:
-    """Returns the backend of a name, or for `auto` all that can be had here; a line says what cannot.
-
-    Raises:
-        ValueError: if the name is unknown, or the native backend was asked for and cannot be had.
-    """
+    """Returns the backend of a name, or for `auto` all that can be had here; a line says what cannot."""
     wanted = choose(name, (*BACKENDS, AUTO), "--backend")
     found = [BACKENDS[wanted]] if wanted != AUTO else list(BACKENDS.values())
     if NATIVE in found:
@@ -122,21 +104,13 @@ def tell_of_build() -> None:
 
 
 def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:
-    """Loads a pair after checking the options.
-
-    Raises:
-        ValueError: if an option or the pair is unusable.
-    """
+    """Loads a pair after checking the options."""
     checked = check_device(device)
     return load_pair(name, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
 
 
 def read_prompt(prompt: str | None) -> str:
-    """Returns the prompt; `-` reads it from standard input.
-
-    Raises:
-        ValueError: if there is none, it is empty, it is not UTF-8, or it is far longer than any context.
-    """
+    """Returns the prompt; `-` reads it from standard input."""
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:

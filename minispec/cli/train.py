@@ -1,6 +1,5 @@
 """`minispec train`: make a pair."""
 
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.train_heads import told, train_drafter, training_bars
+from minispec.cli.train_heads import line_of, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder
 from minispec.io.files import check_pair_folder
@@ -50,7 +49,7 @@ def train(
         check_scale(scale)
         console = options.console(as_json)
         report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
-        options.print_json(report) if as_json else console.print(told(report), soft_wrap=True)
+        options.print_json(report) if as_json else console.print(line_of(report), soft_wrap=True)
         return 0
     if preset is None and text is None:
         preset = QUICK.name
@@ -80,11 +79,7 @@ def train(
 def choose_recipe(
     preset: str | None, text: Path | None, tokenizer: str | None, seed: int | None, scale: float
 ) -> Recipe:
-    """Returns the recipe that the options describe; without a preset it is the one for any text.
-
-    Raises:
-        ValueError: if the preset is unknown or the scale is not positive.
-    """
+    """Returns the recipe that the options describe; without a preset it is the one for any text."""
     recipe = OWN_TEXT if preset is None else PRESETS[options.choose(preset, list(PRESETS), "--preset")]
     check_scale(scale)
     if text is not None:
@@ -108,39 +103,16 @@ def check_scale(scale: float) -> None:
 def train_and_publish(
     recipe: Recipe, folder: Path, command: str, console: Console, *, device: str = "cpu", fresh: bool = False
 ) -> dict[str, Any]:
-    """Trains with a progress bar, writes the pair, and returns its `pair.json`.
-
-    Raises:
-        ValueError: if the text is too short, or something cannot be written.
-    """
+    """Trains with a progress bar, writes the pair, and returns its `pair.json`."""
     run = cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
     if fresh:
         for state in run.glob("*.safetensors"):
             state.unlink()
-    history: list[dict[str, Any]] = []
-    bars = training_bars(console)
-    tasks: dict[str, Any] = {}
-
-    def report(now: Progress) -> None:
-        if now.model not in tasks:
-            bars.start()  # not sooner: an unusable text gives one line and no bars
-            tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
-        bars.update(tasks[now.model], completed=now.step)
-        if not math.isnan(now.loss):
-            bars.update(tasks[now.model], loss=f"{now.loss:.3f}")
-        if now.validation is not None:
-            history.append(now.to_json())
-            if not console.is_terminal:  # a log has no bars
-                console.print(f"{now.model} {now.step}/{now.steps}: held-out loss {now.validation:.4f}")
-
-    try:
+    told: list[Progress] = []
+    with training_bars(console, told) as report:
         dataset, trained = train_pair(recipe, run, report, options.check_device(device))
-    finally:
-        if tasks:
-            bars.stop()
-    return publish(
-        recipe, dataset, trained, folder, command, lambda pair: {**finish(pair), "history": history}
-    )
+    history = {"history": [now.to_json() for now in told if now.validation is not None]}
+    return publish(recipe, dataset, trained, folder, command, lambda pair: finish(pair) | history)
 
 
 def finish(pair: Pair) -> dict[str, Any]:

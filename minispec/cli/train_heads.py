@@ -1,6 +1,8 @@
 """`minispec train --drafter`: make what a pair's target needs to draft for itself."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
 from minispec.train.teacher import write_sequences
 from minispec.train.training import Progress as Training
+from minispec.train.training import Tell
 
 WRITTEN = ((256, 1.0), (128, 0.0))  # what the target writes for its drafter, as in `Recipe.written`
 CORPUS = 4000  # sequences of the corpus that are kept, at most
@@ -39,12 +42,7 @@ def train_drafter(
     console: Console,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints.
-
-    Raises:
-        ValueError: if the kind or the device is unknown, the pair says nothing of its training, its text has
-            gone, or the file cannot be written.
-    """
+    """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints."""
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
     recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
     pair = options.open_pair(pair_name, device)
@@ -55,16 +53,15 @@ def train_drafter(
     check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
-    with training_bars(console) as bars:
-        task = bars.add_task(kind, total=recipe.steps, loss="…")
-
-        def report(now: Training) -> None:
-            bars.update(task, completed=now.step, loss=f"{now.loss:.3f}")
-            info.update({"seconds": round(now.seconds, 1), "loss": now.loss})
-
-        info: dict[str, Any] = {"kind": kind, "target_sha256": target_hash(pair), "seed": seed}
+    told: list[Training] = []
+    with training_bars(console, told) as report:
         module = train_heads(recipe, pair.target, sequences, seed, report)
-    info |= {
+    info = {
+        "kind": kind,
+        "target_sha256": target_hash(pair),
+        "seed": seed,
+        "seconds": round(told[-1].seconds, 1),
+        "loss": told[-1].loss,
         "number": recipe.number(pair.target),
         "steps": recipe.steps,
         "parameters": sum(weight.numel() for weight in module.parameters()),
@@ -74,19 +71,33 @@ def train_drafter(
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
 
 
-def training_bars(console: Console) -> Progress:
-    """Returns bars for models in training: steps, the loss, and the time that is left."""
-    name, loss = TextColumn("{task.description:<12}"), TextColumn("loss {task.fields[loss]}")
-    columns = (name, BarColumn(), MofNCompleteColumn(), loss, TimeRemainingColumn())
-    return Progress(*columns, console=console, refresh_per_second=2)
+@contextmanager
+def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
+    """Gives a function that shows how a training goes, a bar for each model, and notes it in a list."""
+    names, losses = TextColumn("{task.description:<12}"), TextColumn("loss {task.fields[loss]}")
+    columns = (names, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
+    bars = Progress(*columns, console=console, refresh_per_second=2)
+    tasks: dict[str, Any] = {}
+
+    def report(now: Training) -> None:
+        told.append(now)
+        if now.model not in tasks:
+            bars.start()  # not sooner: an unusable text gives one line and no bars
+            tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
+        loss = "…" if math.isnan(now.loss) else f"{now.loss:.3f}"
+        bars.update(tasks[now.model], completed=now.step, loss=loss)
+        if now.validation is not None and not console.is_terminal:  # a log has no bars
+            console.print(f"{now.model} {now.step}/{now.steps}: held-out loss {now.validation:.4f}")
+
+    try:
+        yield report
+    finally:
+        if tasks:
+            bars.stop()
 
 
 def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
-    """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W].
-
-    Raises:
-        ValueError: if the pair's recipe is damaged, or its text has gone.
-    """
+    """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
     recipe = replace(Recipe.from_json(pair.info["recipe"]), written=WRITTEN).scaled(scale)
     recipe = replace(recipe, target_stages=(), draft_stages=())
     dataset = gather(recipe, pair.tokenizer)
@@ -102,7 +113,7 @@ def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:
     return trace.statistics().tokens_per_target_call
 
 
-def told(report: Mapping[str, Any]) -> str:
+def line_of(report: Mapping[str, Any]) -> str:
     """Returns in a line what `train_drafter` reports."""
     calls = report["tokens_per_target_call"]
     gain = "" if calls is None else f"{calls:.2f} tokens a target call at temperature 1, K = 4; "

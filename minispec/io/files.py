@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
 
 MOST_BYTES = 2**28  # of a file that is read as text; the largest tokenizers have a tenth of it
 
@@ -31,6 +33,23 @@ def write_whole(path: Path, text: str) -> None:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Writes tensors, [...] each, as safetensors under a temporary name and renames it; makes its folder.
+
+    Raises:
+        ValueError: if the file cannot be written; what was there before is unchanged.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A tied head and its embedding share memory; in the file each stands by itself.
+        whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        save_file(whole, temporary, metadata=metadata)
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"cannot write {shown(str(path), most=200)}: {error}") from error
 
 
 def check_writable(path: Path) -> None:

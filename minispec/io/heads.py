@@ -5,14 +5,12 @@ target they were made, and how. Nothing is ever unpickled.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from minispec.core.model import GPT
@@ -21,7 +19,7 @@ from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, mismatch, tensors_hash
-from minispec.io.files import shown
+from minispec.io.files import shown, write_tensors
 
 # How each is made for a target, given its one number: the exit's layer, how many heads, how many layers.
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
@@ -41,23 +39,15 @@ def heads_folder(pair: Pair) -> Path:
 
 
 def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
-    """Writes heads in bfloat16, by way of a temporary name.
+    """Writes heads in bfloat16.
 
     info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how they were trained.
 
     Raises:
         ValueError: if the file cannot be written.
     """
-    weights = {
-        name: w.detach().to("cpu", torch.bfloat16).contiguous() for name, w in module.state_dict().items()
-    }
-    temporary = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(weights, temporary, metadata={"minispec": json.dumps(info)})
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"cannot write {shown(str(path), most=200)}: {error}") from error
+    weights = {name: weight.to(torch.bfloat16) for name, weight in module.state_dict().items()}
+    write_tensors(path, weights, {"minispec": json.dumps(info)})
 
 
 def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:

@@ -106,14 +106,11 @@ def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> None:
     """Raises ValueError if a value is not of a type, or out of bounds; an integer may stand for a number."""
-    if kind is bool:
-        right = type(value) is bool
-    else:
-        right = type(value) in ((int, float) if kind is float else (int,)) and 0 < value <= most
-    if not right:
-        wanted = f"{'an integer' if kind is int else 'a number'} above 0 and at most {most:,}"
-        wanted = "true or false" if kind is bool else wanted
-        raise ValueError(f"{path} has {name} {shown(value)}; it should be {wanted}")
+    kinds = (int, float) if kind is float else (kind,)
+    if type(value) not in kinds or not (kind is bool or 0 < value <= most):
+        words = {bool: "true or false", int: "an integer", float: "a number"}
+        bounds = "" if kind is bool else f" above 0 and at most {most:,}"
+        raise ValueError(f"{path} has {name} {shown(value)}; it should be {words[kind]}{bounds}")
 
 
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:

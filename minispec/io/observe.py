@@ -7,7 +7,7 @@ the clock when they are called. `record` keeps what it saw as a `Trace`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -42,7 +42,7 @@ def observe(
     watched = WatchedTarget(target, clock)
     drafts = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
     rule = watched_rule(verifier, clock)
-    for r in speculate(watched, drafts, prompts, verifier=rule, **settings):
+    for r in speculate(watched, cast(Drafter | None, drafts), prompts, verifier=rule, **settings):
         clock.lap("other")
         lengths = drafts.lengths() if drafts is not None else None
         yield ObservedRound(
@@ -151,26 +151,17 @@ class WatchedDrafter:
     """A drafter that notes how long its cache is before and after it drafts."""
 
     def __init__(self, drafter: Drafter, clock: Clock) -> None:
-        for name in ("vocab_size", "max_length", "wants_hidden"):
-            if hasattr(drafter, name):
-                setattr(self, name, getattr(drafter, name))
         self._drafter, self._clock = drafter, clock
         self._before: tuple[int, ...] | None = None
         self._verified: tuple[int, ...] | None = None
 
-    @property
-    def cache_lengths(self) -> tuple[int, ...] | None:
-        """Those of the drafter."""
-        return self._drafter.cache_lengths
-
-    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
-        """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
-        self._drafter.start(prompts, *hidden, **rows)
-        self._before = self._verified = self._drafter.cache_lengths
+    def __getattr__(self, name: str) -> Any:  # vocabulary and context, `start`, …
+        return getattr(self._drafter, name)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes what the drafter does after the pending tokens [B]."""
         self._clock.round_begins()
+        self._before = self._drafter.cache_lengths
         draft = self._drafter.propose(pending, k, warp, rng)
         self._verified = self._drafter.cache_lengths
         self._clock.lap("draft")
@@ -185,10 +176,8 @@ class WatchedDrafter:
     def lengths(self) -> CacheLengths | None:
         """How long the cache was in the round that has just ended; None if there is none."""
         before, verified, after = self._before, self._verified, self._drafter.cache_lengths
-        self._before = self._verified = after
-        if before is None or verified is None or after is None:
-            return None
-        return CacheLengths(before, verified, after)
+        self._before = self._verified = after  # where nothing is drafted next
+        return None if after is None else CacheLengths(before or after, verified or after, after)
 
 
 def watched_rule(verifier: Verifier, clock: Clock) -> Verifier:

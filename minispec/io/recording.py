@@ -35,16 +35,12 @@ class Draw:
 
 
 class LoggingRng(SeededRng):
-    """A `SeededRng` that notes what it decides.
-
-    Attributes:
-        draws: what was decided, in order.
-    """
+    """A `SeededRng` that notes what it decides."""
 
     def __init__(self, seed: int) -> None:
         """Starts a stream of its own, with no notes; the seed is as for `SeededRng`."""
         super().__init__(seed)
-        self.draws: list[Draw] = []
+        self.draws: list[Draw] = []  #: what was decided, in order
         self._drawn: list[float | None] = []  # the numbers of the last decisions; None where none was drawn
 
     def take(self) -> tuple[Draw, ...]:
@@ -93,12 +89,10 @@ class Recording:
 
     trace: Trace  #: the run
     words: tuple[str, ...]  #: for every id of the vocabulary, its text
-    draws: tuple[tuple[Draw, ...], ...] = ()  #: for each round, what was decided at random, in order
+    draws: tuple[tuple[Draw, ...], ...]  #: for each round, what was decided at random, in order
     info: Mapping[str, Any] = field(default_factory=dict)  #: where it comes from: pair, prompt, …
 
     def __post_init__(self) -> None:
-        if not self.draws:
-            object.__setattr__(self, "draws", ((),) * len(self.trace.rounds))
         if len(self.draws) != len(self.trace.rounds):
             raise ValueError(f"draws of {len(self.draws)} rounds do not fit {len(self.trace.rounds)} rounds")
         sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}

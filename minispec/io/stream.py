@@ -56,11 +56,7 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Itera
 
 
 class StopText:
-    """Watches one row's text for certain strings.
-
-    Attributes:
-        found: whether one has come up.
-    """
+    """Watches one row's text for certain strings."""
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
         """Watches for `stops`.
@@ -72,7 +68,7 @@ class StopText:
             raise ValueError("a stop text must not be empty")
         self._tokenizer, self._stops = tokenizer, stops
         self._tokens: list[int] = []
-        self.found = False
+        self.found = False  #: whether one has come up
 
     def push(self, tokens: Sequence[int]) -> None:
         """Takes new tokens."""

@@ -16,12 +16,7 @@ END_OF_TEXT = "<|endoftext|>"
 
 
 class Tokenizer:
-    """A byte-level tokenizer with an end-of-text token.
-
-    Attributes:
-        vocab_size: the number of ids.
-        end_of_text: the id that ends a document, and stands before the first one.
-    """
+    """A byte-level tokenizer with an end-of-text token."""
 
     def __init__(self, library: Library) -> None:
         """Wraps a tokenizer of the `tokenizers` library.
@@ -35,14 +30,13 @@ class Tokenizer:
         self.library = library
         # What a person types is text: "<|endoftext|>" in a prompt is 13 characters, not the end of a text.
         self.library.encode_special_tokens = True
-        self.end_of_text: int = end
-        self.vocab_size: int = library.get_vocab_size()
+        self.end_of_text: int = end  #: the id that ends a document
+        self.vocab_size: int = library.get_vocab_size()  #: the number of ids
         self._byte_of = byte_signs()
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text, without an end-of-text token."""
-        ids: list[int] = self.library.encode(text, add_special_tokens=False).ids
-        return ids
+        return self.library.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text."""
@@ -50,8 +44,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of some ids; end-of-text is left out, incomplete UTF-8 becomes U+FFFD."""
-        text: str = self.library.decode(list(ids), skip_special_tokens=True)
-        return text
+        return self.library.decode(list(ids), skip_special_tokens=True)
 
     def bytes_of(self, token: int) -> bytes:
         """Returns the bytes that a token stands for; none for end-of-text."""

@@ -1,24 +1,42 @@
 """Corpora: the texts that models learn from, split into training and validation by document.
 
-`stories` comes from our own grammar, `english` from Python's own documentation, `python` from the source of
-its library; none needs a download. Any UTF-8 text file will do as well. The same seed gives the same split.
+`stories` comes from our own grammar. `english` is prose that every Python installation carries: the language
+reference that `help()` shows, and the docstrings of the standard library. `python` is the library's source.
+None needs a download; the last two differ a little between versions of Python. Any UTF-8 text file will do
+as well. The same seed gives the same split.
 """
 
+import ast
 import hashlib
+import re
 import sysconfig
 import tokenize
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from pydoc_data.topics import topics
 
-from minispec.train.english import english_documents
 from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
 VALIDATION_SHARE = 0.05
 NAMES = ("stories", "english", "python")
 SOURCE = 800  # characters of a passage of source, at least
+
+# Tests and data have little prose, and installed packages differ from one machine to the next.
+SKIPPED_FOLDERS = frozenset(
+    {"test", "tests", "idle_test", "site-packages", "dist-packages", "idlelib", "lib2to3"}
+)
+MINIMUM_WORDS = 4
+MINIMUM_PROSE = 2 / 3
+MINIMUM_CHARACTERS = 80
+
+# A word: letters, perhaps with an apostrophe or hyphens, perhaps in quotes, brackets or emphasis.
+WORD = re.compile(r"""["'`(*]*[^\W\d_]+(?:['’-][^\W\d_]+)*["'`)*]*[.,;:!?]*["')]*""")
+BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 @dataclass(frozen=True)
@@ -90,12 +108,88 @@ def read_documents(path: Path) -> list[str]:
     return list(passages(lines))
 
 
+def english_documents() -> list[str]:
+    """Collects the English of the standard library, the same and in the same order for one Python version.
+
+    A document is one topic or one docstring, as paragraphs joined by blank lines. No paragraph occurs
+    twice in the whole collection, so a later split by document leaks nothing from one side to the other.
+    """
+    files = _library_files(Path(sysconfig.get_paths()["stdlib"]))
+    docstrings = (text for path in files for text in _docstrings(path))
+    return distinct_documents(chain((topics[name] for name in sorted(topics)), docstrings))
+
+
+def distinct_documents(texts: Iterable[str]) -> list[str]:
+    """Makes documents of the prose in texts, each paragraph only where it is seen first; no short ones."""
+    seen: set[str] = set()
+    documents = []
+    for text in texts:
+        fresh = dict.fromkeys(part for part in paragraphs(text) if part not in seen and is_prose(part))
+        document = "\n\n".join(fresh)
+        # What is dropped as too short is not seen: a longer document may still say it.
+        if len(document) >= MINIMUM_CHARACTERS:
+            seen.update(fresh)
+            documents.append(document)
+    return documents
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Yields the paragraphs of a text, each on one line, with single spaces."""
+    for block in BLANK_LINES.split(text):
+        paragraph = " ".join(block.split())
+        if paragraph:
+            yield paragraph
+
+
+def is_prose(paragraph: str) -> bool:
+    """Says whether a paragraph is mostly prose.
+
+    The criterion: no doctest prompt, at least four words, and two thirds of what stands between
+    spaces are words. Code, tables, grammar rules and headings fail it.
+    """
+    if ">>>" in paragraph:
+        return False
+    pieces = paragraph.split()
+    words = sum(WORD.fullmatch(piece) is not None for piece in pieces)
+    return words >= MINIMUM_WORDS and words >= MINIMUM_PROSE * len(pieces)
+
+
+def _library_files(root: Path) -> list[Path]:
+    """Lists the library's source files, sorted alike on every system."""
+    found = [path.relative_to(root) for path in root.rglob("*.py")]
+    kept = [path for path in found if SKIPPED_FOLDERS.isdisjoint(path.parts[:-1])]
+    return [root / path for path in sorted(kept, key=lambda path: path.as_posix())]
+
+
+def _docstrings(path: Path) -> Iterator[str]:
+    """Yields the docstrings of one file, top to bottom; nothing if it cannot be read as Python.
+
+    The source is parsed, never imported: some modules of the library act when they are imported.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Old modules have escapes that newer Pythons warn about. That is not the student's concern.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if docstring := ast.get_docstring(node):
+                yield docstring
+        # Expressions define nothing that has a docstring, and they are most of a tree.
+        children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+        waiting += reversed(children)
+
+
 def python_documents(root: Path) -> list[str]:
     """Cuts the modules of a folder into passages: those of Python's library, in the order of their names.
 
     Packages are left out, and so is what begins with an underscore: some of it was generated for one machine.
-    The modules differ a little between versions of Python. They are under the Python Software Foundation's
-    license (https://docs.python.org/3/license.html); they are read where they lie, and none is copied.
+    They are under the Python Software Foundation's license (https://docs.python.org/3/license.html); they are
+    read where they lie, and none is copied.
 
     Raises:
         ValueError: if there are none: some installations keep compiled files only.

@@ -82,9 +82,7 @@ def forced_positions(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[int, in
     positions = []
     for number, story in enumerate(corpus.stories):
         facts = {forced.start: forced.fact for forced in story.forced}
-        sizes = (
-            len(tokenizer.bytes_of(token)) for token in tokenizer.encode(story.text)
-        )  # stories are ASCII
+        sizes = map(len, map(tokenizer.bytes_of, tokenizer.encode(story.text)))  # stories are ASCII
         starts = enumerate(accumulate(sizes, initial=0))
         positions += [(number, i, facts[start]) for i, start in starts if start in facts]
     return positions

@@ -113,7 +113,8 @@ def tell(pen: Pen, friends: int = 3) -> None:
     cast = introduce(pen, friends)
     waiting = cast
     for scene in range(MOST_SCENES):
-        friend = cast_one(pen, waiting)
+        order = WHO[len(waiting)]
+        friend = waiting[order.words.index(pen.choose(order))]  # nobody plays two scenes in a row
         waiting = [other for other in cast if other is not friend] or cast
         play(pen, friend)
         idiom = pen.choose(BETWEEN)
@@ -151,12 +152,6 @@ def present(pen: Pen, others: list[Friend]) -> Friend:
     place = pick("place", PLACES, " ")
     seat = pick("seat", SEATS, " and slept on the ", ".")
     return Friend(name, animal, place, pronoun, thing, seat)
-
-
-def cast_one(pen: Pen, waiting: list[Friend]) -> Friend:
-    """Picks who is next among those who wait; nobody plays two scenes in a row."""
-    order = WHO[len(waiting)]
-    return waiting[order.words.index(pen.choose(order))]
 
 
 def play(pen: Pen, friend: Friend) -> None:

@@ -8,7 +8,7 @@ target writes. Each has a loss of its own; the loop is one for all.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.train.dataset import batch
 from minispec.train.drafting import guess, unroll
-from minispec.train.training import CLIP, TELL_EVERY, Progress, Tell, autocast, schedule
+from minispec.train.training import TELL_EVERY, Progress, Tell, autocast, descend, schedule
 
 DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, equation 1)
 
@@ -107,27 +107,25 @@ def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
 
     That is an untrained early exit. What to make of features it learns from there.
     """
-    layer = begun(FeatureLayer(target.config, number), target)
+    layer = FeatureLayer(target.config, number)
+    begin(layer, target)
     with torch.no_grad():
         layer.fuse.weight.copy_(torch.eye(layer.width, 2 * layer.width))
     return layer
 
 
-Part = TypeVar("Part", FeatureLayer, ParallelLayers)
-
-
-def begun(part: Part, target: GPT) -> Part:
-    """Copies the target's first layers and its last norm into what has such parts, and returns it."""
+def begin(part: FeatureLayer | ParallelLayers, target: GPT) -> None:
+    """Copies the target's first layers and its last norm into what has such parts."""
     for made, own in zip(part.layers, target.layers, strict=False):
         made.load_state_dict(own.state_dict())
     part.norm.load_state_dict(target.norm.state_dict())
-    return part
 
 
 def make_parallel(target: GPT, number: int) -> ParallelLayers:
     """Returns what begins as the target's first layers and its last norm: an untrained early exit."""
     mask = 0.02 * torch.randn(target.config.width)
-    parts = begun(ParallelLayers(target.config, number), target)
+    parts = ParallelLayers(target.config, number)
+    begin(parts, target)
     parts.mask.data.copy_(mask)
     return parts
 
@@ -137,15 +135,11 @@ def few(target: GPT) -> int:
     return min(2, target.config.layers)
 
 
-def quarter(target: GPT) -> int:
-    """Returns a quarter of a target's layers, at least one: so much of a forward is a step of the draft."""
-    return max(1, target.config.layers // 4)
-
-
 RECIPES: Mapping[str, HeadRecipe] = {
     one.kind: one
     for one in (
-        HeadRecipe("exit", quarter, untrained_exit, exit_loss, steps=800),
+        # A quarter of the layers: so much of a forward is a step of the draft.
+        HeadRecipe("exit", lambda t: max(1, t.config.layers // 4), untrained_exit, exit_loss, steps=800),
         HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_loss, steps=800),
         HeadRecipe("eagle", few, make_feature_layer, feature_loss, steps=500, rate=1e-3),
         HeadRecipe("parallel", few, make_parallel, parallel_loss, steps=250),
@@ -164,15 +158,10 @@ def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, r
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
     started = perf_counter()
     for step in range(recipe.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate * schedule(step, recipe.steps)
         rows = batch(sequences, recipe.rows, step, seed).to(target.device)
         with autocast(target.device):
             loss = recipe.loss(module, target, rows)
-        loss.backward()
-        nn.utils.clip_grad_norm_(module.parameters(), CLIP)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        descend(loss, module, [(optimizer, recipe.rate)], schedule(step, recipe.steps))
         if (step + 1) % TELL_EVERY == 0 or step + 1 == recipe.steps:
             spent = perf_counter() - started
             report(Progress(recipe.kind, step + 1, recipe.steps, float(loss.detach()), spent))

@@ -61,7 +61,8 @@ def bind(weights: Mapping[str, Tensor], size: float, config: GPTConfig) -> None:
         if layer == 0:
             look_back(q, k, shared, config)
         else:
-            start_alike(q, k, config)
+            heads = k.view(config.kv_heads, 1, config.head_dim, config.width)
+            q.copy_(heads.expand(-1, config.heads // config.kv_heads, -1, -1).reshape(q.shape))
 
 
 def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
@@ -85,12 +86,3 @@ def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
         angle = -frequency * DISTANCES[head % len(DISTANCES)]
         turned = torch.cat([u * angle.cos(), u * angle.sin()]) * scale
         q[head * config.head_dim : (head + 1) * config.head_dim] += torch.outer(turned, direction)
-
-
-def start_alike(q: Tensor, k: Tensor, config: GPTConfig) -> None:
-    """Copies each key head's weights to the query heads that it serves.
-
-    q is [heads · head_dim, D] and is changed in place; k is [kv_heads · head_dim, D].
-    """
-    heads = k.view(config.kv_heads, 1, config.head_dim, config.width)
-    q.copy_(heads.expand(-1, config.heads // config.kv_heads, -1, -1).reshape(q.shape))

@@ -7,7 +7,6 @@ loads the pair measures the same losses.
 import platform
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,8 @@ def publish(
             model["config_sha256"] = json_hash(read_json(temporary / name / "config.json"))
         info |= finish(load_pair(temporary))
         if dataset.corpus.stories:
-            accuracy = partial(forced_accuracy, corpus=dataset.corpus, tokenizer=dataset.tokenizer)
-            info["forced_accuracy"] = {name: accuracy(model) for name, model in written.items()}
+            known = dataset.corpus, dataset.tokenizer
+            info["forced_accuracy"] = {name: forced_accuracy(own, *known) for name, own in written.items()}
         write_json(temporary / "pair.json", info)
     return info
 
@@ -129,4 +128,4 @@ def verdict(info: Mapping[str, Any]) -> str | None:
 
 def history_of(info: Mapping[str, Any]) -> list[Progress]:
     """Returns the held-out losses in the course of a training, from what `pair.json` says."""
-    return [Progress.from_json(point) for point in info["history"]]
+    return [Progress(model=point.pop("stage"), **point) for point in map(dict, info["history"])]

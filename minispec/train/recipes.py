@@ -35,6 +35,7 @@ class CurriculumStage:
     mix: tuple[tuple[str, float], ...] = (("story", 1.0),)  #: for stories: kinds and their parts
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mix", tuple(map(tuple, self.mix)))  # JSON and TOML have lists
         known = ("story", *KINDS)
         if not self.mix or any(kind not in known or parts <= 0 for kind, parts in self.mix):
             raise ValueError(f"the mix of a curriculum stage has parts above 0 of {', '.join(known)}: {self}")
@@ -87,7 +88,7 @@ class Recipe:
         fields = dict(data)
         try:
             for name, theirs in CURRICULA.items():
-                fields[name] = tuple(map(stage_from, fields.pop(theirs)))
+                fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(theirs))
             fields |= {name: GPTConfig(**fields[name]) for name in ("target", "draft")}
             fields["written"] = tuple(map(tuple, fields.get("written", ())))
             return Recipe(**fields)
@@ -97,12 +98,6 @@ class Recipe:
     def fingerprint(self) -> str:
         """Returns a hash of the whole recipe: a run is resumed by the same recipe only."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def stage_from(data: Mapping[str, Any]) -> CurriculumStage:
-    """Returns a stage from its fields, as JSON or TOML has them."""
-    fields = dict(data)
-    return CurriculumStage(**fields | ({"mix": tuple(map(tuple, fields["mix"]))} if "mix" in fields else {}))
 
 
 def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size: int) -> GPTConfig:
@@ -117,11 +112,11 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
 def recipes_in(text: str) -> dict[str, Recipe]:
     """Reads recipes from TOML by name; recipes.toml says what stands in a table."""
     found = {}
-    for name, said in tomllib.loads(text).items():
+    for recipe, said in tomllib.loads(text).items():
         said |= {which: gpt(**said[which]) for which in ("target", "draft")}
-        said |= {curriculum: tuple(map(stage_from, said[curriculum])) for curriculum in CURRICULA}
+        said |= {name: tuple(CurriculumStage(**stage) for stage in said[name]) for name in CURRICULA}
         said["written"] = tuple(map(tuple, said.get("written", ())))
-        found[name] = Recipe(name=name, seed=0, tokenizer="bpe", **said)
+        found[recipe] = Recipe(name=recipe, seed=0, tokenizer="bpe", **said)
     return found
 
 

@@ -85,21 +85,16 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
     A roll call goes through a few names again and again, in any order, and says one fact of each. The first
     time the fact is free; from then on it is forced. A story asks the same, but only a few times, among many
     words that are easier. So a target that starts with roll calls learns binding within minutes, and then
-    tells stories with it. A draft never sees one.
+    tells stories with it. A draft never sees one. Nobody is called twice in a row, and nobody shares a fact.
     """
     rng = random.Random(f"minispec roll calls {kind} {seed}")
     for _ in range(count):
-        yield draw_roll_call(kind, rng)
-
-
-def draw_roll_call(kind: str, rng: random.Random) -> str:
-    """Draws one roll call: nobody is called twice in a row, and nobody shares a fact."""
-    present = rng.randint(2, min(len(NAMES.words), len(FACTS[kind].words)))
-    names = rng.sample(NAMES.words, present)
-    animals = rng.sample(ANIMALS.words, present)
-    facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
-    text, last = "", -1
-    for _ in range(SENTENCES):
-        last = rng.choice([i for i in range(present) if i != last])
-        text += rng.choice(FORMS[kind]).format(name=names[last], animal=animals[last], fact=facts[last])
-    return text.lstrip()
+        present = rng.randint(2, min(len(NAMES.words), len(FACTS[kind].words)))
+        names = rng.sample(NAMES.words, present)
+        animals = rng.sample(ANIMALS.words, present)
+        facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
+        text, last = "", -1
+        for _ in range(SENTENCES):
+            last = rng.choice([i for i in range(present) if i != last])
+            text += rng.choice(FORMS[kind]).format(name=names[last], animal=animals[last], fact=facts[last])
+        yield text.lstrip()

@@ -22,16 +22,12 @@ KEPT = 1 << 30  # bytes of logits that are kept, at most
 
 
 class Teacher:
-    """A target that computes its logits for a sequence once; that takes longer than a draft's step.
-
-    Attributes:
-        model: the target.
-        left: how many bytes of logits may still be kept; below 0 nothing more is.
-    """
+    """A target that computes its logits for a sequence once; that takes longer than a draft's step."""
 
     def __init__(self, model: GPT, most: int = KEPT) -> None:
         """Makes a teacher of a model that keeps at most so many bytes of logits."""
-        self.model, self.left = model.eval(), most
+        self.model = model.eval()
+        self.left = most  #: how many bytes may still be kept; below 0 nothing more is
         self._kept: dict[bytes, Tensor] = {}
 
     def __call__(self, rows: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ weights as one that was never disturbed.
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,10 +21,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from minispec.core.model import GPT
+from minispec.io.files import write_tensors
 from minispec.train.attention import for_training
 from minispec.train.dataset import Dataset, batch, gather, kind_of
 from minispec.train.evaluate import mean_loss
@@ -56,12 +55,6 @@ class Progress:
         fields = asdict(self)
         return {"stage": fields.pop("model"), **fields}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Progress":
-        """Reads what `to_json` returns."""
-        fields = dict(data)
-        return Progress(fields.pop("stage"), **fields)
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -74,6 +67,7 @@ class Trained:
 
 
 Tell = Callable[[Progress], None]  # what is told how a training goes
+Optimizers = Sequence[tuple[torch.optim.Optimizer, float]]  # each with its highest rate
 
 
 def train_pair(
@@ -137,25 +131,22 @@ def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple
     return Teacher(target, KEPT if again else 0), data
 
 
+@dataclass
 class TrainingRun:
     """The training of one model: the model, its optimizers, and how far they have come."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        name: str,
-        model: GPT,
-        teacher: Teacher | None,
-        stages: Sequence[CurriculumStage],
-        path: Path,
-        fingerprint: str,
-    ) -> None:
-        """Prepares the run and takes up what an earlier one with this fingerprint has left in `path`."""
-        self.recipe, self.name, self.stages = recipe, name, stages
-        self.model = model.train()
-        self.teacher, self.path, self.fingerprint = teacher, path, fingerprint
-        self.optimizers = make_optimizers(model, recipe)
-        self.steps = sum(stage.steps for stage in stages)
+    recipe: Recipe
+    name: str
+    model: GPT
+    teacher: Teacher | None
+    stages: Sequence[CurriculumStage]
+    path: Path  #: of its state; what an earlier run with this fingerprint has left there is taken up
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        self.model.train()
+        self.optimizers = make_optimizers(self.model, self.recipe)
+        self.steps = sum(stage.steps for stage in self.stages)
         self.step, self.seconds = 0, 0.0
         self._resume()
 
@@ -180,18 +171,10 @@ class TrainingRun:
 
     def _advance(self, rows: Tensor) -> Tensor:  # [B, window + 1] -> []
         rows = rows.to(self.model.device)
-        scale = schedule(self.step, self.steps)
-        for optimizer, rate in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * scale
         with autocast(self.model.device):
             logits = self.model(rows[:, :-1])  # [B, window, V]
         loss = self._loss(logits.float(), rows)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        for optimizer, _ in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        descend(loss, self.model, self.optimizers, schedule(self.step, self.steps))
         return loss.detach()
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
@@ -203,22 +186,14 @@ class TrainingRun:
         return F.kl_div(q, p, log_target=True, reduction="batchmean")
 
     def _save(self) -> None:
-        """Writes weights, optimizers and counters to one file, by way of a temporary name."""
+        """Writes weights, optimizers and counters to one file."""
         tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
                 for key, value in state.items():
                     tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
         progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
-        temporary = self.path.with_name(self.path.name + ".part")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A tied head and its embedding share memory; in the file each stands by itself.
-            whole = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-            save_file(whole, temporary, metadata={"progress": json.dumps(progress)})
-            os.replace(temporary, self.path)
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"cannot save the training to {self.path}: {error}") from error
+        write_tensors(self.path, tensors, {"progress": json.dumps(progress)})
 
     def _resume(self) -> None:
         """Takes up a saved state, if there is one and it is of this recipe."""
@@ -245,7 +220,7 @@ class TrainingRun:
         self.step, self.seconds = progress["step"], progress["seconds"]
 
 
-def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Optimizer, float]]:
+def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
@@ -256,6 +231,17 @@ def make_optimizers(model: GPT, recipe: Recipe) -> Sequence[tuple[torch.optim.Op
     )
     adamw = torch.optim.AdamW(others, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
     return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
+
+
+def descend(loss: Tensor, module: nn.Module, optimizers: Optimizers, scale: float) -> None:
+    """Takes a step down a loss, [], with gradients clipped, at a share of each optimizer's highest rate."""
+    loss.backward()
+    nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+    for optimizer, rate in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * scale
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
 
 def schedule(step: int, steps: int) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from importlib import metadata
 
 import pytest
@@ -33,7 +32,7 @@ def test_it_says_what_is_there(capsys):
     assert found["torch"]["value"] == metadata.version("torch")
     assert str(os.cpu_count()) in found["processor"]["value"]
     assert str(torch.get_num_threads()) in found["threads"]["value"]
-    wanted = {"python", "minispec", "C++ compiler", "GPU", "cache folder", "free disk", "characters"}
+    wanted = {"python", "minispec", "C++ compiler", "GPU", "cache folder", "characters"}
     assert wanted | {"pair stories", "jupyterlab"} <= found.keys()
     assert "complete" in found["pair stories"]["value"] and found["pair stories"]["state"] == "fine"
     assert found["pair quick"]["state"] == "missing" and "minispec train" in found["pair quick"]["advice"]
@@ -87,12 +86,8 @@ def test_requirements_are_the_packages_own():
     assert not {"pytest", "ruff", "jupyterlab"} & set(doctor.requirements())
 
 
-def test_a_full_disk_and_no_folder_to_write_to(capsys, monkeypatch, tmp_path):
-    """A full disk fails; so does a cache folder that is a file."""
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    assert findings_of(capsys, status=1)["free disk"]["state"] == "broken"
-    monkeypatch.undo()
+def test_no_folder_to_write_to(capsys, monkeypatch, tmp_path):
+    """A cache folder that is a file fails."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "file"))
     assert "MINISPEC_HOME" in findings_of(capsys, status=1)["cache folder"]["advice"]
@@ -101,10 +96,10 @@ def test_a_full_disk_and_no_folder_to_write_to(capsys, monkeypatch, tmp_path):
 def test_a_compiler_is_found_or_missing(monkeypatch):
     """Without one it is said where to get one, and the demo works."""
     monkeypatch.setenv("CXX", "")
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None)
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/g++" if name == "g++" else None)
     (one,) = doctor.compiler()
     assert (one.state, one.value) == ("fine", "/bin/g++")
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     (one,) = doctor.compiler()
     assert one.state == "missing" and "only the native backend needs it" in one.advice and not one.needed

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from minispec.train import english
+from minispec.train import corpus as english
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_whitespace_is_normalised(documents):
 FILES = "antigravity this turtle tkinter pdb doctest smtplib __phello__ argparse textwrap".split()
 PROGRAM = f"""
 import hashlib, sys
-from minispec.train import english
+from minispec.train import corpus as english
 files, before = english._library_files, set(sys.modules)
 few = lambda root: [path for path in files(root) if {{path.stem, path.parent.stem}} & {{*{FILES}}}]
 english._library_files = few

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from pairs import MODELS, tiny_config, tiny_recipe
+from safetensors.torch import save_file
 
 from minispec.core.model import GPT
 from minispec.io.checkpoint import weights_hash
@@ -171,7 +172,7 @@ def test_a_damaged_state_starts_over(dataset, tmp_path, damage):
     data = path.read_bytes()
     path.unlink()
     if damage == "no record":
-        training.save_file({"model.norm.weight": torch.ones(2)}, path)
+        save_file({"model.norm.weight": torch.ones(2)}, path)
     elif damage != "folder":
         path.write_bytes({"empty": b"", "truncated": data[: len(data) // 2], "text": b"{" * 99}[damage])
     again, seen = run(tmp_path)
@@ -201,8 +202,8 @@ def test_a_full_disk_costs_nothing(dataset, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "save_file", full)
-        with pytest.raises(ValueError, match="cannot save the training to .*No space left on device"):
+        patch.setattr("minispec.io.files.save_file", full)
+        with pytest.raises(ValueError, match="cannot write .*No space left on device"):
             run(tmp_path / "full")
     assert (tmp_path / "full" / "target.safetensors").read_bytes() == before
     assert run(tmp_path / "full")[0] == whole

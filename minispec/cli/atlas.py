@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -46,11 +46,10 @@ def atlas_command(
     seconds = perf_counter() - started
     passed = all(entry.passed for entry in found)
     if as_json:
-        rules = [entry.to_json() for entry in found]
-        lines = [asdict(chain) for chain in chains]
-        known = [asdict(one) for one in recorded_samplers()]
-        ends = {"passed": passed, "seconds": seconds}
-        options.print_json({"rules": rules, "chains": lines, "samplers": known, "seed": seed} | ends)
+        document: dict[str, Any] = {"rules": [entry.to_json() for entry in found]}
+        document["chains"] = [asdict(chain) for chain in chains]
+        document["samplers"] = [asdict(one) for one in recorded_samplers()]
+        options.print_json(document | {"seed": seed, "passed": passed, "seconds": seconds})
     else:
         show(found, chains, console)
         console.print(f"{'passed' if passed else 'FAILED'} in {seconds:.0f} s")

@@ -35,10 +35,7 @@ def check_command(
 
 
 def rule_named(name: str) -> Verifier:
-    """Imports a rule.
-
-    Args:
-        name: MODULE:RULE; the module is on Python's path, in this folder, or a file that ends in .py.
+    """Imports MODULE:RULE; the module is on Python's path, in this folder, or a file that ends in .py.
 
     Raises:
         ValueError: if it is not there, or its module cannot be imported.
@@ -64,12 +61,9 @@ def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
     case, damage = report.counterexample, report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
-    return {
-        **{name: getattr(report, name) for name in names},
-        "damage": damage and vars(damage),
-        "counterexample": case
-        and {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)},
-    }
+    found = {name: getattr(report, name) for name in names} | {"damage": damage and vars(damage)}
+    shown = case and {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+    return found | {"counterexample": shown}
 
 
 def numbers(tables: Sequence[Table]) -> list[list[list[float]]]:

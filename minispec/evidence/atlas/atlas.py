@@ -94,11 +94,7 @@ def measure(rule: Rule, k: int, p: Tensor, q: Tensor) -> Measured:
 
 
 def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
-    """Returns the largest difference of both ways to the optimum, at some of the positions [N, V].
-
-    Raises:
-        ValueError: if scipy is not installed.
-    """
+    """Returns the largest difference of both ways to the optimum, at some of the positions [N, V]."""
     some = slice(None, None, len(p) // PROGRAMMES)
     sets = set_probabilities(candidates(p[some], q[some], rule.choice, k))
     programmes = [by_programme(*one) for one in zip(p[some], sets, strict=True)]
@@ -106,15 +102,7 @@ def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
 
 
 def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
-    """Yields the atlas line by line.
-
-    Args:
-        rules: which.
-        seed: of the family; 0 is the fixed one.
-
-    Raises:
-        ValueError: if scipy is not installed.
-    """
+    """Yields the atlas line by line, by default on the fixed family; it needs scipy (see `by_programme`)."""
     real = recorded()
     small = [one for one in standard_instances() if one.k in (2, 3) and one.vocab_size == 2][-TEXTS:]
     for rule in rules:

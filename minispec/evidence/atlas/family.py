@@ -26,13 +26,9 @@ THIRDS = torch.tensor([1 / 3, 2 / 3], dtype=torch.float64)  # and the draft has 
 
 
 def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Returns p and q of the family's positions; tokens that a position lacks have probability 0.
+    """Returns p and q of the family's positions, [N, V] each; what a position lacks has probability 0.
 
-    Args:
-        seed: another one gives another family of the same kind.
-
-    Returns:
-        [N, V] and [N, V], float64.
+    Another seed gives another family of the same kind.
     """
     number = torch.arange(COUNT)
     sizes = torch.tensor(SIZES)[number % len(SIZES)]
@@ -66,15 +62,10 @@ def recorded() -> PossibleDrafts:
 
 
 def candidates(p: Tensor, q: Tensor, choice: str, k: int) -> PossibleDrafts:
-    """Returns every draft of k candidates for each position; `prefixes` begin with the position's number.
+    """Returns every draft of k candidates for each position, with p and q [N, V]; see `CHOICES`.
 
-    The target is certain of what comes after a candidate, so that no number is drawn for it.
-
-    Args:
-        p: [N, V].
-        q: [N, V].
-        choice: how candidates are chosen, one of `CHOICES`.
-        k: how many; 1 is a chain of one token.
+    Its `prefixes` begin with the position's number. The target is certain of what comes after a candidate, so
+    that no number is drawn for it.
     """
     certain = torch.zeros(p.numel(), p.shape[1], dtype=torch.float64)
     certain[:, 0] = 1

@@ -21,9 +21,9 @@ from minispec.evidence.checker.instance import PossibleDrafts
 class Branch(NamedTuple):
     """One way through a rule's decisions."""
 
-    rows: Tensor  #: [b], which rows can take it
+    rows: Tensor  #: [b], which rows took it
     verdict: Verdict  #: of these rows
-    weights: Tensor  #: [b] float64, the probability of this branch in each; over all branches the sum is 1
+    weights: Tensor  #: [b] float64, how likely it is for each; 0 if only others can take it; together 1
     draws: Tensor  #: [b], how many decisions were open
 
 
@@ -36,20 +36,14 @@ class Outcome(NamedTuple):
 
 
 class BranchRng:
-    """An `Rng` that gives all rows the same outcomes: those of a script, then the first that is possible.
-
-    Attributes:
-        weights: [B] float64, the probability of the outcomes so far.
-        draws: [B], how many decisions were open so far.
-        ways: of each decision the outcome that was taken, and the weights [B, n] that all had.
-    """
+    """An `Rng` that gives all rows the same outcomes: those of a script, then the first that is possible."""
 
     def __init__(self, rows: int, script: tuple[int, ...]) -> None:
         """Takes a script: an outcome a decision, which is an id, or 1 for yes and 0 for no."""
         self.script = script
-        self.weights = torch.ones(rows, dtype=torch.float64)
-        self.draws = torch.zeros(rows, dtype=torch.float64)
-        self.ways: list[tuple[int, Tensor]] = []
+        self.weights = torch.ones(rows, dtype=torch.float64)  # probability of the outcomes so far
+        self.draws = torch.zeros(rows, dtype=torch.float64)  # how many decisions were open so far
+        self.ways: list[tuple[int, Tensor]] = []  # the outcome taken, and the weights [B, n] that all had
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
@@ -87,10 +81,7 @@ def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
                 able = rng.ways[i][1][:, other] > 0
                 if other != taken[i] and bool(able.any()):
                     waiting.append(((*taken[:i], other), rows[able]))
-        able = rng.weights > 0
-        path = None if verdict.path is None else verdict.path[able]
-        said = Verdict(verdict.accepted[able], verdict.token[able], path)
-        yield Branch(rows[able], said, rng.weights[able], rng.draws[able])
+        yield Branch(rows, verdict, rng.weights, rng.draws)
 
 
 def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
@@ -112,16 +103,12 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
 
 
 class Asking:
-    """An `Rng` that says yes, or no, and remembers with which probability yes would have come.
-
-    Attributes:
-        asked: of each question [B] float64, 0 where nothing was asked.
-    """
+    """An `Rng` that says yes, or no, and remembers with which probability yes would have come."""
 
     def __init__(self, says: bool) -> None:
         """Takes what it says."""
         self.says = says
-        self.asked: list[Tensor] = []
+        self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says the same always: probs [B] -> [B] bool (see `Rng`)."""

@@ -25,15 +25,7 @@ def set_probabilities(drafts: PossibleDrafts) -> Tensor:
 
 
 def by_subsets(p: Tensor, sets: Tensor) -> Tensor:
-    """Returns 1 + min over H of P(H) − Pr(all candidates lie in H): Hu et al. 2025.
-
-    Args:
-        p: [N, V].
-        sets: [N, 2^V], as `set_probabilities` returns.
-
-    Returns:
-        [N].
-    """
+    """Returns 1 + min over H of P(H) − Pr(all candidates in H), Hu et al. 2025: [N, V], [N, 2^V] -> [N]."""
     single = torch.zeros_like(sets)
     single[:, 2 ** torch.arange(p.shape[1])] = p
     return 1 + (over_subsets(single) - over_subsets(sets)).min(-1).values
@@ -49,14 +41,10 @@ def over_subsets(values: Tensor) -> Tensor:
 
 
 def by_programme(p: Tensor, sets: Tensor) -> float:
-    """Returns the same by linear programming, for one position.
+    """Returns the same by linear programming, for one position: p is [V], sets [2^V].
 
     What is sought is how often each set comes with each of its tokens as output: all together as often as
     possible, with no set more often than it is drawn, and no token more often than p says.
-
-    Args:
-        p: [V].
-        sets: [2^V].
 
     Raises:
         ValueError: if scipy is not installed.

@@ -12,8 +12,7 @@ from minispec.rules.lossy import (
     verify_typical,
     with_parameters,
 )
-from minispec.rules.several import verify_k_sequential
-from minispec.rules.tree import verify_tree
+from minispec.rules.tree import verify_k_sequential, verify_tree
 
 SEVERAL = (2, 3, 4)
 

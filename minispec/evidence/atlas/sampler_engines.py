@@ -25,9 +25,7 @@ K = 3  # tokens a round, so that a text of six has several
 def transformers_engine(pair: Pair, **how: Any) -> Engine:
     """Assisted generation of transformers, at temperature 1 without top-k and top-p.
 
-    Args:
-        pair: whose folder is read.
-        how: what `generate` is told; by default to propose by the pair's draft.
+    `generate` is told how to propose; by default the pair's draft does.
     """
     library = import_module("transformers")
     given = {"dtype": torch.float32, "attn_implementation": "sdpa", "local_files_only": True}

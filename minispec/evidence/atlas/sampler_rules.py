@@ -145,9 +145,7 @@ def eagle_rule(checkout: Path) -> Verifier:
 def ascend_rule(checkout: Path, block: bool) -> Verifier:
     """`rejection_sample` of vLLM Ascend where there is no Triton; it takes batches, and draws from torch.
 
-    Args:
-        checkout: of vllm-ascend.
-        block: its `enable_block_verify`, which it uses for drafts of three tokens and more.
+    It uses its `enable_block_verify` for drafts of three tokens and more.
     """
     names = ("sample_recovered_tokens", "sample_recovered_tokens_pytorch", "rejection_random_sample_pytorch")
     how = MagicMock(enable_block_verify=block, enable_entropy_verify=False)

@@ -55,13 +55,7 @@ def unpinned_torch() -> SimpleNamespace:
 def functions_of(path: Path, *names: str, **given: Any) -> dict[str, Any]:
     """Loads functions and classes from a file, and nothing else of it: no import of it is followed.
 
-    Args:
-        path: a Python file.
-        names: of what is defined at its top level.
-        given: what these need besides; `torch` is there.
-
-    Returns:
-        Their global names: change one, and they see it.
+    What they need besides `torch` is `given`. Returns their global names: change one, and they see it.
 
     Raises:
         ValueError: if there is no such file, or it lacks one of them.

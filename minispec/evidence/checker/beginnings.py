@@ -91,13 +91,9 @@ class Beginnings:
 
 
 def grow(after: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beginnings:
-    """Finds the likeliest beginnings, the likeliest first; each prompt is as likely as the others.
+    """Finds so many of the likeliest beginnings (`cells`), each of so many `tokens` at most, likeliest first.
 
-    Args:
-        after: the target.
-        tokens: the most that a beginning has.
-        ends: ids that end a text.
-        cells: how many beginnings.
+    Each prompt is as likely as the others; `ends` are ids that end a text.
 
     Raises:
         ValueError: if there are too few cells to tell anything apart.

@@ -88,36 +88,35 @@ class Checker:
     def judge(self) -> Report:
         """Enumerates if the rule can be enumerated, in batches or row by row; samples if not."""
         refusal = self.refuses_batches()
-        notes: list[str] = []
         if refusal is None:
             results, stopped = self.enumerate_all(self.family, MOST_ROWS)
             if stopped is None:
-                return self.report(self.with_diagnosis(results), "exact", notes)
-            notes.append(f"in a batch it follows no script: {stopped}")
+                return self.report(self.with_diagnosis(results), "exact")
+            notes = [f"in a batch it follows no script: {stopped}"]
         else:
-            notes.append(f"it takes one row at a time: {refusal}")
+            notes = [f"it takes one row at a time: {refusal}"]
         small = [instance for instance in self.family if instance.vocab_size**instance.k <= SMALL]
         results, stopped = self.enumerate_all(small, 1)
         if stopped is not None:
             notes.append(f"alone it follows no script: {stopped}")
             # What it did that no rule may do holds however it draws; its distribution was luck.
             broken = [one for one in results if one.reason and one.distance is None]
-            return self.report([*broken, *self.sample_all(refusal is not None)], "sampled", notes)
+            return self.report([*broken, *self.sample_all(refusal is not None)], "sampled", *notes)
         notes.append(f"row by row {len(small)} small instances were enumerated")
         if refusal is not None:
-            return self.report(results, "exact", notes)
+            return self.report(results, "exact", *notes)
         drawn = self.sample_all(one_by_one=False)
         notes.append(f"{len(drawn)} were sampled in batches")
-        return self.report(self.with_diagnosis([*results, *drawn]), "exact", notes)
+        return self.report(self.with_diagnosis([*results, *drawn]), "exact", *notes)
 
     def report(
-        self, results: Sequence[InstanceResult], method: Literal["exact", "sampled"], notes: Sequence[str]
+        self, results: Sequence[InstanceResult], method: Literal["exact", "sampled"], *notes: str
     ) -> Report:
         """Sorts results by size and leaves out what was skipped."""
         tried = sorted((one for one in results if not one.skipped), key=lambda one: one.instance.size)
         if len(tried) < len(results):
-            notes = [*notes, f"{len(results) - len(tried)} with too many branches were left out"]
-        return Report(tuple(tried), method, tuple(notes))
+            notes += (f"{len(results) - len(tried)} with too many branches were left out",)
+        return Report(tuple(tried), method, notes)
 
     def refuses_batches(self) -> str | None:
         """Says why the rule takes each row, but not several at once; None if it takes several."""

@@ -108,13 +108,7 @@ def beginning_that_differs(
 ) -> Counterexample:
     """Returns an impossible beginning, or else the shortest one that shows that the test is right to fail.
 
-    Shortest: the test fails, too, if it looks at no token after this one.
-
-    Args:
-        counts: how many texts are in each cell.
-        tree: the cells.
-        prompts: token ids.
-        alarm: of the test.
+    Shortest: the test, with its `alarm`, fails too if it looks at no token after this one.
     """
     depth, exact, seen = 0, tree.exact, Counter(counts)
     impossible = [one for one in counts if one not in tree.likely]

@@ -175,12 +175,8 @@ def possible_drafts(
 ) -> PossibleDrafts:
     """Returns every draft that has a probability above 0, after each of N texts.
 
-    Args:
-        p: the target's distributions of each token, after every text of the tokens before it: [N·V^i, V].
-        q: the draft's.
-        parents: the tree.
-        choice: one of `CHOICES`.
-        lengths: how many tokens rows propose.
+    Of the i-th token p and q hold the distributions after every text of the tokens before it, [N·V^i, V]. The
+    other arguments are those of an `Instance`.
     """
     columns = zip(*(_proposing(p, q, parents, choice, n) for n in lengths), strict=True)
     tokens, probs, proposed, target_probs, prefixes, weights = map(torch.cat, columns)

@@ -150,11 +150,7 @@ def seeded_instances(
 ) -> Iterator[Instance]:
     """Yields instances of some shapes, a pure function of a counter.
 
-    Args:
-        shapes: parents, V, how many instances with rows of one length, how many with rows of several.
-        target_table: makes the target's tables: (rows, V, seed) -> table.
-        free_table: makes the draft's, where they have nothing to do with the target's.
-        choice: how candidates of one position are chosen.
+    Tables are made by (rows, V, seed) -> table; the draft's by `free_table`, or like the target's.
     """
     for parents, size, plain, ragged in ((one, *counts) for one, every in shapes for counts in every):
         k, depth = len(parents), depths_of(parents)[-1]

@@ -1,6 +1,7 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minispec.core.rng import Rng, SeededRng
+from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
@@ -21,10 +22,6 @@ SMALL = 9  # instances with at most so many drafts are enumerated twice
 CONFIRMED = 40  # enumerations of an instance before a rule that looks wrong on it is called so
 SINGLE = 1e-6  # an error below this looks like the rounding of float32
 CHUNK = 8192  # rows sampled at once
-
-IMPOSSIBLE = "it says {}, which the target never says"
-OFF = "what it says is not distributed as the target's text"
-ROUNDED = "its distribution is off by {:.1g}, as by rounding in float32; rules compute in float64"
 
 Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
 
@@ -111,7 +108,7 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     """Returns the distribution of the texts that come out, [texts] in the order of `Instance.distribution`.
 
     A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
-    its own distributions. So all rules can be compared. The leaves are those of a complete enumeration.
+    its own distributions. So all rules can be compared. The leaves' weights sum to 1.
     """
     drafted, kept, tokens, weights = zip(*leaves, strict=True)
     draft, last, token = (torch.tensor(column) for column in (drafted, kept, tokens))
@@ -154,10 +151,12 @@ def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, toleran
     columns = zip(result.instance.texts(), expected.tolist(), found.tolist(), strict=True)
     texts = tuple(TextProbability(*column) for column in columns)
     impossible = [one.text for one in texts if one.expected == 0 and one.found > tolerance]
+    reason = "what it says is not distributed as the target's text"
     if impossible:
-        reason = IMPOSSIBLE.format(" ".join(map(str, impossible[0])))
-    else:
-        reason = ROUNDED.format(result.error) if 0 < result.error < SINGLE else OFF
+        reason = f"it says {' '.join(map(str, impossible[0]))}, which the target never says"
+    elif 0 < result.error < SINGLE:
+        off = f"its distribution is off by {result.error:.1g}"
+        reason = f"{off}, as by rounding in float32; rules compute in float64"
     return replace(result, reason=reason, texts=texts)
 
 
@@ -182,61 +181,32 @@ def compare_samples(
     A right rule fails with probability `false_alarm` at most; one whose distribution is at least `detects`
     away passes with probability 10^−6 at most (see `check_sample`). The true distance is within `margin` of
     the measured one with probability 1 − 2·`false_alarm` at least: the empirical distribution of m cells is
-    within its mean, at most ½·√((m − 1)/N), plus the deviation, of the true one.
+    within its mean, at most ½·√((m − 1)/N), plus the deviation, of the true one. What the target adds to a
+    text is not drawn, but counted with its probability: that only brings it nearer to the mean.
 
     Args:
         rule: an accept rule, with any random number generator.
         instance: to try it on.
         samples: N.
         false_alarm: between 0 and 1.
-        seed: of the drafts, of the numbers that the rule gets, and of what follows its tokens.
+        seed: of the drafts, and of the numbers that the rule gets.
         one_by_one: hand over one row at a time.
     """
     drafts, expected = instance.drafts(), instance.distribution()
     mine, given = SeededRng(seed), SeededRng(seed + 1)
-    counts = torch.zeros(len(expected), dtype=torch.long)
+    said: Counter[Any] = Counter()  # how often a draft, the last token that stays, the next one
     try:
         for done in range(0, samples, CHUNK):
             rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
-            calls = rows.split(1) if one_by_one else [rows]
-            verdicts = [decide(rule, drafts, call, given) for call in calls]
-            last, token = (torch.cat(column) for column in zip(*verdicts, strict=True))
-            texts = complete(instance, drafts, rows, last, token, mine)
-            counts += torch.bincount(texts, minlength=len(expected))
+            for call in rows.split(1 if one_by_one else CHUNK):
+                verdicts = decide(rule, drafts, call, given)
+                said.update(map(tuple, torch.stack([call, *verdicts], dim=1).tolist()))
     except Broken as broken:
         return InstanceResult(instance, str(broken))
-    seen, wanted = (dict[Cell, Any](enumerate(one.tolist())) for one in (counts, expected))
+    leaves = [Leaf(row, last, token, count / samples) for (row, last, token), count in said.items()]
+    found = text_distribution(leaves, instance, drafts)
+    seen, wanted = (dict[Cell, Any](enumerate(one.tolist())) for one in (samples * found, expected))
     tested = check_sample("rule", seen, wanted, false_alarm)
     margin = math.sqrt((len(expected) - 1) / samples) / 2 + deviation(false_alarm, samples)
     result = InstanceResult(instance, None, tested.distance, margin, samples=samples, detects=tested.detects)
-    return result if tested.passed else with_reason(result, expected, counts / samples, 0.0)
-
-
-def complete(
-    instance: Instance, drafts: PossibleDrafts, rows: Tensor, last: Tensor, token: Tensor, rng: Rng
-) -> Tensor:
-    """Lets the target finish each text; returns its index in `Instance.texts`: [B].
-
-    Args:
-        instance: that is sampled.
-        drafts: all of it.
-        rows: [B], which drafts the rule saw.
-        last: [B], the last drafted token that it kept, 0 for none, i + 1 for token i.
-        token: [B], the token after it.
-        rng: of what follows.
-    """
-    size, depths = instance.vocab_size, torch.tensor(instance.depths)
-    text, length, proposed = (
-        drafts.prefixes[rows, last] * size + token,
-        depths[last] + 1,
-        drafts.draft.lengths[rows],
-    )
-    for position in range(1, int(depths[-1]) + 1):
-        live = (length == position) & (position <= depths[proposed])
-        own = rng.categorical(instance.target(position)[text.where(live, 0)], live=live)
-        text, length = torch.where(live, text * size + own, text), length + live
-    begin = 0  # where each length's texts begin
-    for n in instance.lengths:
-        text = torch.where(proposed == n, begin + text, text)
-        begin += size ** (instance.deep(n) + 1)
-    return text
+    return result if tested.passed else with_reason(result, expected, found, 0.0)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.core.loop import generate
 from minispec.core.records import Finish, Round
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.theory.acceptance import target_only_texts
 from minispec.evidence.theory.statistics import RARE, Cell
 
 Outcome = tuple[Text, Finish | None]  # the tokens of a row, and why it ended
@@ -193,9 +193,8 @@ def target_only_distributions(case: Case) -> list[Distribution]:
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Text]:
         prompts = [case.prompts[key] for key in keys]
-        cap, warp = case.max_new_tokens, case.warp
-        steps = list(generate(case.target, prompts, max_new_tokens=cap, warp=warp, rng=rng, eos=case.eos))
-        return [tuple(t for step in steps if (t := step[row]) is not None) for row in range(len(keys))]
+        texts = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, rng, case.eos)
+        return list(map(tuple, texts))
 
     found: list[Distribution] = [{} for _ in case.prompts]
     for start, tokens, weight in enumerate_branches(run, range(len(case.prompts)), make=case.rng):

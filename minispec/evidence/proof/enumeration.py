@@ -75,11 +75,9 @@ class EnumeratingRng(Lender):
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
-        wide = probs.double()
-        picked = []
-        for row, distribution, live in zip(
-            *self._rows(wide / wide.sum(-1, keepdim=True), which), strict=True
-        ):
+        probs, picked = probs.double(), []
+        whole = probs.sum(-1, keepdim=True)
+        for row, distribution, live in zip(*self._rows(probs / whole, which), strict=True):
             ids = [token for token, p in enumerate(distribution) if p > 0]
             if not live:
                 picked.append(0)

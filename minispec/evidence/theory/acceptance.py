@@ -10,10 +10,8 @@ comes out with probability p(x_t). The answer is
 and given x, what happens at one position does not depend on the others: each is decided by numbers of its
 own, from distributions that the text before it fixes. At temperature 0 this is 1 where the draft agrees.
 
-Rejection sampling accepts with probability Σ min(p, q), the most that any rule can which keeps the target's
-distribution, for one position and one candidate (corollary 3.6 of Leviathan et al. 2023). The coupled rule
-gives some of it up, so that the text of a seed no longer depends on the draft. `compare_acceptance` computes
-both on the same text, exactly.
+The coupled rule accepts less, so that the text of a seed no longer depends on the draft. How much less on the
+same text, `compare_acceptance` computes exactly.
 """
 
 from collections.abc import Sequence
@@ -33,15 +31,19 @@ Tokens = Sequence[int]
 
 
 def target_only_texts(
-    target: LanguageModel, prompts: Sequence[Tokens], new_tokens: int, warp: Warp, rng: Rng
+    target: LanguageModel,
+    prompts: Sequence[Tokens],
+    new_tokens: int,
+    warp: Warp,
+    rng: Rng,
+    eos: Sequence[int] = (),
 ) -> list[list[int]]:
-    """Lets the target alone continue prompts, end-of-sequence off: for `acceptance_probabilities`.
+    """Lets the target alone continue prompts, and collects the tokens of each row.
 
     For an honest prediction take other prompts than those that are measured.
     """
-    steps = generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng)
     texts: list[list[int]] = [[] for _ in prompts]
-    for step in steps:
+    for step in generate(target, prompts, max_new_tokens=new_tokens, warp=warp, rng=rng, eos=eos):
         for text, token in zip(texts, step, strict=True):
             if token is not None:
                 text.append(token)

@@ -10,7 +10,6 @@ from math import fsum
 
 import torch
 
-from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
@@ -35,6 +34,7 @@ from minispec.evidence.proof.distributions import (
 )
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import TableModel, tiny_gpt_pair
+from minispec.evidence.theory.acceptance import target_only_texts
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
@@ -88,12 +88,10 @@ def check_coupled(case: Case) -> str | None:
     prompts = case.prompts * COPIES
     rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
     got = outcomes(list(rounds), len(prompts))
-    settings = {"max_new_tokens": case.max_new_tokens, "warp": case.warp, "eos": case.eos}
-    steps = list(generate(case.target, prompts, rng=KeyedRng(0), **settings))  # type: ignore[arg-type]
-    for row, (tokens, _) in enumerate(got):
-        alone = tuple(token for step in steps if (token := step[row]) is not None)
-        if tokens != alone:
-            return f"after {list(prompts[row])} it says {list(tokens)}, the target alone {list(alone)}"
+    alone = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos)
+    for prompt, (tokens, _), text in zip(prompts, got, alone, strict=True):
+        if list(tokens) != text:
+            return f"after {list(prompt)} it says {list(tokens)}, the target alone {text}"
     return None
 
 

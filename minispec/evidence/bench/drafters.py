@@ -97,7 +97,7 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = judging(own, {name: kind.rule(name, rule) for name, rule in own.backend.rules.items()})
+            own = judging(own, {of: kind.rule(of, rule) for of, rule in own.backend.rules.items()})
             for decoding in DECODINGS:
                 how = (*decoding, threads_of(bench)[backend], f"{name}, {backend}")
                 yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -51,26 +52,18 @@ def target_only(bench: BenchRun) -> Found:
     Speculative decoding is tried on the same combinations, so that each side of a speed-up runs where it is
     fastest. Both choices are made on the prompts that choose K.
     """
-    backends, lack = bench.backends()
-    settings = {
-        (name, threads, verifier, k): Setting(models, k, verifier, temperature, threads)
-        for verifier, temperature in DECODINGS
-        for name, models in backends.items()
-        for threads in thread_counts()
-        for k in (0, TRIED_K)
-    }
+    have, lack = bench.backends()
+    ways: list[tuple[Any, ...]] = [
+        (path, *decoding, threads) for decoding in DECODINGS for path in have for threads in thread_counts()
+    ]
+    settings = {(way, k): Setting(have[way[0]], k, *way[1:]) for way in ways for k in (0, TRIED_K)}
     runs = bench.compare(settings, bench.choosing, "every backend")
-    rows: list[Found] = [
-        {
-            "path": name,
-            "threads": threads,
-            "verifier": verifier,
-            "temperature": setting.temperature,
-            "target_only": tokens_per_second(runs[name, threads, verifier, 0]),
-            "speculative": tokens_per_second(runs[name, threads, verifier, TRIED_K]),
-        }
-        for (name, threads, verifier, k), setting in settings.items()
-        if not k
+    names = ("path", "verifier", "temperature", "threads")
+    rows = [
+        dict(zip(names, way, strict=True))
+        | {"target_only": tokens_per_second(runs[way, 0])}
+        | {"speculative": tokens_per_second(runs[way, TRIED_K])}
+        for way in ways
     ]
     fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
     return {"k": TRIED_K, "rows": rows, "unavailable": lack} | fastest

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.evidence.atlas.scripted import functions_of
+from minispec.evidence.atlas.sampler_rules import functions_of
 from minispec.evidence.checker.calling import Generate, in_batches
 from minispec.evidence.proof.models import normals
 from minispec.io.checkpoint import Pair

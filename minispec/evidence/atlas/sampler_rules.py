@@ -1,9 +1,14 @@
-"""Decisions of other projects as rules: each is called as its own project calls it.
+"""Decisions of other projects as rules: each is called unchanged, as its own project calls it.
 
 Some take a row at a time, and logits; what they return are ids. So an adapter makes their arguments of a
-draft, and a verdict of the ids.
+draft, and a verdict of the ids. They draw from the generators of torch or of Python: most are called with a
+`torch` whose random functions ask an `Rng`. So they follow a script, each of their branches can be taken, and
+what they say is known exactly.
 """
 
+import __future__
+
+import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +26,65 @@ from torch.nn.utils.rnn import pad_sequence
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
-from minispec.evidence.atlas.scripted import Uniform, functions_of, scripted_torch, unpinned_torch
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.rules.tree import parents_of
 
 LIBRARY = "transformers.generation"
 SayRow = Callable[[Draft, Tensor, Any], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
+
+
+class Uniform:
+    """Numbers from [0, 1) that are never drawn: what they are compared with is the probability of a yes."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+
+    def __le__(self, probs: Tensor) -> Tensor:
+        return self._rng.bernoulli(probs.reshape(-1).clamp(0, 1)).reshape(probs.shape)
+
+    __lt__ = __le__  # they differ where a number is equal to a probability, which happens with probability 0
+
+    def __gt__(self, probs: Tensor) -> Tensor:
+        return ~(self <= probs)
+
+
+def scripted_torch(rng: Rng) -> SimpleNamespace:
+    """Returns torch, as a sampler sees it, with another source of random numbers."""
+    others = {
+        "rand_like": lambda like: Uniform(rng),
+        "multinomial": lambda probs, num_samples: rng.categorical(probs)[:, None],
+    }
+    return SimpleNamespace(**vars(torch) | others)
+
+
+def unpinned_torch() -> SimpleNamespace:
+    """Returns torch for code that pins memory, which needs an accelerator; it draws as torch does."""
+
+    def unpinned(name: str) -> Any:
+        return lambda *args, pin_memory=False, **more: getattr(torch, name)(*args, **more)
+
+    names = ("tensor", "arange", "ones", "full")
+    return SimpleNamespace(**vars(torch) | {name: unpinned(name) for name in names})
+
+
+def functions_of(path: Path, *names: str, **given: Any) -> dict[str, Any]:
+    """Loads functions and classes from a file, and nothing else of it: no import of it is followed.
+
+    What they need besides `torch` is `given`. Returns their global names: change one, and they see it.
+
+    Raises:
+        ValueError: if there is no such file, or it lacks one of them.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    module.body = [one for one in module.body if getattr(one, "name", None) in names]
+    if missing := set(names) - {getattr(one, "name", None) for one in module.body}:
+        raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}")
+    space = {"torch": torch} | given
+    # Annotations stay text: what they name may be defined elsewhere.
+    exec(compile(module, str(path), "exec", __future__.annotations.compiler_flag, dont_inherit=True), space)
+    return space
 
 
 def row_by_row(say: SayRow) -> Verifier:

@@ -112,11 +112,7 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
 
 
 def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
-    """Refuses what cannot be a verdict on a draft.
-
-    Raises:
-        Broken: and says why.
-    """
+    """Refuses what cannot be a verdict on a draft: `Broken` says why."""
     if not isinstance(verdict, Verdict):
         raise Broken(f"it returned a {type(verdict).__name__}, not a Verdict")
     rows = draft.tokens.shape[0]
@@ -137,11 +133,7 @@ def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
 
 
 def check_path(verdict: Verdict, draft: Draft) -> None:
-    """Refuses what is not a path of a tree, as long as it says.
-
-    Raises:
-        Broken: and says why.
-    """
+    """Refuses what is not a path of a tree, as long as it says: `Broken` says why."""
     if verdict.path is None:
         if draft.parents is not None:
             raise Broken("it says no path in a tree, as a rule for chains")

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
 from minispec.evidence.checker.report import RuleDamage, columns
@@ -110,12 +111,12 @@ def beginning_that_differs(
 
     Shortest: the test, with its `alarm`, fails too if it looks at no token after this one.
     """
-    depth, exact, seen = 0, tree.exact, Counter(counts)
+    depth, exact, seen = 0, Counter[Any](tree.exact), Counter[Any](counts)
     impossible = [one for one in counts if one not in tree.likely]
     worst = min(impossible, key=lambda one: len(one.text), default=None)
     if worst is None:
         for depth in range(1, 1 + max(len(one.text) for one in tree.likely)):
-            exact, seen = cut(tree.exact, depth), Counter(cut(counts, depth))
+            exact, seen = cut(tree.exact, depth), cut(counts, depth)
             if not check_sample(BEGINNINGS, seen, exact, alarm).passed:
                 break
         total = sum(seen.values())
@@ -125,16 +126,15 @@ def beginning_that_differs(
     if others := tree.longer(worst) if len(worst.text) < depth else []:
         event = f"after {f'{prompt} {said}'.strip()} its next token is none of {' '.join(map(str, others))}"
     texts = sum(count for one, count in seen.items() if one.prompt == worst.prompt)
-    expected = exact.get(worst, 0.0) * len(prompts)
+    expected = exact[worst] * len(prompts)
     return Counterexample(event, expected, seen[worst] / texts, prompts[worst.prompt], worst.text)
 
 
-def cut(table: Mapping[Beginning, float], depth: int) -> dict[Beginning, float]:
+def cut(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     """Adds up what begins alike, if no token after the first `depth` is looked at."""
-    sums: dict[Beginning, float] = {}
+    sums: Counter[Any] = Counter()
     for (prompt, text), value in table.items():
-        cell = Beginning(prompt, text[:depth])
-        sums[cell] = sums.get(cell, 0) + value
+        sums[Beginning(prompt, text[:depth])] += value
     return sums
 
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from minispec.evidence.atlas import sampler_engines, sampler_rules, samplers
+from minispec.evidence.atlas.sampler_rules import Uniform, functions_of, scripted_torch, unpinned_torch
 from minispec.evidence.atlas.samplers import NOT_RUN, SAMPLERS, Judged, Sampler, run_samplers
-from minispec.evidence.atlas.scripted import Uniform, functions_of, scripted_torch, unpinned_torch
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances

@@ -27,14 +27,11 @@ from minispec.rules.coupled import verify_coupled
 Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
 
 
-def reachable(case: Case) -> Iterator[Text]:
-    """Yields every text after which the case may need a distribution, shortest first."""
-    least = min(len(prompt) for prompt in case.prompts)
-    for length in range(least, case.context):
-        for prompt in case.prompts:
-            more = length - len(prompt)
-            if 0 <= more < case.max_new_tokens:
-                yield from ((*prompt, *tail) for tail in product(range(case.target.vocab_size), repeat=more))
+def reachable(case: Case) -> Iterator[list[Text]]:
+    """Yields the texts after which the case may need a distribution, those of one length together."""
+    for prompt in case.prompts:
+        for more in range(min(case.max_new_tokens, case.context - len(prompt))):
+            yield [(*prompt, *tail) for tail in product(range(case.target.vocab_size), repeat=more)]
 
 
 @torch.inference_mode()

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from minispec.evidence.zoo.check_distributions import EXACT
 from minispec.evidence.zoo.checks import Check
 from minispec.evidence.zoo.mutation import Effect, Mutant
-
-EXACT = 1e-10  # what differs by less differs by rounding
 
 
 @dataclass(frozen=True)

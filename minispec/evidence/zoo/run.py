@@ -29,9 +29,10 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.sampling import Experiment
 from minispec.evidence.theory.statistics import check_sample
 from minispec.evidence.zoo.cases import size_ordered_cases
+from minispec.evidence.zoo.check_distributions import EXACT
 from minispec.evidence.zoo.check_native import no_library, on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
-from minispec.evidence.zoo.matrix import EXACT, CheckResult, Damage, Specimen, Zoo
+from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, find_function, planted
 from minispec.native.decisions import NativeRng

@@ -133,8 +133,8 @@ def check_faults(notebook: NotebookNode) -> list[str]:
         )
         if len(asserts) > 1 or not {*asserts} <= {*end}:
             faults.append(f"{name}: {len(asserts)} asserts; one may stand, at the end")
-        if "Limited" in cell.source:
-            faults.append(f"{name}: Limited among lines that teach")
+        if "import limited" in cell.source:
+            faults.append(f"{name}: limited models among lines that teach")
     return faults
 
 

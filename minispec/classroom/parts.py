@@ -3,6 +3,7 @@
 The grader's worker imports this file too: there is no right answer in it.
 """
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -11,51 +12,31 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of, prefill
+from minispec.core.prefill import prefill
 from minispec.core.records import Draft
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 
 
-class Limited:
-    """A language model that counts its forwards and refuses too many, so that a loop ends. A `LanguageModel`.
+def limited(model: LanguageModel, most: int) -> LanguageModel:
+    """Returns a copy of a model, with its weights, that refuses too many forwards: so a loop ends.
 
-    Attributes:
-        calls: how many forwards there were.
-        positions: how many positions went through it.
+    More than `most` raise RuntimeError.
     """
+    other, left = copy.copy(model), iter(range(most))
 
-    def __init__(self, model: LanguageModel, most: int) -> None:
-        """Wraps a model; more than `most` forwards raise RuntimeError."""
-        self._model, self._most = model, most
-        self.vocab_size, self.max_length, self.device = model.vocab_size, model.max_length, device_of(model)
-        self.new_cache, self.head = model.new_cache, model.head
-        self.calls = self.positions = 0
+    def hidden(tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        if next(left, None) is None:
+            raise RuntimeError(f"the model was called more than {most} times: does the loop end?")
+        return model.hidden(tokens, cache)
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens, and counts: [B, n] -> [B, n, D].
-
-        Raises:
-            RuntimeError: if the budget is spent.
-        """
-        self.calls += 1
-        self.positions += tokens.shape[1]
-        if self.calls > self._most:
-            raise RuntimeError(f"the model was called more than {self._most} times: does the loop end?")
-        return self._model.hidden(tokens, cache)
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache)): [B, n] -> [B, n, V]."""
-        return self.head(self.hidden(tokens, cache))
+    other.hidden = hidden  # type: ignore[method-assign]
+    return other
 
 
 class RowRng:
-    """An `Rng` with two more methods, for one row and in a textbook's words.
-
-    Attributes:
-        bernoulli, categorical: those of the `Rng` that makes the decisions.
-    """
+    """An `Rng` with two more methods, for one row and in a textbook's words."""
 
     def __init__(self, rng: Rng) -> None:
         """Takes the one that makes the decisions: it may draw, or try every outcome."""
@@ -105,20 +86,15 @@ class Uniform:
 class Parts:
     """Draft, score, verify, roll back at temperature 0, for one row: what is left to write is the loop.
 
-    Each method is the shipped phase of the same name, with its two caches.
-
-    Attributes:
-        cache: of the target.
-        target_calls: how many forwards of the target there were, prefill left out.
+    Each method is the shipped phase of the same name, with its two caches. `target_calls` counts forwards of
+    the target, prefill left out.
     """
 
     def __init__(self, target: LanguageModel, draft: LanguageModel) -> None:
         """Takes two models."""
         self._target, self._draft, self._drafter = target, draft, ModelDrafter(draft)
-        self._warp, self._rng = Warp(temperature=0), SeededRng(0)
-        self.cache = target.new_cache(1)
-        self._block = torch.zeros(1, 0, dtype=torch.long)
-        self.target_calls = 0
+        self._warp, self._rng, self.target_calls = Warp(temperature=0), SeededRng(0), 0
+        self.cache, self._block = target.new_cache(1), torch.zeros(1, 0, dtype=torch.long)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""

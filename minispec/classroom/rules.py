@@ -1,22 +1,23 @@
 """Rejection rules, right ones and ones with a bug of the zoo: for notebooks, and for tests to be tested on.
 
-The rules with bugs are copies: a copy of the shipped rule and of the two functions that it calls gets a name
-space of its own, and there one of them has the bug's code. Nothing live is touched.
+The rules with bugs are copies: the source of the shipped rule runs once more in a name space of its own, and
+there one function has the bug. Nothing live is touched.
 """
 
-from types import FunctionType
-from typing import Any, cast
+import inspect
+from typing import Any
 
 from torch import Tensor
 
+from minispec.core import verify
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier, next_distribution, residual, verify_rejection
+from minispec.core.verify import Verifier, verify_rejection
 from minispec.evidence.zoo.mutants import mutant_named
-from minispec.evidence.zoo.mutation import compiled
+from minispec.evidence.zoo.mutation import patched, source_of
 from minispec.rules.coupled import verify_coupled
 
-PARTS = (residual, next_distribution, verify_rejection)
+PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "verify_rejection")]
 
 
 def rule_with(bug: str) -> Verifier:
@@ -26,14 +27,11 @@ def rule_with(bug: str) -> Verifier:
         ValueError: if there is no such mutant, or its bug is somewhere else.
     """
     mutant = mutant_named(bug)
-    where = mutant.function.partition(":")[2]
-    if where not in {part.__name__ for part in PARTS}:
+    if mutant.function not in PARTS:
         raise ValueError(f"the bug {bug} is in {mutant.function}, not in a rule")
-    space: dict[str, Any] = dict(verify_rejection.__globals__)
-    for part in PARTS:
-        function = cast(FunctionType, part)
-        code = compiled(mutant, function) if function.__name__ == where else function.__code__
-        space[function.__name__] = FunctionType(code, space, function.__name__, function.__defaults__)
+    space: dict[str, Any] = {"__name__": f"{verify.__name__} with {bug}"}
+    for source in (inspect.getsource(verify), patched(mutant, source_of(mutant))):
+        exec(source, space)
     rule: Verifier = space["verify_rejection"]
     return rule
 

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.parts import Limited, Parts, RowRng
+from minispec.classroom.parts import Parts, RowRng, limited
 from minispec.classroom.running import NO_RETURN, Malformed, called, ids, nested, numbers
+from minispec.classroom.wire import described
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -46,13 +47,13 @@ def call(name: str, *arguments: Any) -> Trial:
 
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
     """Calls an answer with a table model, whose next token depends on the last two."""
-    return called(answer, Limited(table_model(4, 3), 10 * n + 10), prompt, n)
+    return called(answer, limited(table_model(4, 3), 10 * n + 10), prompt, n)
 
 
 def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     """Hands an answer fresh parts; returns its tokens and the number of target calls."""
     target, draft = PAIRS[models]
-    parts = Parts(Limited(target, 10 * n + 50), draft)
+    parts = Parts(limited(target, 10 * n + 50), draft)
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
@@ -61,10 +62,10 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     model = table_model(3, 5)
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
-        limited, rows = Limited(model, 10 * k + 10), len(keys)
-        cache = prefill(limited, [list(text)] * rows)
+        draft, rows = limited(model, 10 * k + 10), len(keys)
+        cache = prefill(draft, [list(text)] * rows)
         pending = torch.tensor([text[-1]] * rows)
-        tokens, probs = tokens_and_probs(there(answer(limited, cache, pending, k, warp, rng)), rows, k)
+        tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
     found = summed(enumerate_branches(run, [0]))
@@ -73,11 +74,9 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
 
 def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
     """Reads a Draft, or a pair of tokens and distributions."""
-    if isinstance(draft, Tensor):
-        raise Malformed(f"a Draft is wanted, and it returned a tensor of shape {list(draft.shape)}")
     pair = (draft.tokens, draft.probs) if isinstance(draft, Draft) else draft
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise Malformed(f"Draft(tokens, probs) is wanted, and it returned a {type(draft).__name__}")
+        raise Malformed(f"Draft(tokens, probs) is wanted, and it returned {described(draft)}")
     tokens = numbers(pair[0], (rows, k), "a tensor of tokens")
     probs = numbers(pair[1], (rows, k, 3), "a tensor of distributions")
     return nested(tokens.long().tolist()), nested(probs.tolist())
@@ -88,8 +87,8 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     model = table_model(3, 5)
 
     def once(rng: RowRng) -> Any:
-        limited = Limited(model, 10 * k + 10)
-        pair = there(answer(limited, prefill(limited, [list(text)]), text[-1], k, warp, rng))
+        draft = limited(model, 10 * k + 10)
+        pair = there(answer(draft, prefill(draft, [list(text)]), text[-1], k, warp, rng))
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
             raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
         tokens = ids(pair[0], f"a list of {k} ids", count=k)
@@ -143,8 +142,8 @@ def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
         settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": n, "warp": Warp()}
-        rounds = list(speculate(target, answer(2), [list(prompt)] * len(keys), k=k, rng=rng, **settings))
-        return [tokens for tokens, _ in outcomes(rounds, len(keys))]
+        rounds = list(speculate(target, answer(2), [list(prompt)], k=k, rng=rng, **settings))
+        return [tokens for tokens, _ in outcomes(rounds, 1)]
 
     return summed(enumerate_branches(run, [0], most_rows=1))
 

@@ -59,8 +59,11 @@ def grade_command(
     console = options.console(as_json or (as_csv and file is None))
     submissions = read_submissions(folder)
     typer.echo(WARNING, err=True)
-    with console.status("grading") as status:
-        rows = grade(submissions, wanted, seconds, jobs, lambda name: status.update(f"grading {name}"))
+    rows = []
+    with console.status(f"grading {len(submissions)} submissions") as status:
+        for row in grade(submissions, wanted, seconds, jobs):
+            rows.append(row)
+            status.update(f"graded {len(rows)} of {len(submissions)}, the last one {row.student}")
     tallies = tally([row.guesses for row in rows])
     show(rows, wanted, tallies, console)
     if file is not None:

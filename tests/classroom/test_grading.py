@@ -322,7 +322,7 @@ def test_nothing_right_is_loaded_in_the_worker(worker):
     names = "[n for n in sys.modules if 'classroom.exercises' in n and sys.modules[n]]"
     body = f"import sys\n    raise KeyError(str({names}) + str('minispec.classroom.trials' in sys.modules))"
     assert "KeyError: '[]True'" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
-    body = "from minispec.classroom.exercises.distributions import RESIDUAL\n    return RESIDUAL.right(p, q)"
+    body = "from minispec.classroom.exercises.rejection import RESIDUAL\n    return RESIDUAL.right(p, q)"
     assert "ModuleNotFoundError" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
 
 

@@ -110,7 +110,7 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
         (shape_faults, notebook(cell("for x in (1, 2):\n    assert x"))),
         (shape_faults, notebook(cell("assert 1 + 2 == 3\n1 + 2\n1 + 3"))),
         (shape_faults, notebook(cell("1 + 2", tags=["hide-input"]))),
-        (shape_faults, notebook(cell("from minispec.classroom.parts import Limited"))),
+        (shape_faults, notebook(cell("from minispec.classroom.parts import limited"))),
         (shape_faults, notebook(cell("\n".join(["x = 1"] * 17), tags=["written"]))),
         (metadata_faults, notebook(cell("assert 1 + 2 == 3", tags=["hide-input"]))),
         (shape_faults, notebook(words(MOST_WORDS // 2), cell(outputs=[]), words(MOST_WORDS), cell(count=2))),

@@ -4,10 +4,9 @@ from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import (
     choosing,
     counting,
-    distributions,
     drafting,
     greedy,
-    one_row,
+    rejection,
     sampling,
     serving,
     trees,
@@ -15,9 +14,6 @@ from minispec.classroom.exercises import (
 )
 from minispec.classroom.exercises.texts import TEXTS
 
-MODULES = (
-    *(choosing, counting, distributions, drafting, greedy),
-    *(one_row, sampling, serving, trees, without_model),
-)
+MODULES = (choosing, counting, drafting, greedy, rejection, sampling, serving, trees, without_model)
 CODE = {one.key: one for module in MODULES for one in vars(module).values() if isinstance(one, Exercise)}
 EXERCISES = tuple(CODE[key] for key in TEXTS)

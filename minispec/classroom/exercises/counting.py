@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minispec.classroom.exercises.texts import exercise
-from minispec.classroom.running import Malformed, ids, whole
+from minispec.classroom.running import ids, whole
 from minispec.classroom.trials import call
 from minispec.core.model import GPTConfig
 
@@ -19,22 +19,16 @@ def config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
     return GPTConfig(16, layers, heads * head_dim, heads, kv_heads, 8, 64)
 
 
+SIZES = [(1, 1, 1, 2, (1, 4)), (2, 1, 1, 2, (1, 4)), (2, 4, 2, 4, (3, 2)), (3, 6, 2, 8, (50, 4))]
 BYTES = exercise(
     "cache-bytes",
     wrong={
-        "keys-only": lambda sizes, tokens, size: cache_bytes(sizes, tokens, size) // 2,
-        "query-heads": lambda sizes, tokens, size: (
-            cache_bytes(sizes, tokens, size) // sizes.kv_heads * sizes.heads
-        ),
-        "one-layer": lambda sizes, tokens, size: cache_bytes(sizes, tokens, size) // sizes.layers,
+        "keys-only": lambda *given: cache_bytes(*given) // 2,
+        "query-heads": lambda sizes, *given: cache_bytes(sizes, *given) // sizes.kv_heads * sizes.heads,
+        "one-layer": lambda sizes, *given: cache_bytes(sizes, *given) // sizes.layers,
     },
     right=cache_bytes,
-    trials=(
-        call("cache_bytes", config(1, 1, 1, 2), 1, 4),
-        call("cache_bytes", config(2, 1, 1, 2), 1, 4),
-        call("cache_bytes", config(2, 4, 2, 4), 3, 2),
-        call("cache_bytes", config(3, 6, 2, 8), 50, 4),
-    ),
+    trials=tuple(call("cache_bytes", config(*sizes), *given) for *sizes, given in SIZES),
     read=whole,
 )
 
@@ -80,9 +74,7 @@ def but_for(name: str, change: Callable[[int], int]) -> Any:
 
 def four(value: Any) -> tuple[int, ...]:
     """Reads four whole numbers, in order or by name."""
-    if isinstance(value, dict):
-        if set(value) != set(NAMES):
-            raise Malformed(f"the names should be {', '.join(NAMES)}")
+    if isinstance(value, dict) and value.keys() == set(NAMES):
         value = [value[name] for name in NAMES]
     return ids(value, f"four whole numbers ({', '.join(NAMES)})", count=4)
 
@@ -112,9 +104,7 @@ def gain(alpha: float, c: float, k: int) -> float:
     return sum(alpha**i for i in range(k + 1)) / (k * c + 1)
 
 
-def best_by(
-    score: Callable[[float, float, int], float], first: int = 0
-) -> Callable[[float, float, int], int]:
+def best_by(score: Callable[[float, float, int], float], first: int = 0) -> Callable[..., int]:
     """Returns an answer: the K of the largest score from `first` to `most`, the smallest one on ties."""
     return lambda alpha, c, most: max(range(first, most + 1), key=lambda k: (score(alpha, c, k), -k))
 

@@ -108,14 +108,6 @@ class LookUpDrafter:
         """Returns where earlier pairs end, the latest first."""
         return range(len(text) - 1, 1, -1)
 
-    def q(self, tokens: Tensor) -> Tensor:
-        """Returns the distributions of proposed tokens: [B, k] -> [B, k, V]."""
-        return one_hot(tokens, self.vocab_size, torch.float64)
-
-    def lengths(self, found: list[list[int]], k: int) -> Tensor:
-        """Returns how many are proposals: [B]."""
-        return torch.tensor([len(tokens) for tokens in found])
-
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and q [B, k, V] out."""
         found = []
@@ -124,7 +116,8 @@ class LookUpDrafter:
             end = next(matches, len(text))
             found.append(text[end : end + k])
         tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in found]).long().reshape(-1, k)
-        return Draft(tokens, self.q(tokens), self.lengths(found, k))
+        lengths = torch.tensor([len(tokens) for tokens in found])
+        return Draft(tokens, one_hot(tokens, self.vocab_size, torch.float64), lengths)
 
     def commit(self, round: Round) -> None:
         """Takes what was gained."""
@@ -135,6 +128,11 @@ class LookUpDrafter:
 def but(**methods: Any) -> type[LookUpDrafter]:
     """Returns the drafter with other methods: a wrong answer."""
     return type("LookUpDrafter", (LookUpDrafter,), methods)
+
+
+def drafting(change: Callable[[Draft], Draft]) -> type[LookUpDrafter]:
+    """Returns the drafter with its drafts changed."""
+    return but(propose=lambda self, *given: change(LookUpDrafter.propose(self, *given)))
 
 
 def show_proposals(value: Any) -> str:
@@ -159,12 +157,10 @@ def sampling(prompt: list[int], k: int, n: int) -> Trial:
 LOOK_UP = exercise(
     "look-up-drafter",
     wrong={
-        "uniform-q": but(
-            q=lambda self, tokens: torch.full((*tokens.shape, self.vocab_size), 1 / self.vocab_size)
-        ),
+        "uniform-q": drafting(lambda draft: replace(draft, probs=(0 * draft.probs).softmax(-1))),
         "never-commits": but(commit=lambda self, round: None),
         "earliest-pair": but(ends=lambda self, text: range(2, len(text))),
-        "padding-proposed": but(lengths=lambda self, found, k: torch.full((len(found),), k)),
+        "padding-proposed": drafting(lambda draft: Draft(draft.tokens, draft.probs)),
     },
     right=LookUpDrafter,
     trials=(

@@ -42,12 +42,10 @@ CONTINUE = exercise(
 )
 
 
-def verify_greedily(drafted: list[int], best: list[int]) -> tuple[int, int]:
-    """Keeps the leading agreement; the target's own choice follows."""
-    accepted = 0
-    while accepted < len(drafted) and drafted[accepted] == best[accepted]:
-        accepted += 1
-    return accepted, best[accepted]
+def agreeing(drafted: list[int], best: list[int]) -> int:
+    """Returns how many leading ids agree."""
+    pairs = zip(drafted, best, strict=False)
+    return next((i for i, (one, other) in enumerate(pairs) if one != other), len(drafted))
 
 
 # All drafts and choices over two ids up to K = 2, and some over three with K = 3.
@@ -58,18 +56,12 @@ VERIFY = exercise(
     "verify-greedily",
     wrong={
         "all-matches": lambda drafted, best: (n := sum(map(int.__eq__, drafted, best)), best[n]),
-        "shifted": lambda drafted, best: (n := verify_greedily(drafted, best[1:])[0], best[n]),
-        "no-bonus": lambda drafted, best: verify_greedily(drafted[:-1], best),
-        "keeps-the-rejected": lambda drafted, best: (
-            n := verify_greedily(drafted, best)[0],
-            [*drafted, best[-1]][n],
-        ),
-        "counts-the-correction": lambda drafted, best: (
-            n := verify_greedily(drafted, best)[0] + 1,
-            best[n - 1],
-        ),
+        "shifted": lambda drafted, best: (n := agreeing(drafted, best[1:]), best[n]),
+        "no-bonus": lambda drafted, best: (n := agreeing(drafted[:-1], best), best[n]),
+        "keeps-the-rejected": lambda drafted, best: (n := agreeing(drafted, best), [*drafted, best[-1]][n]),
+        "counts-the-correction": lambda drafted, best: (n := agreeing(drafted, best) + 1, best[n - 1]),
     },
-    right=verify_greedily,
+    right=lambda drafted, best: (n := agreeing(drafted, best), best[n]),
     trials=tuple(call("verify_greedily", list(drafted), list(best)) for drafted, best in DRAFTS),
     read=lambda value: ids(value, "a pair (accepted, token)", count=2),
 )
@@ -112,18 +104,12 @@ MASK = exercise(
 
 
 def rounds(
-    parts: Parts,
-    prompt: list[int],
-    k: int,
-    n: int,
-    keep: int | None = 1,
-    drop: bool = False,
-    trust: bool = False,
+    parts: Parts, prompt: list[int], k: int, n: int, keep: int = 1, drop: bool = False, trust: bool = False
 ) -> list[int]:
     """Returns what is gained until there are n tokens, or a few more.
 
-    Wrong answers leave another number of tokens than 1 out of the caches after a round (`keep`; None: they do
-    not roll back), `drop` the target's token where a drafted one was accepted, or `trust` the whole draft.
+    Wrong answers `keep` another number of tokens than 1 out of the caches after a round (below 0: they do not
+    roll back), `drop` the target's token where a drafted one was accepted, or `trust` the whole draft.
     """
     parts.prefill(prompt)
     text = list(prompt)
@@ -133,7 +119,7 @@ def rounds(
         accepted = k if trust else accepted
         text += draft.tokens[0, :accepted].tolist()
         text += [] if drop and accepted else [token]
-        if keep is not None:
+        if keep >= 0:
             parts.rollback(len(text) - keep)
     return text[len(prompt) :]
 
@@ -142,7 +128,7 @@ LOOP = exercise(
     "write-the-loop",
     wrong={
         "overshoots": rounds,
-        "never-rolls-back": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=None)[:n],
+        "never-rolls-back": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=-1)[:n],
         "keeps-the-draft": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, trust=True)[:n],
         "rollback-one-short": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=0)[:n],
         "drops-the-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=True)[:n],

@@ -23,7 +23,7 @@ from torch import Tensor
 from minispec.classroom.cards import Card
 from minispec.classroom.checking import about, card_for
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.exercises import counting, distributions, greedy, one_row
+from minispec.classroom.exercises import counting, greedy, rejection
 from minispec.classroom.running import ids, whole
 from minispec.classroom.trials import Trial, call
 from minispec.core.verify import residual
@@ -105,7 +105,7 @@ def residual_of(pick: Pick) -> Exercise:
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
     said = {"more": more, "less": less, "total": total}
-    return form(distributions.RESIDUAL, pick, said, right, (((1, 1), (2, 2)), *COUNTS))
+    return form(rejection.RESIDUAL, pick, said, right, (((1, 1), (2, 2)), *COUNTS))
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -214,8 +214,8 @@ def accept_of(pick: Pick) -> Exercise:
         ([0], [(1, 1, 4)], [(6, 4, 2), (1, 1, 2)]),
         ([2, 0], [(2, 2, 8), (3, 2, 1)], [(3, 2, 1), (1, 1, 4), (2, 3, 1)]),
     )
-    said = {"result": TEXTS[one_row.ACCEPT.key][result]}
-    return form(one_row.ACCEPT, pick, said, right, cases, run="gained")
+    said = {"result": TEXTS[rejection.ACCEPT.key][result]}
+    return form(rejection.ACCEPT, pick, said, right, cases, run="gained")
 
 
 FORMS = (bytes_of, positions_of, verify_of, mask_of, residual_of, accept_of, lengths_of, choose_of)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from minispec.classroom.exercises.one_row import one_row, show_gained
+from minispec.classroom.exercises.rejection import one_row, show_gained
 from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import ids, nested, numbers

@@ -5,10 +5,11 @@ is right is decided here, where none of that code has run: nothing that a submis
 with can make an answer right that is not. What it can do to the machine stands in docs/teaching/grading.md.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from minispec.classroom.exercise import Exercise, Judgement, failed
@@ -72,25 +73,18 @@ def grade(
     exercises: Sequence[Exercise],
     seconds: float = 120,
     jobs: int = 1,
-    tell: Callable[[str], None] = lambda student: None,
-) -> list[Row]:
-    """Grades a class: a row per submission, in their order.
+) -> Iterator[Row]:
+    """Grades a class: yields a row per submission, in their order.
 
     Args:
         submissions: from `read_submissions`.
         exercises: what to grade.
         seconds: after which an answer that has not come is wrong; per exercise.
         jobs: how many students at once.
-        tell: called with each student's name when the work begins.
     """
-
-    def one(submission: Submission) -> Row:
-        tell(submission.student)
-        return grade_one(submission, exercises, seconds)
-
     pool = ThreadPoolExecutor(jobs)  # also for one: a judge's own time limit is the main thread's
     try:
-        return list(pool.map(one, submissions))
+        yield from pool.map(partial(grade_one, exercises=exercises, seconds=seconds), submissions)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -9,6 +9,7 @@ import json
 import linecache
 import os
 import sys
+from contextlib import suppress
 from functools import partialmethod
 from types import ModuleType
 from typing import Any, Unpack
@@ -74,10 +75,8 @@ def limit() -> None:
     except ImportError:  # Windows
         return
     for name, most in LIMITS.items():
-        try:
+        with suppress(AttributeError, ValueError, OSError):  # this system has no such limit
             resource.setrlimit(getattr(resource, name), (most, most))
-        except (AttributeError, ValueError, OSError):  # this system has no such limit
-            continue
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The exercise on one row of lists: accept drafted tokens by the rejection rule, and add one."""
+"""Exercises on rejection: how far two distributions are apart, the residual, and the rule for one row."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,8 +8,75 @@ from torch import Tensor
 
 from minispec.classroom.exercises.texts import exercise
 from minispec.classroom.parts import RowRng
+from minispec.classroom.running import Malformed, nested, numbers, real
 from minispec.classroom.trials import Trial
 from minispec.core.verify import residual
+
+Weights = tuple[int, ...]  # a distribution, times the sum
+
+
+def written(*distributions: Weights) -> str:
+    """Writes distributions as fractions."""
+    return "; ".join(f"({', '.join(map(str, weights))})/{sum(weights)}" for weights in distributions)
+
+
+def trial(name: str, p: Weights, q: Weights) -> Trial:
+    """Returns a call on two distributions [V]."""
+    tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in (p, q)]
+    return Trial(f"{name}({written(p)}, {written(q)})", "called", tuple(tensors))
+
+
+def distribution(value: Any) -> Any:
+    """Reads a distribution as a tuple of numbers."""
+    tensor = numbers(value, name="a tensor [V]")
+    if tensor.dim() != 1:
+        raise Malformed(f"a distribution [V] is wanted, and it has shape {list(tensor.shape)}")
+    return nested(tensor.tolist())
+
+
+def total_variation(p: Tensor, q: Tensor) -> float:
+    """Returns half the sum of all differences of two distributions, [V] each."""
+    return float((p - q).abs().sum() / 2)
+
+
+TOTAL_VARIATION = exercise(
+    "total-variation",
+    wrong={
+        "no-half": lambda p, q: (p - q).abs().sum(),
+        "overlap": lambda p, q: torch.minimum(p, q).sum(),
+        "largest-difference": lambda p, q: (p - q).abs().max(),
+    },
+    right=total_variation,
+    trials=(
+        trial("total_variation", (1, 1), (1, 1)),
+        trial("total_variation", (1, 0), (0, 1)),
+        trial("total_variation", (3, 1), (1, 3)),
+        trial("total_variation", (3, 2, 1), (1, 1, 4)),
+        trial("total_variation", (4, 3, 2, 1), (1, 1, 5, 3)),
+    ),
+    read=real,
+    show=lambda value: f"{value:.4g}",
+)
+
+RESIDUAL = exercise(
+    "residual",
+    wrong={
+        "not-scaled": lambda p, q: (p - q).clamp(min=0),
+        "absolute": lambda p, q: p if torch.equal(p, q) else (p - q).abs() / (p - q).abs().sum(),
+        "p-itself": lambda p, q: p,
+        "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
+    },
+    right=residual,
+    trials=(
+        trial("residual", (1, 1), (1, 1)),
+        trial("residual", (1, 1), (1, 0)),
+        trial("residual", (1, 3), (3, 1)),
+        trial("residual", (3, 2, 1), (1, 1, 4)),
+        trial("residual", (1, 4, 5, 2), (4, 4, 1, 3)),
+    ),
+    read=distribution,
+    show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
+)
 
 
 def accepting(
@@ -21,12 +88,8 @@ def accepting(
 ) -> Callable[..., list[int]]:
     """Returns an answer; the right one by default.
 
-    Args:
-        ratio: of p(x) and q(x): u must be below it.
-        correct: the distribution [V] of a correction, by p and q.
-        keep: how many rejected ids are kept.
-        bonus: which of the target's distributions the bonus is drawn from; None: there is none.
-        one_number: whether all ids are tested with the first u.
+    u must be below the `ratio` of p(x) and q(x); `correct` gives the distribution [V] of a correction. Wrong
+    answers `keep` rejected ids, take the `bonus` from elsewhere (None: nowhere), or all u from `one_number`.
     """
 
     def accept_one_row(
@@ -46,20 +109,15 @@ def accepting(
 def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: RowRng) -> list[int]:
     """A wrong answer: drops what is rejected, and goes on testing; target_dists is [K+1, V]."""
     kept = [x for x, q, p in zip(tokens, dists, target_dists, strict=False) if rng.uniform() < p[x] / q[x]]
-    i = len(kept)
-    p = target_dists[i]
+    i, p = len(kept), target_dists[len(kept)]
     return [*kept, rng.draw(residual(p, dists[i]) if i < len(tokens) else p)]
 
 
-def one_row(tokens: list[int], dists: list[tuple[int, ...]], target_dists: list[tuple[int, ...]]) -> Trial:
-    """Returns a trial; distributions are given by weights."""
-
-    def text(weights: list[tuple[int, ...]]) -> str:
-        return "; ".join(f"({', '.join(map(str, row))})/{sum(row)}" for row in weights)
-
+def one_row(tokens: list[int], dists: list[Weights], target_dists: list[Weights]) -> Trial:
+    """Returns a trial."""
     rows = [torch.tensor(weights).double().reshape(-1, 3) for weights in (dists, target_dists)]
     q, p = (weights / weights.sum(-1, keepdim=True) for weights in rows)
-    said = f"drafted {tokens}, q = {text(dists) or 'none'}, p = {text(target_dists)}, every branch"
+    said = f"drafted {tokens}, q = {written(*dists) or 'none'}, p = {written(*target_dists)}, every branch"
     return Trial(said, "gained", (tokens, list(q), p))
 
 

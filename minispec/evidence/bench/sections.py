@@ -160,23 +160,19 @@ def drafts(bench: BenchRun) -> Found:
     rows = choose_and_report(bench, tried)[1]
     for (setting, *_), row in zip(tried, rows, strict=True):
         with using_threads(setting.threads):
-            target, draft = (
-                measure_latency(model, [1], repeats=bench.plan.latencies)
-                for model in (setting.models.target, setting.models.draft)
-            )
+            models = (setting.models.target, setting.models.draft)
+            c = cost_ratio(*(measure_latency(one, [1], repeats=bench.plan.latencies) for one in models))
         name, (low, high) = setting.label.removeprefix("draft "), row["speedup_quartiles"]
         about: Found = {"name": name, "parameters": drafts[name].parameters_count}
         gain = {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high}
-        points.append(row | about | gain | {"c": cost_ratio(target, draft)})
+        points.append(row | about | gain | {"c": c})
     return {"points": sorted(points, key=lambda point: point["parameters"])}
 
 
 def drafts_of(pair: Pair) -> dict[str, GPT]:
     """Returns the drafts for a target, from one that guesses at random to the target itself.
 
-    Returns:
-        `untrained`; the sizes that were trained for this target; `the pair's`, and the same in bfloat16;
-        `the target`, always right, and as slow as itself.
+    In between are the sizes that were trained for this target, and the pair's draft, also in bfloat16.
     """
     config = replace(pair.draft.config, layers=1, width=8, heads=1, kv_heads=1, ffn=8, tied=True)
     with torch.random.fork_rng(devices=[]):

@@ -100,16 +100,11 @@ def checked(rule: Verifier) -> Report:
     return report
 
 
+KNOWN = ["correction-from-p", "ratio-inverted", "going-on-after-a-rejection"]
+KNOWN += ["bonus-from-the-place-before", "padding-tested"]
 VERIFIER = exercise(
     "write-the-verifier",
-    wrong={
-        "correction-from-p": rule_with("correction-from-p"),
-        "ratio-inverted": rule_with("ratio-inverted"),
-        "going-on-after-a-rejection": rule_with("going-on-after-a-rejection"),
-        "bonus-from-the-place-before": rule_with("bonus-from-the-place-before"),
-        "padding-tested": rule_with("padding-tested"),
-        "greedy": verify_greedy,
-    },
+    wrong={bug: rule_with(bug) for bug in KNOWN} | {"greedy": verify_greedy},
     judged_by=judge_verifier,
 )
 

@@ -30,6 +30,8 @@ TAIL = 3  # tokens before the pending one that are drawn; those further left sha
 EMPTY = State("#FFFFFF", "")
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
 LOOKS = STATES | {"rolled back": GONE}
+BOTH = {"caches": "both caches", "holder": "Both caches hold"}
+ALONE = {"caches": "the cache", "holder": "The cache holds"}
 
 
 @dataclass(frozen=True)
@@ -113,23 +115,15 @@ def cache_grid(
     slots = [slot for scene in scenes.values() for slot in scene]
     grid, y = _Grid(slots, words, layers or {}), 0.0
     for number, (title, scene) in enumerate(scenes.items(), 1):
-        y = grid.draw(y, f"{number}  {title}" if len(scenes) > 1 else title, scene)
+        y = grid.draw(y, number if len(scenes) > 1 else None, title, scene)
     figure = grid.page.end(y, in_order({slot.state for slot in slots}, LOOKS))
-    both = r.draft_cache is not None
     before, verified, after = (lengths[0] for lengths in vars(r.target_cache).values())
-    return worded(
-        "caches",
-        figure,
-        "\n".join(_twin(title, scene, words, grid.first) for title, scene in scenes.items()),
-        _case(r, moments[-1], both),
-        **{"before": before, "verified": verified, "after": after, "read": verified - before},
-        **{"round": r.index, "drafted": r.drafted(0)},
-        moments=count(len(scenes), "moment"),
-        titles=", ".join(title.lower() for title in scenes),
-        caches="both caches" if both else "the cache",
-        holder="Both caches hold" if both else "The cache holds",
-        gone=count(verified - after, "token"),
-    )
+    values = {"before": before, "verified": verified, "after": after, "read": verified - before}
+    values |= {"round": r.index, "drafted": r.drafted(0)}
+    said = {"moments": count(len(scenes), "moment"), "gone": count(verified - after, "token")}
+    said["titles"] = ", ".join(title.lower() for title in scenes)
+    said |= BOTH if r.draft_cache else ALONE
+    return worded("caches", figure, "\n".join(grid.twin), _case(r, moments[-1]), **values, **said)
 
 
 class _Grid:
@@ -148,6 +142,7 @@ class _Grid:
         last = max(slot.position for slot in slots)
         self.end = self.start + self.rest + self.column * (last - self.first + 1)
         self.page = Board(self.end + 0.15 + text_width("00 tokens") + MARGIN)
+        self.twin: list[str] = []
 
     def token(self, slot: Slot) -> str:
         """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
@@ -156,57 +151,45 @@ class _Grid:
             return glyph
         return (f"{glyph} " if slot.state == "pending" else "") + shown(self.words[slot.token])
 
-    def draw(self, y: float, title: str, slots: Sequence[Slot]) -> float:
-        """Draws one moment downwards from a height; returns where it ends."""
-        page = self.page
-        page.write(MARGIN, y - 0.25, title, weight="bold")
+    def draw(self, y: float, number: int | None, title: str, slots: Sequence[Slot]) -> float:
+        """Draws one moment downwards from a height, and says it in the twin; returns where it ends."""
+        page, dots = self.page, "… " if self.first else ""
+        page.write(MARGIN, y - 0.25, f"{number}  {title}" if number else title, weight="bold")
+        self.twin.append(title)
         y -= 0.5
         for owner, group in groupby(slots, key=lambda slot: slot.owner):
             mine, high = list(group), max(LINE, LAYER * self.layers[owner])
+            held = sum(slot.held for slot in mine)
             y -= high
             page.write(self.start - 0.15, y + high / 2, self.names[owner], ha="right")
             if self.first:
                 page.tile((self.start, y), (self.rest, high), STATES["prompt"], self.before)
-            for slot in mine[self.first :]:
-                self.draw_slot(y, high, slot)
-            held = sum(slot.held for slot in mine)
-            page.write(
-                self.end + 0.15, y + high / 2, f"{held} tokens" if owner == "text" else f"holds {held}"
-            )
+            signs = [self.draw_slot(y, high, slot) for slot in mine[self.first :]]
+            said = f"{held} tokens" if owner == "text" else f"holds {held}"
+            page.write(self.end + 0.15, y + high / 2, said)
+            self.twin.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({held} held)")
             y -= 0.12
         return y - MARGIN
 
-    def draw_slot(self, y: float, high: float, slot: Slot) -> None:
-        """Draws a tile, with thin lines between layers, short of the middle, where the glyph stands."""
+    def draw_slot(self, y: float, high: float, slot: Slot) -> str:
+        """Draws a tile, with thin lines between layers, short of the middle; returns what the twin says."""
         x = self.start + self.rest + (slot.position - self.first) * self.column
-        size = (self.column, high)
-        if slot.state == "empty":
-            self.page.tile((x, y), size, EMPTY, edgecolor=GREY, linestyle=":")
-            return
-        self.page.tile((x, y), size, LOOKS[slot.state], self.token(slot))
+        if slot.token is None:
+            self.page.tile((x, y), (self.column, high), EMPTY, edgecolor=GREY, linestyle=":")
+            return "_"
+        self.page.tile((x, y), (self.column, high), LOOKS[slot.state], self.token(slot))
         layers = self.layers[slot.owner]
-        for layer in range(1, layers):
-            for left, right in ((0.0, 0.3), (0.7, 1.0)):
-                ends = [x + left * self.column, x + right * self.column]
-                self.page.axes.plot(ends, [y + layer * high / layers] * 2, color="black", linewidth=0.6)
+        ys = [y + layer * high / layers for layer in range(1, layers)]
+        for left in (0.0, 0.7):
+            start, end = x + left * self.column, x + (left + 0.3) * self.column
+            self.page.axes.hlines(ys, start, end, "black", linewidth=0.6)
+        return STATES[slot.state].glyph + shown(self.words[slot.token])
 
 
-def _twin(title: str, slots: Sequence[Slot], words: Sequence[str], first: int) -> str:
-    """One line per owner, each token after the glyph of its state, and _ for an empty slot."""
-    lines, dots = [title], "… " if first else ""
-    for owner, group in groupby(slots, key=lambda slot: slot.owner):
-        mine = list(group)
-        signs = [
-            "_" if s.token is None else STATES[s.state].glyph + shown(words[s.token]) for s in mine[first:]
-        ]
-        lines.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({sum(s.held for s in mine)} held)")
-    return "\n".join(lines)
-
-
-def _case(r: ObservedRound, last: Moment, both: bool) -> str:
+def _case(r: ObservedRound, last: Moment) -> str:
     """Returns which of the words' cases the last moment that is drawn is, of both caches or of one."""
     if last == "drafted":
-        return "drafted" if both else "drafted-alone"
+        return "drafted" if r.draft_cache else "drafted-alone"
     if last == "caught up":
         return "caught-up" if needs_catch_up(r) else "nothing-lacking"
     if last == "rolled back" and r.target_cache.verified[0] == r.target_cache.after[0]:

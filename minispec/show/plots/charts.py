@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from minispec.show.plots.style import TEXT, sheet
 from minispec.show.signs import DRAFTER, GUESS, State
@@ -88,10 +89,7 @@ def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:
 
 def size(count: float, unit: str = "B") -> str:
     """Writes a number of bytes, or of anything, with three digits: 38.7 MB."""
-    for prefix, power in zip("TGMk mµ", (12, 9, 6, 3, 0, -3, -6), strict=True):
-        if count >= 10.0**power:
-            return f"{count / 10.0**power:.3g} {prefix.strip()}{unit}"
-    return f"{count / 1e-9:.3g} n{unit}"
+    return EngFormatter(unit)(float(f"{count:.3g}"))
 
 
 def seconds(value: float) -> str:

@@ -84,8 +84,7 @@ def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None
             for one in chains
         ),
     ]
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    console.print("\n".join(lines), soft_wrap=True)
 
 
 def named_folder(text: str) -> tuple[str, Path]:

@@ -19,7 +19,7 @@ from minispec.evidence.checker.instance import PossibleDrafts
 
 
 class Branch(NamedTuple):
-    """One way through a rule's decisions."""
+    """One way through a rule's decisions, for some rows [b]."""
 
     rows: Tensor  #: [b], which rows took it
     verdict: Verdict  #: of these rows
@@ -28,7 +28,7 @@ class Branch(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a rule does with all drafts of one position, in each of N positions."""
+    """What a rule does with all drafts of one position, in each of N positions: [N, V] and [N]."""
 
     emitted: Tensor  #: [N, V] float64, the distribution of the first token that comes out
     accepted: Tensor  #: [N], the probability that it is a candidate that was accepted

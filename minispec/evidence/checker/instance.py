@@ -33,7 +33,7 @@ CHOICES: Mapping[str, Callable[[int], Choice]] = {
 
 @dataclass(frozen=True)
 class PossibleDrafts:
-    """Drafts with their probabilities, as rows that a rule can be given."""
+    """Drafts with their probabilities [S], as rows that a rule can be given."""
 
     draft: Draft  #: of S rows; what stands after a row's length is padding
     target_probs: Tensor  #: [S, K+1, V] float64

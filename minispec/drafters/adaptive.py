@@ -143,10 +143,8 @@ class AdaptiveDrafter:
             pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
-            ValueError: if `most` or `pace` is below 1, or the drafter has no `vocab_size`.
+            ValueError: if `most` is below 1, or the drafter has no `vocab_size`.
         """
-        if pace < 1:
-            raise ValueError(f"a width must be kept for at least 1 round, not {pace}")
         if most < 1:
             raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
         vocab_size = getattr(drafter, "vocab_size", None)

@@ -66,10 +66,10 @@ class EarlyExitGPT:
         if width != model.config.width:
             raise ValueError(f"the exit reads a stream of {width}, the target's has {model.config.width}")
         if not 1 <= exit.layers < model.config.layers:
-            where = (
+            raise ValueError(
                 f"an exit after layer {exit.layers} does not fit a target of {model.config.layers} layers: "
+                f"it must be from 1 to {model.config.layers - 1}"
             )
-            raise ValueError(f"{where}it must be from 1 to {model.config.layers - 1}")
         self.model, self.exit, self.device = model, exit, model.device
         self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
         self.cache: KVCache | None = None

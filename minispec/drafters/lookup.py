@@ -69,7 +69,8 @@ class LookupDrafter:
             self._rows, self._done = [self._index() for _ in prompts], [False] * len(prompts)
         for row, prompt in zip(range(len(prompts)) if rows is None else rows, prompts, strict=True):
             self._rows[row], self._done[row] = self._index(), False
-            read(self._rows[row], prompt)
+            for token in prompt:
+                self._rows[row].append(token)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Looks up to k tokens a row up, to follow the pending ones [B], which stand in the texts already.
@@ -85,11 +86,6 @@ class LookupDrafter:
     def commit(self, round: Round) -> None:
         """Appends what was emitted to each row's text; what was drafted is of no more interest."""
         for row, tokens in zip(self._rows, round.emitted, strict=True):
-            read(row, tokens)
+            for token in tokens:
+                row.append(token)
         self._done = [why is not None for why in round.finish]
-
-
-def read(index: Index, tokens: Sequence[int]) -> None:
-    """Appends tokens to the text of an index."""
-    for token in tokens:
-        index.append(token)

@@ -5,9 +5,14 @@ what follows i tokens later (Cai et al. 2024, section 2.1). All heads read the s
 few matrices and no forward, and no cache. For the same reason head i does not know which tokens the heads
 before it have drawn: its distribution is less sharp. It is a proper distribution all the same, and rejection
 sampling asks for no more.
+
+A tree on the heads costs no forward either. All tokens of one depth have the same q, so a candidate that
+follows the second one of the position before costs nothing more (section 2.1.2). Heads are often in doubt,
+and a second and third candidate then help more than a longer chain.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +23,10 @@ from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
+from minispec.drafters.chain import Choice, depths_of, draw_tree
+from minispec.drafters.tree import grow, without_replacement
 
+DOUBTFUL = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
 Which = Sequence[int] | None
 """In which rows prompts begin; None: in all, in a new run."""
 
@@ -107,6 +115,43 @@ class MedusaDrafter:
         rows = torch.arange(len(states), device=states.device)
         self._state = states[rows, round.verdict.last]
         self._known = torch.ones(len(states), dtype=torch.bool, device=states.device)
+
+
+def doubtful_tree(nodes: int, depth: int) -> list[int]:
+    """Returns the parents of the tree that is best for heads that are often in doubt."""
+    return grow([DOUBTFUL] * depth, nodes)[0]
+
+
+class MedusaTreeDrafter(MedusaDrafter):
+    """Drafts a tree with the heads; verify it with `verify_tree`."""
+
+    def __init__(
+        self,
+        heads: Medusa,
+        target: LanguageModel,
+        parents: Sequence[int],
+        choice: Choice = without_replacement,
+        warp: Warp | None = None,
+    ) -> None:
+        """Makes a drafter; see `MedusaDrafter` and `TreeDrafter`."""
+        super().__init__(heads, target, warp)
+        if len(parents) >= target.max_length:
+            raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {target.max_length}")
+        self.parents, self.choice = list(parents), choice
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
+        if not bool(self._known.any()):
+            return Draft.empty(len(pending), self.vocab_size, pending.device)
+        depths = depths_of(self.parents)
+        size = sum(0 < depth <= min(k, len(self.heads)) for depth in depths)
+        logits, space = self.heads(self._state), size * self._known.long()  # [B, heads, V], [B]
+
+        def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
+            return logits[:, depths[at[0]], None].expand(-1, len(at), -1)
+
+        draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
+        return replace(draft, lengths=space.cpu())
 
 
 def check_width(states: Tensor, width: int) -> None:

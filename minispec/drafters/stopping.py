@@ -41,15 +41,15 @@ class StoppingDrafter(ModelDrafter):
             raise ValueError(f"the least probability to go on must be between 0 and 1, not {least}")
         super().__init__(model, warp)
         self.least = least
-        self._done: tuple[bool, ...] = ()
+        self._done: list[bool] = []
 
     def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
         """Begins a run, or prompts in some rows of it."""
         super().start(prompts, rows)
-        begun = range(len(prompts)) if rows is None else rows
-        self._done = tuple(
-            row not in begun and done for row, done in enumerate(self._done or [False] * len(prompts))
-        )
+        if rows is None:
+            self._done = [False] * len(prompts)
+        for row in rows or ():
+            self._done[row] = False
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B]; lengths [B]: where each has stopped."""
@@ -78,4 +78,4 @@ class StoppingDrafter(ModelDrafter):
     def commit(self, round: Round) -> None:
         """Rolls back as every draft model does, and notes which rows are done."""
         super().commit(round)
-        self._done = tuple(why is not None for why in round.finish)
+        self._done = [why is not None for why in round.finish]

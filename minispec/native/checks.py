@@ -56,12 +56,7 @@ def fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
 
 
 def check_ids(tokens: Tensor, dims: int) -> Tensor:
-    """Returns token ids, [B] or [B, n] of int64 and at least one, as the library reads them.
-
-    Raises:
-        TypeError: if they are no tensor of int64.
-        ValueError: if they have other dimensions, or there are none.
-    """
+    """Returns token ids [B] or [B, n], at least one, as read; else raises TypeError or ValueError."""
     ids = checked("the tensor of token ids", tokens, (None,) * dims, torch.int64)
     if ids.numel() == 0:
         raise ValueError(f"there must be token ids, not {list(ids.shape)}")

@@ -1,11 +1,10 @@
 """The native drafter: forward, warp and draw for all K tokens in one call into the library."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from operator import index
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
@@ -56,12 +55,6 @@ def native_draft(
         if held.row_lengths != before:  # a generator that enumerates drafts more than once
             held.truncate(before)
         tokens, probs, used = model.draw(pending, held, k, warp.temperature, numbers, budgets)
-        return used, Draft(tokens, probs, full_lengths(rows, k))
+        return used, Draft(tokens, probs)
 
     return by.decide(0 if warp.is_greedy else rows * k, native, core)
-
-
-@cache
-def full_lengths(rows: int, k: int) -> Tensor:
-    """Returns the lengths [B] of a draft in which no row has padding: one tensor, to be read only."""
-    return torch.full((rows,), k)

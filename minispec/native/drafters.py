@@ -12,8 +12,7 @@ from minispec.core.verify import Verifier
 from minispec.drafters.eagle import FeatureDrafter
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
-from minispec.drafters.medusa import MedusaDrafter
-from minispec.drafters.medusa_tree import MedusaTreeDrafter, doubtful_tree
+from minispec.drafters.medusa import MedusaDrafter, MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter
 from minispec.drafters.suffix import SuffixDrafter

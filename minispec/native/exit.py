@@ -6,10 +6,10 @@ streams stay, and verification is one call through the other layers.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -63,23 +63,17 @@ class NativeExitGPT(EarlyExitGPT):
         core = partial(super().propose, pending, k, warp, rng)
         return native_draft(self, self.cache, pending, k, warp, rng, core)
 
-    def draw(
-        self,
-        tokens: Tensor,
-        cache: KVCache,
-        k: int,
-        temperature: float,
-        numbers: Tensor,
-        budgets: Sequence[int] | None = None,
-    ) -> tuple[Tensor, Tensor, int]:
-        """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead."""
+    def draw(self, tokens: Tensor, cache: KVCache, k: int, *how: Any) -> tuple[Tensor, Tensor, int]:
+        """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead.
+
+        how: temperature, numbers, and budgets or none, as there.
+        """
         if cache is not self.cache or not self.can_draw(cache, k):
             raise ValueError(f"an exit draws into the cache of its run, if it has space: not {k} more tokens")
         if cache._lengths[0] != cache._lengths[-1]:  # a generator that enumerates drafts more than once
             cache.truncate(cache.row_lengths)
         streams = torch.empty(cache.rows, max(k, 0) + 1, self.native.config.width, dtype=self.native.dtype)
-        part = self._exit, streams
-        drawn = self.native.draw(tokens, cache, k, temperature, numbers, budgets, part)
+        drawn = self.native.draw(tokens, cache, k, *how, part=(self._exit, streams))
         self._ahead = [streams]
         return drawn
 

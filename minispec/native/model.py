@@ -187,6 +187,7 @@ class NativeGPT:
         temperature: float,
         numbers: Tensor,
         budgets: Sequence[int] | None = None,
+        *,
         part: Part = WHOLE,
     ) -> tuple[Tensor, Tensor, int]:
         """Reads a token in each row and draws the next, and so on, K times.

@@ -34,8 +34,6 @@ def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         if i < draft.k:
             going = going & (i < lengths) & (token == draft.tokens[:, i])
             accepted = accepted + going
-        else:
-            going = torch.zeros_like(going)
     return Verdict(accepted, token)
 
 
@@ -61,11 +59,7 @@ class KeyedRng:
     """
 
     def __init__(self, seed: int) -> None:
-        """Fixes the noise.
-
-        Args:
-            seed: any integer of up to 63 bits.
-        """
+        """Fixes the noise by a seed, any integer of up to 63 bits."""
         self._seed = seed
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:

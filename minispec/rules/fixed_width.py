@@ -170,14 +170,11 @@ class FixedWidth(GPT):
 
     def _usable(self, cache: KVCache | None, rows: int, new: int) -> FixedCache:
         """Returns the cache to read into: an empty one if none was given."""
-        if cache is None:
-            if new > self.max_length:
-                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
-            return self.new_cache(rows)
-        if not isinstance(cache, FixedCache) or cache.width != self.width:
+        own = self.new_cache(rows) if cache is None else cache
+        if not isinstance(own, FixedCache) or own.width != self.width:
             raise ValueError("a fixed-width model needs a cache of its own: take it from its new_cache")
-        cache.check_space(new)  # for all blocks at once, so that an error leaves the cache as it was
-        return cache
+        own.check_space(new)  # for all blocks at once, so that an error leaves the cache as it was
+        return own
 
     def _read(self, tokens: Tensor, cache: FixedCache) -> Tensor:
         """Reads a block of at most `width` tokens: [B, n] -> [B, n, D]."""

@@ -18,8 +18,7 @@ from minispec import (
 )
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter, untrained_exit
-from minispec.drafters.medusa import Medusa, MedusaDrafter
-from minispec.drafters.medusa_tree import MedusaTreeDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.stopping import StoppingDrafter
 from minispec.drafters.tree import TreeDrafter

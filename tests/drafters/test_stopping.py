@@ -72,6 +72,15 @@ def test_rows_that_are_done_draft_nothing():
     assert lengths[0] >= 1 and lengths[1] == 0
 
 
+def test_a_drafter_serves_another_run():
+    """After three rows, one of which was cut, a run of one row drafts as a new drafter does."""
+    target, draft = table_pair()
+    drafter = StoppingDrafter(draft, 0.5)
+    run(target, drafter, PROMPTS)
+    again, new = (run(target, one, PROMPTS[:1]) for one in (drafter, StoppingDrafter(draft, 0.5)))
+    assert again.tokens(0) == new.tokens(0)
+
+
 def test_never_stopping_is_the_plain_drafter():
     """A threshold of 0 drafts K wherever the budget allows it, and with one seed gives the same text."""
     target, draft = table_pair()

@@ -9,8 +9,7 @@ import torch
 from tiny import PROMPTS, outcome, same
 
 from minispec import SeededRng, Warp, generate, speculate
-from minispec.drafters.medusa import Medusa
-from minispec.drafters.medusa_tree import MedusaTreeDrafter, doubtful_tree
+from minispec.drafters.medusa import Medusa, MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.tree import (
     TreeDrafter,
     common_tree,

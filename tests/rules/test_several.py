@@ -9,9 +9,8 @@ from minispec import Draft, SeededRng, check_verifier, verify_rejection
 from minispec.drafters.tree import greedy_drafting
 from minispec.evidence.checker.instances import Instance, tree_instances
 from minispec.evidence.checker.trials import enumerate_rule
-from minispec.rules import several
-from minispec.rules.several import scale, verify_k_sequential
-from minispec.rules.tree import verify_tree
+from minispec.rules import tree
+from minispec.rules.tree import scale, verify_k_sequential, verify_tree
 
 P, Q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
 
@@ -44,7 +43,7 @@ def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
     report = check_verifier(verify_k_sequential, instances=ours[::3])
     assert report.passed and report.method == "exact" and max(one.error for one in report.results) < 1e-14
     assert not check_verifier(verify_k_sequential, instances=others[:15]).passed
-    monkeypatch.setattr(several, "scale", lambda p, q, candidates: torch.ones_like(p[:, 0]))
+    monkeypatch.setattr(tree, "scale", lambda p, q, candidates: torch.ones_like(p[:, 0]))
     assert not check_verifier(verify_k_sequential, instances=ours[:15]).passed
 
 

@@ -15,8 +15,7 @@ from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
-from minispec.drafters.medusa import Medusa, MedusaDrafter
-from minispec.drafters.medusa_tree import MedusaTreeDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.drafters.stopping import StoppingDrafter

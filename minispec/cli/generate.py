@@ -1,7 +1,7 @@
 """`minispec generate`: decode one prompt and say exactly what happened."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import tee
 from statistics import median
@@ -18,7 +18,7 @@ from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
-from minispec.io.stream import StopText, until
+from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
@@ -57,13 +57,14 @@ def generate(
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
     Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
+    if "" in (stop or ()):
+        raise ValueError("a stop text must not be empty")
     widest = read_k(k)
     most = 0 if target_only else widest
     options.set_threads(threads)
     text = options.read_prompt(prompt)
     models = options.open_pair(pair, device, dtype)
     ids = models.tokenizer.encode(text)
-    stopper = StopText(models.tokenizer, stop or [])
     out = options.console(as_json)
     context = models.target.max_length
     if most and kind.has_model:
@@ -83,7 +84,8 @@ def generate(
     run = Decoding(models, ready, ids, verifier, warp, most, max_new_tokens, seed, drafter)
     run = replace(run, ignore_eos=ignore_eos, costs=run.measured_costs(5) if most and k == AUTO else None)
 
-    rounds = until(run.speculative(), stopper)
+    stops = stop or []
+    rounds = until(run.speculative(), models.tokenizer, stops)
     started = perf_counter()
     if stream:
         out.print(text, end="", style="dim", soft_wrap=True)
@@ -91,7 +93,7 @@ def generate(
     # Without a round, the trace says by these two why it ended.
     config = {"max_new_tokens": max_new_tokens, "context": context}
     trace = Trace((tuple(ids),), config, tuple(rounds))
-    document = describe(trace, models, stopper, perf_counter() - started, logprobs)
+    document = describe(trace, models, stops, perf_counter() - started, logprobs)
     document["drafter"] = drafter if most > 0 else None
     said = loss(verifier, degree) if most else None
     document["lossless"] = said is None
@@ -131,12 +133,15 @@ def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> list[Ob
     return list(kept)
 
 
-def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logprobs: bool) -> dict[str, Any]:
+def describe(
+    trace: Trace, models: Pair, stops: Sequence[str], seconds: float, logprobs: bool
+) -> dict[str, Any]:
     """Returns the JSON document of one decoded row."""
-    statistics = trace.statistics()
-    tokens = trace.tokens()
+    statistics, tokens = trace.statistics(), trace.tokens()
+    whole = models.tokenizer.decode(tokens)
+    text = cut(whole, stops)
     document: dict[str, Any] = {
-        "text": stopper.cut(models.tokenizer.decode(tokens)),
+        "text": text,
         "tokens": tokens,
         "prompt_tokens": list(trace.prompts[0]),
         "target_calls": statistics.target_calls,
@@ -146,7 +151,7 @@ def describe(trace: Trace, models: Pair, stopper: StopText, seconds: float, logp
         "mean_acceptance_length": statistics.mean_acceptance_length,
         "seconds": seconds,
         "phases": dict(statistics.seconds),
-        "finish": "eos" if stopper.found else trace.finish(),
+        "finish": "eos" if text != whole else trace.finish(),
         "rounds": [describe_round(r, models) for r in trace.rounds],
     }
     if logprobs:

@@ -55,41 +55,23 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Itera
         yield rest
 
 
-class StopText:
-    """Watches one row's text for certain strings."""
-
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
-        """Watches for `stops`.
-
-        Raises:
-            ValueError: if one of them is empty.
-        """
-        if "" in stops:
-            raise ValueError("a stop text must not be empty")
-        self._tokenizer, self._stops = tokenizer, stops
-        self._tokens: list[int] = []
-        self.found = False  #: whether one has come up
-
-    def push(self, tokens: Sequence[int]) -> None:
-        """Takes new tokens."""
-        self._tokens.extend(tokens)
-        if self._stops:
-            text = self._tokenizer.decode(self._tokens)
-            self.found = any(stop in text for stop in self._stops)
-
-    def cut(self, text: str) -> str:
-        """Returns a text up to the first stop."""
-        starts = [text.find(stop) for stop in self._stops if stop in text]
-        return text[: min(starts)] if starts else text
-
-
-def until(rounds: Iterable[AnyRound], stopper: StopText, row: int = 0) -> Iterator[AnyRound]:
+def until(
+    rounds: Iterable[AnyRound], tokenizer: Tokenizer, stops: Sequence[str], row: int = 0
+) -> Iterator[AnyRound]:
     """Yields rounds up to the one in which a stop text appears in a row.
 
     The tokens of that round stay as they are: they were verified. It is the text that is cut.
     """
+    tokens: list[int] = []
     for r in rounds:
-        stopper.push(r.emitted[row])
+        tokens.extend(r.emitted[row])
         yield r
-        if stopper.found:
+        text = tokenizer.decode(tokens) if stops else ""
+        if any(stop in text for stop in stops):
             return
+
+
+def cut(text: str, stops: Sequence[str]) -> str:
+    """Returns a text up to the first stop."""
+    starts = [text.find(stop) for stop in stops if stop in text]
+    return text[: min(starts)] if starts else text

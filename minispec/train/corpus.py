@@ -120,25 +120,18 @@ def english_documents() -> list[str]:
 
 
 def distinct_documents(texts: Iterable[str]) -> list[str]:
-    """Makes documents of the prose in texts, each paragraph only where it is seen first; no short ones."""
+    """Makes documents of the prose in texts, a line a paragraph, where it is seen first; no short ones."""
     seen: set[str] = set()
     documents = []
     for text in texts:
-        fresh = dict.fromkeys(part for part in paragraphs(text) if part not in seen and is_prose(part))
+        parts = (" ".join(block.split()) for block in BLANK_LINES.split(text))
+        fresh = dict.fromkeys(part for part in parts if part not in seen and is_prose(part))
         document = "\n\n".join(fresh)
         # What is dropped as too short is not seen: a longer document may still say it.
         if len(document) >= MINIMUM_CHARACTERS:
             seen.update(fresh)
             documents.append(document)
     return documents
-
-
-def paragraphs(text: str) -> Iterator[str]:
-    """Yields the paragraphs of a text, each on one line, with single spaces."""
-    for block in BLANK_LINES.split(text):
-        paragraph = " ".join(block.split())
-        if paragraph:
-            yield paragraph
 
 
 def is_prose(paragraph: str) -> bool:

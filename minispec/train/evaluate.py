@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from minispec.core.model import GPT
 from minispec.io.tokenizer import Tokenizer
@@ -28,13 +29,9 @@ def whole_documents(
     rows = [
         [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])
     ]
-    width = max(map(len, rows))
-    tokens = torch.full((len(rows), width), tokenizer.end_of_text)
-    mask = torch.zeros(len(rows), width, dtype=torch.bool)
-    for row, ids in enumerate(rows):
-        tokens[row, : len(ids)] = torch.tensor(ids)
-        mask[row, 1 : len(ids)] = True
-    return tokens, mask
+    tokens = pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=tokenizer.end_of_text)
+    place, lengths = torch.arange(tokens.shape[1]), torch.tensor([*map(len, rows)])[:, None]
+    return tokens, (place > 0) & (place < lengths)
 
 
 @torch.inference_mode()

@@ -105,8 +105,8 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
 
     In so short a context slow rotary pairs would hardly turn, so the base is lower than usual.
     """
-    sizes = GPTConfig(vocab_size, layers, width, heads, kv_heads, ffn, max_length=256, tied=True)
-    return replace(sizes, rope_theta=1000.0)
+    sizes = (vocab_size, layers, width, heads, kv_heads, ffn)
+    return GPTConfig(*sizes, max_length=256, tied=True, rope_theta=1000.0)
 
 
 def recipes_in(text: str) -> dict[str, Recipe]:

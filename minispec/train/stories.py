@@ -39,8 +39,7 @@ class Author:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._pieces: list[str] = []
-        self._length = 0
+        self._text = ""
         self._forced: list[Forced] = []
         self.log_prob = 0.0
         self._opening_log_prob = 0.0
@@ -53,19 +52,19 @@ class Author:
 
     def write(self, text: str) -> None:
         """Appends text."""
-        if not self._pieces:
+        if not self._text:
             self._opening_log_prob = self.log_prob
-        self._pieces.append(text)
-        self._length += len(text)
+        self._text += text
 
     def recall(self, text: str, fact: str) -> None:
         """Appends a forced word and remembers where it stands."""
-        self._forced.append(Forced(self._length, self._length + len(text), fact))
+        start = len(self._text)
         self.write(text)
+        self._forced.append(Forced(start, len(self._text), fact))
 
     def story(self) -> Story:
         """Returns what has been written."""
-        return Story("".join(self._pieces), self.log_prob, self._opening_log_prob, tuple(self._forced))
+        return Story(self._text, self.log_prob, self._opening_log_prob, tuple(self._forced))
 
 
 def draw_stories(count: int, seed: int, friends: int = 3) -> Iterator[Story]:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minispec import stream, train_tokenizer
-from minispec.io.stream import StopText, TextStream, until
+from minispec.io.stream import TextStream, cut, until
 
 REPLACEMENT = "\ufffd"
 
@@ -112,33 +112,18 @@ def test_a_stream_that_breaks_off_ends_with_what_there_is():
 
 
 def test_a_stop_text_is_found_across_tokens():
-    """It counts what the text says, whatever tokens spell it, and remembers."""
-    stopper = StopText(CHARACTERS, ["lo w"])
-    for letters, found in (("hel", False), ("lo", False), (" ", False), ("wor", True), ("x", True)):
-        stopper.push(CHARACTERS.encode(letters))
-        assert stopper.found is found
+    """It counts what the text says, whatever tokens spell it: rounds end with the one that completes it."""
+    rounds = in_rounds(CHARACTERS.encode("hello world"), [3, 2, 1, 3, 2])
+    assert list(until(rounds, CHARACTERS, ["lo w"], 1)) == rounds[:4]
+    assert list(until(rounds, CHARACTERS, ["lox"], 1)) == rounds
 
 
 def test_a_text_is_cut_before_the_first_stop():
-    """Of several stops the one that comes first in the text counts."""
-    stopper = StopText(CHARACTERS, ["!", " w", "zzz"])
-    assert stopper.cut("hello world!") == "hello"
-    assert stopper.cut("hi!") == "hi"
-    assert stopper.cut("nothing") == "nothing"
-
-
-def test_no_stops_stop_nothing():
-    """Without stop texts nothing is found and nothing is cut."""
-    stopper = StopText(CHARACTERS, [])
-    stopper.push(CHARACTERS.encode("hello"))
-    assert not stopper.found
-    assert stopper.cut("hello") == "hello"
-
-
-def test_an_empty_stop_text_is_refused():
-    """It would stand everywhere."""
-    with pytest.raises(ValueError, match="a stop text must not be empty"):
-        StopText(CHARACTERS, ["a", ""])
+    """Of several stops the one that comes first in the text counts; no stops cut nothing."""
+    stops = ["!", " w", "zzz"]
+    assert cut("hello world!", stops) == "hello"
+    assert cut("hi!", stops) == "hi"
+    assert cut("nothing", stops) == cut("nothing", []) == "nothing"
 
 
 def test_rounds_end_with_the_one_that_holds_the_stop():
@@ -151,9 +136,8 @@ def test_rounds_end_with_the_one_that_holds_the_stop():
             asked.append(r)
             yield r
 
-    stopper = StopText(CHARACTERS, [". "])
-    got = list(until(source(), stopper, 1))
+    got = list(until(source(), CHARACTERS, [". "], 1))
     assert got == asked == rounds[:2]
-    assert stopper.found
     text = CHARACTERS.decode([token for r in got for token in r.emitted[1]])
-    assert (text, stopper.cut(text)) == ("one. t", "one")
+    assert (text, cut(text, [". "])) == ("one. t", "one")
+    assert list(until(rounds, CHARACTERS, [], 1)) == rounds

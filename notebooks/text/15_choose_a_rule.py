@@ -396,14 +396,14 @@ for name, of in three.items():
 assert all(of.largest < 1e-12 and of.accepted < of.optimum + 1e-12 for of in three.values())
 
 # %% tags=["hide-input", "claim-D7"]
-found = []
+recursive, found = {rule.name: rule for rule in RULES}["recursive-with-replacement"], []
 for n in range(8):
     drawn = [(some, prod(float(Q[n, x]) for x in some)) for some in product(range(6), repeat=3)]
-    theirs = measure(RULES[4], 3, P[[n]], Q[[n]])  # recursive, drawn with replacement
+    theirs = measure(recursive, 3, P[[n]], Q[[n]])
     found.append(abs(theirs.optimum - limit(P[n], drawn)))
 greedy = three["greedy-drafting"]
 assert abs(greedy.accepted - greedy.optimum) < 1e-12  # it meets its limit
-assert RULES[4].name == "recursive-with-replacement" and max(found) < 1e-12
+assert max(found) < 1e-12
 
 # %% [markdown]
 # Two rules for the same candidates (`k-sequential` is SpecTr's) differ by 0.02, and the best that
@@ -466,8 +466,8 @@ twin = aligned([("rule", "damage", "accepted"), *lines])
 titled("rules", figure, head, alt, f"On 300 positions, {said}.", twin)
 
 # %% [markdown]
-# No rule is above the line, and the mixtures lie on it. `typical` does as much damage as `mixture`,
-# and accepts less. But it asks for no q. Along a text damage adds up.
+# Squares are lossy. No rule is above the line, and the mixtures lie on it. `typical` does as much
+# damage as `mixture`, and accepts less. But it asks for no q. Along a text damage adds up.
 
 # %%
 said = f"of two tokens {Fraction(block).limit_denominator(99)} are accepted as a block"

@@ -16,7 +16,7 @@ from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.io.observe import observe, run_config
-from minispec.io.trace import ObservedRound, Trace
+from minispec.io.trace import Trace
 
 DrawKind = Literal["accept", "pick"]
 
@@ -150,11 +150,8 @@ def record_run(
     `words` has the text of every id of the vocabulary, and `info` is what to say about the run. With a
     `LoggingRng` what it has noted is kept too.
     """
-    rounds: list[ObservedRound] = []
-    draws: list[tuple[Draw, ...]] = []
-    for r in observe(target, drafter, prompts, rng=rng, **settings):
-        rounds.append(r)
-        draws.append(rng.take() if isinstance(rng, LoggingRng) else ())
+    rounds = observe(target, drafter, prompts, rng=rng, **settings)
+    seen = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
     config = run_config(target, drafter, settings)
-    trace = Trace(tuple(tuple(prompt) for prompt in prompts), config, tuple(rounds))
-    return Recording(trace, tuple(words), tuple(draws), dict(info or {}))
+    trace = Trace(tuple(tuple(prompt) for prompt in prompts), config, tuple(r for r, _ in seen))
+    return Recording(trace, tuple(words), tuple(draws for _, draws in seen), dict(info or {}))

@@ -155,8 +155,13 @@ class WatchedDrafter:
         self._before: tuple[int, ...] | None = None
         self._verified: tuple[int, ...] | None = None
 
-    def __getattr__(self, name: str) -> Any:  # vocabulary and context, `start`, …
+    def __getattr__(self, name: str) -> Any:  # vocabulary and context, …
         return getattr(self._drafter, name)
+
+    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
+        """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
+        self._drafter.start(prompts, *hidden, **rows)
+        self._before = self._verified = self._drafter.cache_lengths
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes what the drafter does after the pending tokens [B]."""

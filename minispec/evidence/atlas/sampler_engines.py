@@ -6,13 +6,11 @@ and not how two libraries compute the same weights.
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minispec.evidence.atlas.sampler_rules import functions_of
 from minispec.evidence.checker.calling import Generate, in_batches
 from minispec.evidence.proof.models import normals
 from minispec.io.checkpoint import Pair
@@ -93,24 +91,3 @@ def mlx_engine(pair: Pair) -> Engine:
         return torch.tensor(logits.tolist(), dtype=torch.float64).softmax(-1)
 
     return generate, after
-
-
-def gpt_fast_engine(checkout: Path) -> Engine:
-    """`speculative_decode` of gpt-fast, round after round; the next token depends on the last, by tables."""
-    theirs = functions_of(
-        checkout / "generate.py",
-        *("speculative_decode", "model_forward", "decode_n_tokens", "decode_one_token"),
-        *("sample", "logits_to_probs", "multinomial_sample_one_no_sync"),
-    )
-    target, draft = normals((2, 3, 3), 0).float()
-
-    def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        torch.manual_seed(seed)
-        said = torch.tensor(list(prompt), dtype=torch.int)
-        while len(said) < len(prompt) + n:
-            models = (lambda ids, _: target[ids], lambda ids, _: draft[ids])
-            round_ = theirs["speculative_decode"](*models, said[-1], len(said) - 1, K, temperature=1.0)
-            said = torch.cat([said, round_])
-        return said[len(prompt) : len(prompt) + n].tolist()
-
-    return generate, lambda ids: target[ids[-1]].double().softmax(-1)

@@ -17,7 +17,7 @@ from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, patch
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -198,45 +198,3 @@ def eagle_rule(checkout: Path) -> Verifier:
         return [*ids[best, 1 : int(kept) + 1].tolist(), int(rng.categorical(probs[None]))]
 
     return row_by_row(say)
-
-
-def ascend_rule(checkout: Path, block: bool) -> Verifier:
-    """`rejection_sample` of vLLM Ascend where there is no Triton; it takes batches, and draws from torch.
-
-    It uses its `enable_block_verify` for drafts of three tokens and more.
-    """
-    names = ("sample_recovered_tokens", "sample_recovered_tokens_pytorch", "rejection_random_sample_pytorch")
-    how = MagicMock(enable_block_verify=block, enable_entropy_verify=False)
-    theirs = functions_of(
-        checkout / "vllm_ascend/sample/rejection_sampler.py",
-        *("rejection_sample", "rejection_random_sample_block_verify_pytorch", *names),
-        torch=unpinned_torch(),
-        HAS_TRITON=False,
-        PLACEHOLDER_TOKEN_ID=-1,
-        GREEDY_TEMPERATURE=0,
-        logger=MagicMock(),
-        get_ascend_config=lambda: MagicMock(rejection_sampler_config=how, enable_reduce_sample=True),
-        generate_uniform_probs=lambda count, *_: torch.rand(count, dtype=torch.float64),
-    )
-
-    def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-        rows, size = torch.arange(len(draft.tokens)), target_probs.shape[-1]
-        bonus = torch.multinomial(target_probs[rows, draft.lengths], 1)
-        real = torch.arange(draft.k) < draft.lengths[:, None]
-        if not bool(real.any()):
-            return verdict_of(bonus, draft)
-        logits = target_probs[:, :-1][real].float().log()
-        temperature = torch.ones(len(rows))
-        said = theirs["rejection_sample"](
-            draft.tokens[real],
-            draft.lengths.tolist(),
-            int(draft.lengths.max()),
-            draft.lengths.cumsum(0),
-            draft.probs[real].float(),
-            (logits, torch.arange(size).expand(logits.shape).contiguous()),
-            bonus,
-            SimpleNamespace(all_greedy=False, all_random=True, generators={}, temperature=temperature),
-        )
-        return verdict_of(said.long(), draft)
-
-    return rule

@@ -12,15 +12,17 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from subprocess import run
+from typing import Any
 
 from minispec.core.verify import Verifier
 from minispec.evidence.atlas import sampler_engines as engines
+from minispec.evidence.atlas import sampler_kernels as kernels
 from minispec.evidence.atlas import sampler_rules as rules
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.instance import Instance
-from minispec.evidence.checker.instances import standard_instances, tree_instances
+from minispec.evidence.checker.instances import fractions, standard_instances, tree_instances
 from minispec.evidence.checker.report import Report, about_instance
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import read_json, write_whole
@@ -66,6 +68,14 @@ def by_rule(rule: Verifier, instances: Sequence[Instance], tolerance: float = RO
     return [check_verifier(rule, instances=instances, tolerance=tolerance, samples=20_000)]
 
 
+def by_kernel(make: Callable[..., Verifier], package: str, **how: Any) -> Sequence[Checked]:
+    """Checks a decision of an installed package; two chains of three tokens, for a row takes milliseconds."""
+    dists = [fractions(1, 2, 3), fractions(3, 0, 1)]
+    chains = [Instance(p=((q[::-1],),) * 4, q=((q,),) * 3) for q in dists]
+    rule = make(kernels.folder_of(package), **how)
+    return [check_verifier(rule, instances=chains, tolerance=ROUNDING, samples=4_000)]
+
+
 def by_texts(engine: engines.Engine, prompt: Sequence[int]) -> Sequence[Checked]:
     """Checks whole runs, with several seeds."""
     check = partial(check_engine, *engine, prompts=[prompt], tokens=TOKENS, samples=SAMPLES)
@@ -88,6 +98,7 @@ def of_length(k: int) -> list[Instance]:
     return [one for one in standard_instances() if one.lengths == (k,)]
 
 
+KERNEL = "sampled, K = 3, in Triton's interpreter; not: on a GPU"
 EXACT = "each branch, on small instances, probabilities in float32"
 SAMPLERS = (
     Sampler(
@@ -143,18 +154,38 @@ SAMPLERS = (
     ),
     Sampler(
         *("vllm-ascend", "rejection_sample without Triton", None),
-        lambda at: by_rule(rules.ascend_rule(at, block=False), small()[::8]),
+        lambda at: by_rule(kernels.ascend_rule(at, block=False), small()[::8]),
         "sampled, in batches; not: its Triton kernels",
     ),
     Sampler(
         *("vllm-ascend", "rejection_sample, enable_block_verify, without Triton", None),
-        lambda at: by_rule(rules.ascend_rule(at, block=True), of_length(3)[::4]),
+        lambda at: by_rule(kernels.ascend_rule(at, block=True), of_length(3)[::4]),
         "sampled, in batches, K = 3; its guide warns of minor precision degradation; not: its Triton kernels",
     ),
     Sampler(
-        *("gpt-fast", "speculative_decode", None),
-        lambda at: by_texts(engines.gpt_fast_engine(at), (0, 1)),
-        "rounds on tables, V = 3",
+        *("vLLM", "v1.sample.rejection_sampler.rejection_sample", "vllm"),
+        lambda _: by_kernel(kernels.vllm_rule, "vllm"),
+        KERNEL,
+    ),
+    Sampler(
+        *("vLLM", "v1.worker.gpu.spec_decode.rejection_sampler_utils.rejection_sample", "vllm"),
+        lambda _: by_kernel(kernels.vllm_second_rule, "vllm"),
+        f"{KERNEL}; log1p(x) as log(1 + x); not: how drafts are drawn",
+    ),
+    Sampler(
+        *("vLLM", "the same, use_block_verification=True", "vllm"),
+        lambda _: by_kernel(kernels.vllm_second_rule, "vllm", use_block_verification=True),
+        f"{KERNEL}; log1p(x) as log(1 + x); not: how drafts are drawn",
+    ),
+    Sampler(
+        *("SGLang", "chain_speculative_sampling_triton", "sglang"),
+        lambda _: by_kernel(kernels.sglang_rule, "sglang"),
+        KERNEL,
+    ),
+    Sampler(
+        *("SGLang", "the same, block_verification=True", "sglang"),
+        lambda _: by_kernel(kernels.sglang_rule, "sglang", block_verification=True),
+        KERNEL,
     ),
 )
 NOT_RUN = (  # project, rule, why
@@ -162,8 +193,12 @@ NOT_RUN = (  # project, rule, why
         *("transformers", "MTPCandidateGenerator, DFlashTokenCandidateGenerator"),
         "they need models of their own; by reading 5.23.0, candidates are drawn from the logits returned",
     ),
-    ("vLLM", "rejection_sampler", "its kernels are Triton's and C++"),
-    ("SGLang", "chain and tree sampling", "its kernels need a GPU"),
+    ("SGLang", "tree_speculative_sampling_target_only", "its kernel is CUDA's and needs a GPU"),
+    (
+        "gpt-fast",
+        "speculative_decode",
+        "at 32971d3 of 2024-09-15 it joins tensors of one and two dimensions, an error",
+    ),
     ("TensorRT-LLM", "relaxed acceptance", "its kernels need a GPU"),
 )
 

@@ -109,7 +109,8 @@ def vllm_second_rule(folder: Path, **how: Any) -> Verifier:
         ends = torch.cat([torch.zeros(1), (draft.lengths + 1).cumsum(0)]).int()
         logits = target_probs[here].float().log(), draft.probs.float().log()
         seeds = torch.ones(count), torch.randint(2**62, (count,))  # with a temperature of 1
-        given = *logits, ids, ends, step, torch.arange(count), row, step, *seeds
+        positions = step + 7  # as after a text of seven tokens
+        given = *logits, ids, ends, positions, torch.arange(count), row, step, *seeds
         said, kept = theirs.rejection_sample(*(one.to(GPU) for one in given), draft.k, **how)
         return verdict_of(said.cpu().where(steps < kept.cpu()[:, None], -1), draft)
 

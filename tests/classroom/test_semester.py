@@ -35,9 +35,9 @@ def surplus({first}, {second}):
 
 
 def test_the_same_tag_asks_for_the_same():
-    """Also in another process, and in small letters; at least six exercises, under the notebooks' names."""
+    """Also in another process, and in small letters; four exercises, under the notebooks' names."""
     assert [e.stub for e in semester("2027s").exercises] == [e.stub for e in ONE.exercises]
-    assert len(KEYS) == len(set(KEYS)) >= 6 and set(KEYS) <= set(SHIPPED)
+    assert len(KEYS) == len(set(KEYS)) == 4 and set(KEYS) <= set(SHIPPED)
     assert drawn("2027S", "residual_of", "total", range(1000)) == 128
 
 
@@ -53,11 +53,11 @@ def test_stubs_can_be_read():
 
 
 def test_two_tags_have_different_right_answers():
-    """The answers of one semester are wrong in the next, in at least six exercises of any two years."""
+    """The answers of one semester are wrong in the next, in at least three exercises of any two years."""
     years = [semester(f"{year}") for year in range(2026, 2036)]
     for before, after in zip([ONE, *years], [OTHER, *years[1:]], strict=False):
         pairs = zip(before.exercises, after.exercises, strict=True)
-        assert sum(new.judge(old.right).verdict == "wrong" for old, new in pairs) >= 6
+        assert sum(new.judge(old.right).verdict == "wrong" for old, new in pairs) >= 3
 
 
 @pytest.mark.parametrize("tag", ["2027S", "2027W", "exam-3"])
@@ -109,22 +109,6 @@ def window_mask(cached, k):
     rows = [[i - 4 < j <= i for j in range(cached + k + 1)] for i in range(cached, cached + k + 1)]
     return torch.tensor([row[cached:] + row[:cached] for row in rows])
 """,
-    "accept-one-row": """
-def accept_counts(tokens, target_counts, draft_counts, rng):
-    kept = []
-    for x, p, q in zip(tokens, target_counts, draft_counts):
-        p, q = p / sum(p), q / sum(q)
-        if rng.uniform() >= p[x] / q[x]:
-            rest = (p - q).clamp(min=0)
-            return [rng.draw(rest / rest.sum()), *reversed(kept)]
-        kept.append(x)
-    return [rng.draw(target_counts[-1] / sum(target_counts[-1])), *reversed(kept)]
-""",
-    "cache-lengths": """
-def round_lengths(cached, k, accepted):
-    draft, after = cached + 2 + k - 1, cached + 1 + accepted
-    return [max(0, after - draft), draft, after, cached + 2 + k]
-""",
 }
 
 
@@ -132,8 +116,6 @@ SAYS = {  # what these were written from
     "cache-bytes": ("key takes 2 bits", "value 4 bits", "multiple of 2", "last 8 tokens"),
     "verify-greedily": ("drafted ids are kept", "best[3] is the target's choice", "Id 2 ends the text"),
     "shift-the-mask": ("may look", "the 3 before it", "the new tokens, then the cached ones"),
-    "accept-one-row": ("ids that a round gains, the last one first",),
-    "cache-lengths": ("(catch_up, draft_drafted, after, target_verified)", "last 2 of", "does not read"),
 }
 
 
@@ -158,7 +140,7 @@ def test_a_class_is_graded_by_its_semester(tmp_path):
     old["verify-greedily"] = f"def {names['verify-greedily']}(drafted, best):\n    return 0, best[0]\n"
     (tmp_path / "ben.py").write_text("\n\n".join(old.values()))
     cheat = "def surplus(target, draft):\n    from minispec.classroom.exercises.semester import semester\n"
-    cheat += "    return semester('2027S').exercises[4].right(target, draft)\n"
+    cheat += "    return semester('2027S').exercises[3].right(target, draft)\n"
     (tmp_path / "cem.py").write_text(cheat)
     ann, ben, cem = grade(read_submissions(tmp_path), ONE.exercises, seconds=200)
     assert {key for key, mark in ann.exercises.items() if mark.verdict == "right"} == set(WRITTEN)
@@ -194,7 +176,7 @@ def test_what_is_no_tag(tag):
         semester(tag)
 
 
-WORDS = {6: "six", 7: "seven", 8: "eight", 9: "nine"}
+WORDS = {3: "three", 4: "four", 5: "five"}
 
 
 def page_on_grading(root):

@@ -6,13 +6,12 @@ down nowhere: it is computed here from what the tag has drawn, and only to be co
 
 import hashlib
 import json
-import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations, product
+from itertools import permutations
 from pathlib import Path
 from textwrap import fill, indent
 from typing import Any
@@ -24,9 +23,7 @@ from minispec.classroom.cards import Card
 from minispec.classroom.checking import about, card_for
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, greedy, rejection
-from minispec.classroom.running import ids, whole
 from minispec.classroom.trials import Trial, call
-from minispec.core.verify import residual
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 NOTEBOOKS = "That is what the exercise in the notebook asks for. Here something else is: read the text again."
@@ -46,13 +43,11 @@ def form(
     said: Mapping[str, Any],
     right: Callable[..., Any],
     cases: Sequence[Sequence[Any]] = (),
-    run: str = "called",
-    **more: Any,
 ) -> Exercise:
     """Returns an exercise's second form, with the words of semester.toml.
 
     What is `said` was drawn and stands in them; the order of arguments is drawn here. `cases` are arguments
-    in the order of semester.toml, by default those of the notebook's trials.
+    in the order of semester.toml, by default those of the notebook's trials; tuples in them are tensors [V].
     """
     words = TEXTS[base.key]
     order = [*pick("order", tuple(permutations(words["shuffled"]))), *words["fixed"]]
@@ -60,12 +55,11 @@ def form(
     def in_order(*given: Any) -> Any:
         return right(**dict(zip(order, given, strict=True)))
 
-    def trial(*case: Any) -> Trial:
-        named = dict(
-            zip([*words["shuffled"], *words["fixed"]], case, strict=False)
-        )  # an rng comes with the run
-        given = [named[name] for name in order if name in named]
-        return Trial(call(words["name"], *given).text, run, tuple(map(counts, given)))
+    def trial(case: Sequence[Any]) -> Trial:
+        named = dict(zip(words["shuffled"] + words["fixed"], case, strict=True))
+        given = [named[name] for name in order]
+        tensors = [torch.tensor(one).double() if isinstance(one, tuple) else one for one in given]
+        return replace(call(words["name"], *given), arguments=tuple(tensors))
 
     paragraphs = words["text"].format(**said).split("\n\n")
     body = "\n\n".join(fill(" ".join(part.split()), 92) for part in paragraphs)
@@ -79,33 +73,22 @@ def form(
         praise="That is what was asked for.",
         wrong={"notebook": (NOTEBOOKS, base.right)},
         right=in_order,
-        trials=tuple(trial(*case) for case in cases or [one.arguments for one in base.trials]),
-        **more,
+        trials=tuple(map(trial, cases or [one.arguments for one in base.trials])),
     )
 
 
-def counts(value: Any) -> Any:
-    """Returns a tuple, which stands for counts, as a tensor [V]; so in lists."""
-    if isinstance(value, tuple):
-        return torch.tensor(value).double()
-    return [counts(item) for item in value] if isinstance(value, list) else value
+def bytes_of(pick: Pick) -> Exercise:
+    """A cache of quantised numbers, with windows in some layers."""
+    keys, values = pick("keys", (2, 4, 8, 16)), pick("values", (2, 4, 8))
+    every, window = pick("every", (2, 3)), pick("window", (4, 5, 6, 7, 8))
 
+    def right(config: Any, tokens: int) -> int:
+        kept = sum(min(tokens, window) if i % every == 0 else tokens for i in range(1, config.layers + 1))
+        return kept * config.kv_heads * config.head_dim * (keys + values) // 8
 
-COUNTS = (((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4)), ((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3)))
-
-
-def residual_of(pick: Pick) -> Exercise:
-    """What one distribution has more than another, of counts, scaled to a sum."""
-    names = pick("order", tuple(permutations(("target", "draft"))))
-    more, total = pick("more", names), pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
-    (less,) = set(names) - {more}
-
-    def right(**given: Tensor) -> Tensor:
-        gap = (given[more] / given[more].sum() - given[less] / given[less].sum()).clamp(min=0)
-        return total * gap / gap.sum() if gap.sum() > 0 else gap
-
-    said = {"more": more, "less": less, "total": total}
-    return form(rejection.RESIDUAL, pick, said, right, (((1, 1), (2, 2)), *COUNTS))
+    said = {"keys": keys, "values": values, "every": every, "window": window}
+    sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
+    return form(counting.BYTES, pick, said, right, [(counting.config(*s[:4]), s[4]) for s in sizes])
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -139,86 +122,24 @@ def mask_of(pick: Pick) -> Exercise:
     return form(greedy.MASK, pick, said, right)
 
 
-def bytes_of(pick: Pick) -> Exercise:
-    """A cache of quantised numbers, with windows in some layers."""
-    keys, values = pick("keys", (2, 4, 8, 16)), pick("values", (2, 4, 8))
-    every, window = pick("every", (2, 3)), pick("window", (4, 5, 6, 7, 8))
-
-    def right(config: Any, tokens: int) -> int:
-        kept = sum(min(tokens, window) if i % every == 0 else tokens for i in range(1, config.layers + 1))
-        return kept * config.kv_heads * config.head_dim * (keys + values) // 8
-
-    said = {"keys": keys, "values": values, "every": every, "window": window}
-    sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
-    return form(counting.BYTES, pick, said, right, [(counting.config(*s[:4]), s[4]) for s in sizes])
+COUNTS = (((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4)), ((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3)))
 
 
-def positions_of(pick: Pick) -> Exercise:
-    """Positions with a shared beginning in the cache, and a model that reads only the end of the text."""
-    shared, window = pick("shared", (1, 2, 3, 4)), pick("window", (5, 6, 7, 8, 9, 10, 11))
+def residual_of(pick: Pick) -> Exercise:
+    """What one distribution has more than another, of counts, scaled to a sum."""
+    names = pick("order", tuple(permutations(("target", "draft"))))
+    more, total = pick("more", names), pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
+    (less,) = set(names) - {more}
 
-    def right(prompt: int, new: int, cached: bool) -> int:
-        if cached:
-            return max(prompt - 1 - shared, 0) + new
-        return sum(min(prompt + i, window) for i in range(new))
+    def right(**given: Tensor) -> Tensor:
+        gap = (given[more] / given[more].sum() - given[less] / given[less].sum()).clamp(min=0)
+        return total * gap / gap.sum() if gap.sum() > 0 else gap
 
-    return form(counting.POSITIONS, pick, {"shared": shared, "window": window}, right)
-
-
-def lengths_of(pick: Pick) -> Exercise:
-    """Cache lengths with several pending tokens, and a draft that may read its last guess."""
-    pending, reads_last = pick("pending", (1, 2, 3)), pick("reads", (True, False))
-    results = pick("order", tuple(permutations(counting.NAMES))[1:])  # not the notebook's
-
-    def right(cached: int, k: int, accepted: int) -> tuple[int, ...]:
-        drafted, after = cached + pending + k - (not reads_last), cached + accepted + 1
-        found = (cached + pending + k, drafted, after, max(0, after - drafted))
-        return tuple(found[counting.NAMES.index(name)] for name in results)
-
-    reads = "reads" if reads_last else "does not read"
-    said = {"results": ", ".join(results), "pending": pending, "reads": reads}
-    read = partial(ids, name="four whole numbers", count=4)
-    return form(counting.LENGTHS, pick, said, right, read=read)
+    said = {"more": more, "less": less, "total": total}
+    return form(rejection.RESIDUAL, pick, said, right, (((1, 1), (2, 2)), *COUNTS))
 
 
-def choose_of(pick: Pick) -> Exercise:
-    """The best K where the draft proposes blocks, verifying costs by the token, and there may be no bonus."""
-    block, slope = pick("block", (2, 3, 4)), pick("slope", (0.02, 0.03, 0.04, 0.05, 0.06, 0.08))
-    bonus = pick("bonus", (True, False))
-
-    def gain(alpha: float, c: float, k: int) -> float:
-        tokens = sum(alpha**i for i in range(k + 1)) - (alpha**k if k and not bonus else 0)
-        return tokens / (math.ceil(k / block) * c + 1 + slope * k)
-
-    but = "" if bonus else ", but not if K >= 1 and all were accepted"
-    alphas = (0.31, 0.52, 0.63, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-    cases = [*product(alphas, (0.05, 0.1, 0.2, 0.4), (12,))]
-    said = {"block": block, "slope": slope, "but": but}
-    return form(counting.CHOOSE_K, pick, said, counting.best_by(gain), cases, read=whole)
-
-
-def accept_of(pick: Pick) -> Exercise:
-    """The rejection rule on counts, with another order and another result."""
-    result = pick("result", ("accepted", "dropped", "reversed"))
-
-    def right(tokens: list[int], draft_counts: Any, target_counts: Any, rng: Any) -> list[int]:
-        q, p = ([row / row.sum() for row in rows] for rows in (draft_counts, target_counts))
-        n = next((i for i, x in enumerate(tokens) if not rng.uniform() < p[i][x] / q[i][x]), len(tokens))
-        token = rng.draw(p[n] if n == len(tokens) else residual(p[n], q[n]))
-        if result == "reversed":
-            return [*tokens[:n], token][::-1]
-        return [n if result == "accepted" else len(tokens) - n, token]
-
-    cases = (
-        ([2], [(1, 1, 4)], [(6, 4, 2), (1, 1, 2)]),
-        ([0], [(1, 1, 4)], [(6, 4, 2), (1, 1, 2)]),
-        ([2, 0], [(2, 2, 8), (3, 2, 1)], [(3, 2, 1), (1, 1, 4), (2, 3, 1)]),
-    )
-    said = {"result": TEXTS[rejection.ACCEPT.key][result]}
-    return form(rejection.ACCEPT, pick, said, right, cases, run="gained")
-
-
-FORMS = (bytes_of, positions_of, verify_of, mask_of, residual_of, accept_of, lengths_of, choose_of)
+FORMS = (bytes_of, verify_of, mask_of, residual_of)
 
 
 @dataclass(frozen=True)
@@ -234,19 +155,20 @@ class Semester:
 
     def notebook(self) -> str:
         """Returns a notebook of stubs, as JSON."""
-        start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
         title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
-        cells = [("markdown", title), ("code", f'{start}check = semester("{self.tag}").check')]
+        start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
+        texts = [title, f'{start}check = semester("{self.tag}").check']  # and so on: words, then code
         for one in self.exercises:
-            cells.append(("markdown", f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}."))
-            cells.append(("code", f'{one.stub}\n\ncheck("{one.key}", {TEXTS[one.key]["name"]})'))
-        made: list[dict[str, Any]] = [
-            {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text.splitlines(True)}
-            | ({"execution_count": None, "outputs": []} if kind == "code" else {})
-            for number, (kind, text) in enumerate(cells)
+            texts.append(f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}.")
+            texts.append(f'{one.stub}\n\ncheck("{one.key}", {TEXTS[one.key]["name"]})')
+        cells: list[dict[str, Any]] = [
+            {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": text.splitlines(True)}
+            for number, text in enumerate(texts)
         ]
+        for cell in cells[1::2]:
+            cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-        notebook = {"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+        notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
         return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 
 from minispec.io.checkpoint import Pair, load_pair
-from minispec.native.backend import AUTO, BACKENDS, NATIVE, Backend
-from minispec.native.library import native_functions, will_be_built
+from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
+from minispec.native.library import lacking, will_be_built
 
 MOST_SEED = 2**32 - 1
 MOST_THREADS = 1024
@@ -83,18 +83,16 @@ def check_device(device: str) -> torch.device:
 
 def find_backends(name: str) -> list[Backend]:
     """Returns the backend of a name, or for `auto` all that can be had here; a line says what cannot."""
-    wanted = choose(name, (*BACKENDS, AUTO), "--backend")
-    found = [BACKENDS[wanted]] if wanted != AUTO else list(BACKENDS.values())
-    if NATIVE in found:
-        tell_of_build()
-        try:
-            native_functions(torch.float32)
-        except ValueError as error:
-            if wanted != AUTO:
-                raise
-            found.remove(NATIVE)
-            print(f"computing with the torch backend: {error}", file=sys.stderr)
-    return found
+    if choose(name, (*BACKENDS, AUTO), "--backend") == TORCH.name:
+        return [TORCH]
+    tell_of_build()
+    reason = lacking()
+    if reason is None:
+        return list(BACKENDS.values()) if name == AUTO else [NATIVE]
+    if name != AUTO:
+        raise ValueError(reason)
+    print(f"computing with the torch backend: {reason}", file=sys.stderr)
+    return [TORCH]
 
 
 def tell_of_build() -> None:

@@ -105,6 +105,15 @@ def native_functions(dtype: torch.dtype) -> SimpleNamespace:
     return load_native(dtype)
 
 
+def lacking() -> str | None:
+    """Says why there is no native backend here; None if there is one, built now if it was not before."""
+    try:
+        native_functions(torch.float64)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def find_compiler() -> tuple[str, ...]:
     """Returns the command that compiles C++: `CXX`, g++, clang++, or the clang of the package ziglang.
 

@@ -10,7 +10,6 @@ from minispec.evidence.proof.distributions import speculative_distributions
 from minispec.evidence.proof.models import tiny_gpt
 from minispec.evidence.zoo.check_distributions import fault_of
 from minispec.native.backend import NATIVE
-from minispec.native.library import native_functions
 from minispec.native.model import NativeGPT
 
 FORWARDS = 200
@@ -21,15 +20,6 @@ LONGEST = 16  # tokens
 def on_native(case: Case) -> Case:
     """Returns the case on the native backend; its models are made once, and meet every bug."""
     return case.on(NATIVE)
-
-
-def no_library() -> str | None:
-    """Says why there is no native backend here; None if there is one."""
-    try:
-        native_functions(torch.float64)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def check_native_threads(case: Case) -> str | None:

@@ -30,12 +30,13 @@ from minispec.evidence.proof.sampling import Experiment
 from minispec.evidence.theory.statistics import check_sample
 from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.check_distributions import EXACT
-from minispec.evidence.zoo.check_native import no_library, on_native
+from minispec.evidence.zoo.check_native import on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, find_function, planted
 from minispec.native.decisions import NativeRng
+from minispec.native.library import lacking
 
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
 AT_ONCE = 2_500  # rows of a batch in C++
@@ -63,7 +64,7 @@ def zoo(
     started = perf_counter()
     tell("building")
     cases = size_ordered_cases(seed) if cases is None else cases
-    left_out = no_library() if any(one.is_native for one in mutants) else None
+    left_out = lacking() if any(one.is_native for one in mutants) else None
     if left_out is not None:
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]

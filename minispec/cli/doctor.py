@@ -3,7 +3,6 @@
 A function per part of the machine, a `Fact` per thing that was found.
 """
 
-import locale
 import os
 import platform
 import re
@@ -25,7 +24,6 @@ from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
 from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
-SIGNS = "✓✗↳★→◆–█"  # of texts
 PAIRS = ("quick", "english")  # trained here when first asked for
 
 
@@ -43,7 +41,7 @@ class Fact:
 def doctor(as_json: options.JsonOption = False) -> None:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
-    parts = (versions, machine, compiler, native, pairs, cache, terminal)
+    parts = (versions, machine, compiler, native, pairs, cache)
     with console.status("looking"):
         facts = [fact for part in parts for fact in part()]
     broken = [fact.name for fact in facts if fact.needed and fact.state == "broken"]
@@ -164,21 +162,8 @@ def cache() -> Iterator[Fact]:
     """Where trained pairs are kept, and whether that can be written."""
     folder = cache_folder()
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
+    if there.is_dir() and os.access(there, os.W_OK):
+        yield Fact("cache folder", f"{folder}")
+    else:
         advice = "set MINISPEC_HOME to a folder that you can write to"
         yield Fact("cache folder", f"{folder} cannot be written", "broken", advice, needed=True)
-        return
-    left = sorted(entry.name for entry in folder.glob(".*-*") if entry.is_dir()) if folder.is_dir() else []
-    advice = f"left by a crash, delete: {', '.join(left)}" if left else ""
-    yield Fact("cache folder", f"{folder}", "broken" if left else "fine", advice)
-
-
-def terminal() -> Iterator[Fact]:
-    """Whether the terminal has the signs of texts."""
-    encoding = getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)
-    try:
-        SIGNS.encode(encoding)
-        yield Fact("characters", f"{encoding}: {SIGNS}")
-    except (UnicodeEncodeError, LookupError):
-        advice = "set PYTHONUTF8=1, and use a terminal that shows UTF-8; signs come out as question marks now"
-        yield Fact("characters", f"{encoding} has no signs such as a check mark", "missing", advice)

@@ -45,7 +45,7 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.coupled import verify_coupled
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.distributions import distribution_histogram, first_tokens, rule_distribution
+from minispec.show.plots.distributions import rule_distribution, sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
@@ -174,11 +174,10 @@ def of_the_rule() -> Iterator[Picture]:
     with planted(mutant_named("correction-from-p")):
         mutant = first_token_counts(verify_rejection, P, Q, SAMPLES)
         biased = first_token(verify_rejection, P, Q)
-    yield distribution_histogram(P, shipped, mutant, "abc")
-    yield rule_distribution(biased, P, "abc", guess=P, q=Q, name="Rule 3")
     sampled = {"1": verify_greedy, "2": verify_coupled}
     counts = {f"Rule {n}": first_token_counts(rule, P, Q, SAMPLES) for n, rule in sampled.items()}
-    yield first_tokens(counts | {"Rule 3": mutant, "Rule 4": shipped}, P, "abc")
+    yield sampled_shares(counts | {"Rule 3": mutant, "Rule 4": shipped}, P, "abc")
+    yield rule_distribution(biased, P, "abc", guess=P, q=Q, name="Rule 3")
 
 
 def speeds(points: Sequence[SpeedPoint], _: Measurement | None) -> Iterator[Picture]:

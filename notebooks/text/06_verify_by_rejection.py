@@ -185,11 +185,11 @@ rule_distribution(exact_4, p, "abc", q=q, name="Rule 4", guess=rejection.distrib
 # (Leviathan and others 2023, Chen and others 2023).
 #
 # That was arithmetic. Do the rules behave that way? Draft 10,000 tokens from q for each rule, and
-# count which token comes out. (A *standard error* is how far a share is off by accident: rarely
-# more than three of them.)
+# count which token comes out. (Grey is how far a share may be off by accident: right code leaves it
+# once in a million times.)
 
 # %% tags=["claim-D1"]
-from minispec.show.plots.distributions import first_tokens
+from minispec.show.plots.distributions import sampled_shares
 
 counts = {}
 for name, rule in (("rule 1", rule_1), ("rule 2", rule_2), ("rule 3", rule_3), ("rule 4", rule_4)):
@@ -198,7 +198,7 @@ for name, rule in (("rule 1", rule_1), ("rule 2", rule_2), ("rule 3", rule_3), (
 print(*(f"{name}: {each}" for name, each in counts.items()), sep="\n")
 far = {name: max(abs(n / 1e4 - a) for n, a in zip(counts[name], p, strict=True)) for name in counts}
 assert max(far["rule 2"], far["rule 4"]) < 0.025 < min(far["rule 1"], far["rule 3"])
-first_tokens(counts, p, "abc")
+sampled_shares(counts, p, "abc")
 
 # %% [markdown]
 # ## Why it is exact, in three lines

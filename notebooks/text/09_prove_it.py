@@ -236,7 +236,7 @@ if guess := how_many.value:
 # %% tags=["claim-D1", "misconception-sample-again"]
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.show.plots.distributions import distribution_histogram, envelope
+from minispec.show.plots.distributions import envelope, sampled_shares
 
 shipped = first_token_counts(minispec.verify_rejection, P, Q, 20_000)
 with planted(mutant_named("correction-from-p")):
@@ -244,7 +244,7 @@ with planted(mutant_named("correction-from-p")):
 bounds = envelope(P, 20_000)  # of the shares, if the rule is right
 within = [low <= n / 20_000 <= high for n, (low, high) in zip(shipped, bounds, strict=True)]
 assert all(within) and mutant[0] / 20_000 < bounds[0][0]
-distribution_histogram(P, shipped, mutant, "abc")
+sampled_shares({"verify_rejection": shipped, "correction-from-p": mutant}, P, "abc")
 
 # %% [markdown]
 # Now the pair that you have been using: 2,000 times, three tokens of a story through the whole

@@ -108,9 +108,10 @@ for name, small in drafts.items():
 assert all(same) and abs(rates["bfloat16"] - rates["float8"]) < 0.1
 
 # %% [markdown]
-# Half the bytes. Compare the change with its standard error. Whether a draft step takes less
-# time depends on the machine and its kernels for the format. The bench has measured it for
-# bfloat16, with a draft that the native backend keeps in 16 bits and computes in float32.
+# Half the bytes. Compare the change with its standard error: how far a share is off by accident,
+# rarely more than three of them. Whether a draft step takes less time depends on the machine and
+# its kernels for the format. The bench has measured it for bfloat16, with a draft that the native
+# backend keeps in 16 bits and computes in float32.
 
 # %% tags=["claim-E5"]
 from minispec.evidence.bench.measurements import saved

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import inf, sqrt
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
-from minispec.evidence.theory.statistics import check_sample, deviation
+from minispec.evidence.theory.statistics import deviation
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
@@ -17,12 +16,9 @@ from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET, State
 
 HALF = 0.4  # of a column's width
 BEYOND = HALF + 0.04  # where p's line ends, and a guess stands
-SHIPPED = State("#000000", "●", marker="o", word="shipped code")
-MUTANT = State("#FFFFFF", "▲", marker="^", word="mutant")
 WORDS = {"accepted": "drafted and kept", "correction": "said instead"}
 WHOLE = 12  # numbers are written in parts of it
-FALSE_ALARM = 1e-6
-WIDE = 4.0  # standard errors: right code goes beyond with a probability of about 1 in 16,000 per token
+FALSE_ALARM = 1e-6  # of right code, for all its shares together
 
 
 def rule_distribution(
@@ -80,76 +76,31 @@ def _part(x: float) -> str:
     return f"{float(x) * WHOLE:.3g}/{WHOLE}"
 
 
-def envelope(
-    exact: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM
-) -> list[tuple[float, float]]:
-    """Returns for each outcome between which frequencies samples of the distribution itself lie.
+def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM) -> list[tuple[float, float]]:
+    """Returns for each token between which shares the samples of p [V] lie; what p excludes never comes.
 
-    All of them do at once, but for a probability of `false_alarm` at most: each frequency is a mean of N
-    yes-or-no samples, which Hoeffding's inequality bounds on both sides (see `statistics.deviation`).
+    All shares do at once, but for a probability of `false_alarm` at most: each is a mean of N yes-or-no
+    samples, which Hoeffding's inequality bounds on both sides (see `statistics.deviation`).
     """
-    away = deviation(false_alarm / (2 * len(exact)), samples)
-    return [(max(0.0, p - away), min(1.0, p + away)) for p in exact]
-
-
-def distribution_histogram(
-    exact: Sequence[float], counts: Sequence[int], mutant_counts: Sequence[int], labels: Sequence[str]
-) -> Picture:
-    """Draws how often each outcome came, inside the envelope of its exact probability; and a mutant outside.
-
-    All are [n]: the outcomes' probabilities, how often each came from the shipped code and from a mutant, and
-    what they are called.
-    """
-    figure, axes = charts.chart(max(10, 0.9 * len(exact) + 2), 6.4, "outcome", "share of samples", "y")
-    bounds, drawn = envelope(exact, sum(counts)), (counts, mutant_counts)
-    lows, heights = [low for low, _ in bounds], [high - low for low, high in bounds]
-    grey: dict[str, Any] = {"color": "#CCCCCC", "label": "envelope of the exact distribution"}
-    axes.bar(range(len(exact)), heights, 0.86, lows, **grey)
-    charts.levels(axes, exact, 0.43, color="black")
-    each = zip(labels, exact, bounds, strict=True)
-    twin = [f"{label}: should be {p:.4f} ({low:.4f} to {high:.4f})" for label, p, (low, high) in each]
-    outside = [0, 0]
-    for i, (look, shift) in enumerate(((SHIPPED, -0.15), (MUTANT, 0.15))):
-        shares = [count / sum(drawn[i]) for count in drawn[i]]
-        dots: dict[str, Any] = {"color": look.colour, "markersize": 13, "markeredgecolor": "black"}
-        xs = [x + shift for x in range(len(shares))]
-        axes.plot(xs, shares, look.marker, label=look.word, zorder=4, **dots)
-        for x, (share, (low, high)) in enumerate(zip(shares, bounds, strict=True)):
-            out = not low <= share <= high
-            twin[x] += f"; {look.word} {share:.4f}{', outside' * out}"
-            outside[i] += out
-    charts.columns(axes, labels)
-    axes.set_ylim(bottom=0)
-    charts.keys(axes, 2)
-    tests = [check_sample("", dict(enumerate(of)), dict(enumerate(exact)), FALSE_ALARM) for of in drawn]
-    values = {"outcomes": len(exact), "samples": sum(counts), "tests": tests, "odds": 1 / FALSE_ALARM}
-    case = "right" if not outside[0] and outside[1] else ""
-    values |= {"shipped": outside[0], "mutant": outside[1]}
-    return worded("distribution-histogram", figure, "\n".join(twin), case, **values)
-
-
-def standard_errors(counts: Sequence[int], p: Sequence[float]) -> list[float]:
-    """Returns how far the share of each count lies above p [V], in standard errors √(p(1 − p)/N)."""
-    total, far = sum(counts), []
-    for count, x in zip(counts, p, strict=True):
-        off, error = count / total - x, sqrt(x * (1 - x) / total)
-        far.append(off / error if error else inf * off if off else 0.0)
-    return far
+    away = deviation(false_alarm / (2 * len(p)), samples)
+    return [(max(0.0, x - away), min(1.0, x + away)) if 0 < x < 1 else (x, x) for x in p]
 
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
     """Says what the draws show: `right`, one token always, or too much or too little of the worst one."""
-    far = standard_errors(counts, p)
-    worst = max(range(len(far)), key=lambda i: (abs(far[i]), far[i]))
-    if abs(far[worst]) < WIDE:
+    shares = [count / sum(counts) for count in counts]
+    bounds = envelope(p, sum(counts))
+    if all(low <= share <= high for share, (low, high) in zip(shares, bounds, strict=True)):
         return "right"
     if max(counts) == sum(counts):
         return f"always {names[counts.index(max(counts))]}"
-    return f"too {'much' if far[worst] > 0 else 'little'} {names[worst]}"
+    off = [share - x for share, x in zip(shares, p, strict=True)]
+    worst = max(range(len(off)), key=lambda i: (abs(off[i]), off[i]))
+    return f"too {'much' if off[worst] > 0 else 'little'} {names[worst]}"
 
 
-def first_tokens(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
-    """Draws the share of each token among the sampled first tokens of each rule, with p as a line across.
+def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
+    """Draws the share of each token in the draws of each rule, over the `envelope` of p, a line across.
 
     Counts are [V] for each rule by its name, p is [V], and so are the names of the tokens.
 
@@ -159,29 +110,26 @@ def first_tokens(counts: Mapping[str, Sequence[int]], p: Sequence[float], names:
     if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
     said = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    far = {rule: max(map(abs, standard_errors(of, p))) for rule, of in counts.items()}
-    figure = sheet(12, 4.1 * -(-len(counts) // 2) + 1.4)
-    panels = figure.subplots(-(-len(counts) // 2), min(2, len(counts)), sharey=True, squeeze=False).flatten()
-    rows = [["", *names, "", "largest deviation"]]
+    high = -(-len(counts) // 2)
+    figure = sheet(12, 4.1 * high + 1.4)
+    panels = figure.subplots(high, min(2, len(counts)), sharey=True, squeeze=False).flatten()
+    rows = [["", *names, ""], [TARGET.word, *(f"{x:.4f}" for x in p), ""]]
     for axes, (rule, of) in zip(panels, counts.items(), strict=False):
-        shares = [count / sum(of) for count in of]
-        title = f"{rule}: {said[rule]}\n{_errors(far[rule])}"
-        charts.prepare(axes, grid="y").set_title(title, fontsize=TEXT, loc="left")
-        axes.bar(range(len(p)), shares, 0.7, color="#CCCCCC", edgecolor="black", label="share of the draws")
-        charts.levels(axes, p, 0.45, color=TARGET.colour, linewidth=5, label=TARGET.word)
+        shares, bounds = [count / sum(of) for count in of], envelope(p, sum(of))
+        charts.prepare(axes, grid="y").set_title(f"{rule}: {said[rule]}", fontsize=TEXT, loc="left")
+        lows, heights = [low for low, _ in bounds], [high - low for low, high in bounds]
+        axes.bar(range(len(p)), heights, 2 * BEYOND, lows, color="#CCCCCC", label="where right code stays")
+        charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
+        axes.plot(shares, "ko", markersize=11, clip_on=False, label="share of the draws")
+        axes.set_ylim(bottom=0)
         charts.columns(axes, [f"{name}\n{share:.3f}" for name, share in zip(names, shares, strict=True)])
-        rows.append([rule, *(f"{share:.4f}" for share in shares), said[rule], _errors(far[rule])])
+        rows.append([rule, *(f"{share:.4f}" for share in shares), said[rule]])
+        rows.append(["  right code", *(f"{low:.3f} to {high:.3f}" for low, high in bounds), ""])
     for axes in panels[len(counts) :]:
         axes.set_visible(False)
-    charts.keys_below(figure)
-    rows.append([TARGET.word, *(f"{x:.4f}" for x in p), "", ""])
-    right = [far[rule] for rule, word in said.items() if word == "right"]
-    near = f"; what is right lies at most {_errors(max(right))} from p" if right else ""
-    values: dict[str, Any] = {"right": len(right), "rules": len(counts), "near": near}
-    values |= {"names": ", ".join(names), "words": ", ".join(f"{rule} {word}" for rule, word in said.items())}
+    charts.keys_below(figure, columns=3)
+    values: dict[str, Any] = {"rules": len(counts), "names": ", ".join(names), "odds": 1 / FALSE_ALARM}
+    values["right"] = " and ".join(rule for rule, word in said.items() if word == "right") or "none"
+    values["words"] = ", ".join(f"{rule} {word}" for rule, word in said.items())
     draws = max(sum(of) for of in counts.values())
-    return worded("first-tokens", figure, aligned(rows), draws=draws, **values)
-
-
-def _errors(far: float) -> str:
-    return f"{far:.{int(far < 10)}f} standard errors" if far < inf else "p is 0"
+    return worded("sampled-shares", figure, aligned(rows), draws=draws, **values)

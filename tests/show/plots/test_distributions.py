@@ -1,7 +1,5 @@
 """What comes out of a rule: exactly, as two parts of a bar, and counted in samples, inside an envelope."""
 
-from math import inf, sqrt
-
 import pytest
 import torch
 from book.gallery import P, Q, of_the_rule
@@ -11,13 +9,9 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.proof.first_token import FirstToken, first_token, first_token_counts
 from minispec.show.plots.distributions import (
-    MUTANT,
-    SHIPPED,
-    distribution_histogram,
     envelope,
-    first_tokens,
     rule_distribution,
-    standard_errors,
+    sampled_shares,
     verdict,
 )
 from minispec.show.signs import DRAFTER, TARGET
@@ -84,36 +78,11 @@ def test_envelope_holds_its_promise():
     assert left([((a + p) / 2, (b + p) / 2) for (a, b), p in zip(bounds, exact, strict=True)]) > 200
 
 
-def test_shipped_code_is_inside_and_the_mutant_outside():
-    """On {a, b, c} the rule stays inside; resampling from p gives (5, 4, 3)/12 and does not."""
-    picture = next(of_the_rule())
-    lines = picture.twin.splitlines()[1:]
-    assert picture.title == "Right code stays inside the envelope, the mutant does not"
-    assert ["outside" in line.split("mutant")[0] for line in lines] == [False] * 3
-    assert ["outside" in line.split("mutant")[1] for line in lines] == [True, False, True]
-    assert "0 of the shipped code's shares and 2 of the mutant's" in picture.alt
-    (axes,) = picture.figure.axes
-    shipped, mutant = (
-        [line.get_ydata().tolist() for line in axes.lines if line.get_label() == look.word]
-        for look in (SHIPPED, MUTANT)
-    )
-    assert shipped == [[count / 20_000 for count in first_token_counts(verify_rejection, P, Q, 20_000)]]
-    assert mutant[0] == pytest.approx([5 / 12, 4 / 12, 3 / 12], abs=0.02)
-
-
-def test_envelope_is_drawn_around_the_distribution():
-    """Each grey bar spans the envelope of its outcome."""
-    picture = distribution_histogram(P, [300, 200, 100], [250, 200, 150], "abc")
-    (axes,) = picture.figure.axes
-    spans = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in axes.patches]
-    assert spans == [pytest.approx(bounds) for bounds in envelope(P, 600)]
-
-
-def test_standard_errors_by_hand():
-    """Of 10,000 fair coins the share has a standard error of 0.005; what p excludes is infinitely far."""
-    assert standard_errors((5_100, 4_900), (0.5, 0.5)) == pytest.approx([2, -2])
-    assert standard_errors((9_999, 1), (1.0, 0.0)) == [-inf, inf]
-    assert standard_errors((10, 0), (1.0, 0.0)) == [0, 0]
+def test_what_p_excludes_has_no_envelope():
+    """A share of it is wrong however small; so is a share below 1 of what is certain."""
+    assert envelope((1.0, 0.0), 10_000) == [(1, 1), (0, 0)]
+    assert verdict((9_999, 1), (1.0, 0.0), "ab") == "too much b"
+    assert verdict((10, 0), (1.0, 0.0), "ab") == "right"
 
 
 @pytest.mark.parametrize(
@@ -123,69 +92,61 @@ def test_standard_errors_by_hand():
         (COUNTS["Rule 2"], "right"),
         (COUNTS["Rule 3"], "too much c"),
         ((4_600, 3_500, 1_900), "too little a"),
-        ((5_190, 3_200, 1_610), "right"),  # 3.8 standard errors
-        ((5_210, 3_200, 1_590), "too much a"),  # 4.2 standard errors
+        ((5_270, 3_100, 1_630), "right"),  # the envelope ends 0.0279 from p
+        ((5_290, 3_100, 1_610), "too much a"),
     ],
 )
 def test_verdicts(counts, said):
-    """The token that is farthest off decides, from four standard errors on."""
+    """The token that is farthest off decides, where one lies outside the envelope."""
     assert verdict(counts, P, "abc") == said
 
 
 def test_the_figure():
-    """A panel per rule: bars are shares, the line is p, its title has the verdict and how far off that is."""
-    picture = first_tokens(COUNTS, P, "abc")
+    """A panel per rule: points are shares, the line is p, grey is the envelope, its title the verdict."""
+    picture = sampled_shares(COUNTS, P, "abc")
     readable(picture)
-    assert picture.title == "2 of 4 rules give p, as 10,000 draws show"
-    far = (2_500 / N - P[2]) / sqrt(P[2] * (1 - P[2]) / N)
+    assert picture.title == "p comes out of Rule 2 and Rule 4, as 10,000 draws show"
     titles = [axes.get_title("left") for axes in picture.figure.axes]
-    assert titles[0] == "Rule 1: always a\n100 standard errors"
-    assert titles[2] == f"Rule 3: too much c\n{far:.0f} standard errors"
+    assert titles == ["Rule 1: always a", "Rule 2: right", "Rule 3: too much c", "Rule 4: right"]
     for axes, counts in zip(picture.figure.axes, COUNTS.values(), strict=True):
-        assert [bar.get_height() for bar in axes.patches] == [count / N for count in counts]
-        (lines,) = axes.collections
+        (points,), (lines,) = axes.lines, axes.collections
+        assert points.get_ydata().tolist() == [count / N for count in counts]
         assert [segment[0][1] for segment in lines.get_segments()] == pytest.approx(P)
         assert lines.get_color()[0][:3] == pytest.approx(
             [int(TARGET.colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         )
+        spans = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in axes.patches]
+        assert spans == [pytest.approx(bounds) for bounds in envelope(P, N)]
         assert axes.get_ylim() == picture.figure.axes[0].get_ylim()
-    line = next(line for line in picture.twin.splitlines() if line.startswith("Rule 3"))
-    assert line.split() == [
-        "Rule",
-        "3",
-        "0.4170",
-        "0.3330",
-        "0.2500",
-        "too",
-        "much",
-        "c",
-        f"{far:.0f}",
-        "standard",
-        "errors",
-    ]
+    lines = picture.twin.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Rule 3"))
+    assert lines[at].split() == ["Rule", "3", "0.4170", "0.3330", "0.2500", "too", "much", "c"]
+    low, high = envelope(P, N)[2]
+    assert lines[at + 1].endswith(f"{low:.3f} to {high:.3f}")
     assert "Rule 1 always a, Rule 2 right, Rule 3 too much c, Rule 4 right" in picture.caption
+
+
+def test_shipped_code_is_inside_and_the_mutant_outside():
+    """On {a, b, c} the rule stays inside; resampling from p gives (5, 4, 3)/12 and does not."""
+    picture = next(of_the_rule())
+    assert picture.title == "p comes out of Rule 2 and Rule 4, as 20,000 draws show"
+    mutant, shipped = (axes.lines[0].get_ydata() for axes in picture.figure.axes[2:])
+    assert mutant == pytest.approx([5 / 12, 4 / 12, 3 / 12], abs=0.02)
+    assert shipped == pytest.approx([n / 20_000 for n in first_token_counts(verify_rejection, P, Q, 20_000)])
 
 
 @pytest.mark.parametrize("rules", [["Rule 3"], ["Rule 1", "Rule 2", "Rule 3"], ["Rule 1"]])
 def test_other_numbers_of_rules_can_be_read(rules):
     """Panels that are left over are not drawn; with no right rule none is praised."""
-    picture = first_tokens({rule: COUNTS[rule] for rule in rules}, P, "abc")
+    picture = sampled_shares({rule: COUNTS[rule] for rule in rules}, P, "abc")
     readable(picture)
-    right = len({"Rule 2"} & set(rules))
-    assert picture.title.startswith(f"{right} of {len(rules)} rules give p, ")
+    right = "Rule 2" if "Rule 2" in rules else "none"
+    assert picture.title == f"p comes out of {right}, as 10,000 draws show"
     assert sum(axes.get_visible() for axes in picture.figure.axes) == len(rules)
-    assert ("what is right" in picture.caption) == ("Rule 2" in rules)
-
-
-def test_a_token_that_p_excludes():
-    """It is told without an infinity."""
-    picture = first_tokens({"Rule": (9, 1)}, (1.0, 0.0), "ab")
-    readable(picture)
-    assert "too much b" in picture.twin and "inf" not in picture.twin + picture.alt + picture.caption
 
 
 @pytest.mark.parametrize("counts", [{}, {"Rule": (1, 2)}, {"Rule": (0, 0, 0)}])
 def test_bad_counts_are_refused(counts):
     """No rule, other tokens than p has, or no draw: one clear line."""
     with pytest.raises(ValueError, match="at least one rule, and for each 3 counts"):
-        first_tokens(counts, P, "abc")
+        sampled_shares(counts, P, "abc")

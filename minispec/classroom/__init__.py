@@ -1,6 +1,6 @@
 """What notebooks ask and answer: predictions, and exercises that are checked."""
 
-from minispec.classroom.checking import check, goal, hint, wrote
+from minispec.classroom.cards import check, goal, hint, wrote
 from minispec.classroom.questions import predict
 
 __all__ = ["check", "goal", "hint", "predict", "wrote"]

@@ -2,15 +2,18 @@
 
 The student's function, the right one and typical wrong ones run on small trials. Trials go from the smallest
 up, so the first that differs is the smallest counterexample. A wrong answer is recognised if it gives the
-student's results wherever these differ from the right ones.
+student's results wherever these differ from the right ones. What exercises say stands in exercises.toml, what
+they run in Python; keys join the two.
 """
 
 import copy
 import math
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Number
+from pathlib import Path
 from typing import Any, Literal
 
 from minispec.classroom.running import LATE, Outcome, OutOfTime, attempt, read_by, time_limit, unwritten
@@ -18,6 +21,7 @@ from minispec.classroom.trials import RUNS, Trial
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
+WHOLE = ("stub", "picture")  # kept as they stand in exercises.toml; other texts are joined to one line
 Run = Callable[[Trial], Outcome]
 
 
@@ -129,3 +133,43 @@ def equal(one: Any, other: Any) -> bool:
 def sentence(text: str) -> str:
     """Returns text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!", ":", "…")) else ".")
+
+
+def joined(value: Any) -> Any:
+    """Returns a text with its lines joined; of lists, as tuples, and tables all that is in them."""
+    match value:
+        case str():
+            return " ".join(value.split())
+        case list():
+            return tuple(map(joined, value))
+        case dict():
+            return {name: joined(inner) for name, inner in value.items()}
+    return value
+
+
+def texts_in(text: str) -> dict[str, dict[str, Any]]:
+    """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only."""
+    texts = tomllib.loads(text)
+    for key, said in texts.items():
+        said |= {part: joined(value) for part, value in said.items() if part not in WHOLE} | {"key": key}
+    return texts
+
+
+def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
+    """Returns an exercise: what exercises.toml says under this key, and what it runs.
+
+    `wrong` are the typical wrong answers, by the names of their messages; `code`: the fields that are run.
+
+    Raises:
+        KeyError: if exercises.toml lacks it.
+        TypeError: if a part is missing there, or unknown.
+        ValueError: if it has other wrong answers.
+    """
+    said = TEXTS[key]
+    if names := wrong.keys() ^ said["wrong"].keys():
+        raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
+    messages = {name: (said["wrong"][name], answer) for name, answer in wrong.items()}
+    return Exercise(**(said | code | {"wrong": messages}))
+
+
+TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minispec.classroom.cards import Card, joined
+from minispec.classroom.cards import Card
+from minispec.classroom.exercise import joined
 
 Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
 

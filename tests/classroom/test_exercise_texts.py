@@ -4,10 +4,11 @@ import importlib.util
 
 import pytest
 
+from minispec.classroom import exercise as texts
 from minispec.classroom import exercises
-from minispec.classroom.exercises import CODE, EXERCISES, counting, texts
+from minispec.classroom.exercise import TEXTS, exercise, texts_in
+from minispec.classroom.exercises import CODE, EXERCISES, counting
 from minispec.classroom.exercises.sampling import ENOUGH
-from minispec.classroom.exercises.texts import TEXTS, exercise, texts_in
 from minispec.classroom.rules import BUGS
 
 ONE = """

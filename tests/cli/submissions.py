@@ -77,7 +77,7 @@ if not os.fork():
 os._exit(1)
 """,
     "patches check": """
-import minispec.classroom.checking as checking, minispec.classroom.exercise as exercise
+import minispec.classroom.cards as checking, minispec.classroom.exercise as exercise
 right = lambda *_, **__: exercise.Judgement("right", "all mine")
 checking.check = checking.card_for = exercise.Exercise.judge = exercise.Exercise.compare = right
 exercise.same = exercise.equal = lambda *_: True

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercises.texts import exercise
+from minispec.classroom.exercise import exercise
 from minispec.classroom.trials import Trial
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel

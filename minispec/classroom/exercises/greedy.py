@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercises.texts import exercise
+from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import Parts
 from minispec.classroom.running import Malformed, ids, nested, numbers
 from minispec.classroom.trials import Trial, call

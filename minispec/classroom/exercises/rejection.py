@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.exercises.texts import exercise
+from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import Malformed, nested, numbers, real
 from minispec.classroom.trials import Trial

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from minispec.classroom.exercise import Judgement, equal, failed, sentence
-from minispec.classroom.exercises.texts import exercise
+from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,

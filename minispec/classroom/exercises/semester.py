@@ -19,8 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.cards import Card
-from minispec.classroom.checking import about, card_for
+from minispec.classroom.cards import Card, about, card_for
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, greedy, rejection
 from minispec.classroom.trials import Trial, call

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from minispec.classroom.exercises.texts import exercise
+from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
 from minispec.classroom.trials import call
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from minispec.show.signs import DRAFTER, STATES, TARGET
-from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token, number, readable
-from minispec.show.text import count
+from minispec.show.step_records import PHASES, Chart, RoundPosition, Step, Token
+from minispec.show.text import count, probability, readable, shown
 
 PAPER = "background:#ffffff"  # said in each row: themes paint the rows of tables
 LEGEND = [state for state in STATES if state not in ("prompt", "committed")]  # those that tokens have here
@@ -153,7 +153,7 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
         drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
         cells["u, the number drawn"] = "" if p.test is None else drawn
     else:
-        cells["the target says"] = _visible(p.says or "").strip()
+        cells["the target says"] = html.escape(shown(p.says)) if p.says else ""
     verdict = f'<b class="ms-verdict" title="{p.verdict}">{STATES[p.verdict].glyph}</b>' if p.verdict else ""
     return cells | {"verdict": verdict, "committed": _chip(p.kept)}
 
@@ -164,12 +164,12 @@ def _chip(token: Token | None) -> str:
         return ""
     return (
         f'<b data-state="{token.state}" data-token="{token.id}" style="{paint(token.state)}">'
-        f"{_sign(token.state)}{_visible(token.text).strip() or '␣'}</b>"
+        f"{_sign(token.state)}{html.escape(shown(token.text))}</b>"
     )
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else html.escape(number(value))
+    return "" if value is None else html.escape(probability(value, 3))
 
 
 def _chart(chart: Chart) -> str:
@@ -179,7 +179,7 @@ def _chart(chart: Chart) -> str:
     rows = []
     for token in chart.bars:
         bars = "".join(_bar(name, value) for name, value in token.values.items())
-        label = f"{_visible(token.text).strip() or '␣'}{NOTES[token.mark]}"
+        label = f"{html.escape(shown(token.text))}{NOTES[token.mark]}"
         rows.append(f'<tr style="{PAPER}"><th scope="row">{label}</th><td>{bars}</td></tr>')
     caption = f"<caption>{html.escape(chart.title)}</caption>"
     names = f"--name:{0.6 * max(map(len, chart.bars[0].values)):.1f}em"  # so that all bars begin at one line

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from minispec.io.recording import Draw
+from minispec.show.text import probability
 
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -104,25 +105,7 @@ def chart(
     return Chart(title, tuple(bars))
 
 
-def quoted(text: str) -> str:
-    """Returns a token's text in quotes, blanks and line ends made visible where there is nothing else."""
-    shown = readable(text)
-    return f"“{shown.strip() or shown.replace(' ', '␣') or '∅'}”"
-
-
-def readable(text: str) -> str:
-    """Returns a token's text with line ends to be seen, and the end of a text in letters."""
-    return text.replace("\n", "↵").replace("⏹", " ‹end›")
-
-
-def number(value: float) -> str:
-    """Returns a probability with three digits; 0 and 1 are written so only if they are."""
-    if value in (0.0, 1.0):
-        return f"{value:g}"
-    return "<0.001" if value < 0.001 else ">0.999" if value > 0.999 else f"{value:.3f}"
-
-
 def equation(name: str, value: float) -> str:
     """Returns `p = 0.250`, or where three digits would say 0 or 1, `p < 0.001` or `p > 0.999`."""
-    shown = number(value)
+    shown = probability(value, 3)
     return f"{name} {shown[0]} {shown[1:]}" if shown[0] in "<>" else f"{name} = {shown}"

@@ -24,9 +24,8 @@ from minispec.show.step_records import (
     Token,
     chart,
     equation,
-    quoted,
 )
-from minispec.show.text import count, kinds, needs_catch_up
+from minispec.show.text import count, kinds, needs_catch_up, quoted
 
 ENDS = {
     "eos": "The text is at its end",

@@ -15,9 +15,9 @@ from typing import Any
 from minispec.io.recording import Recording
 from minispec.io.trace import ObservedRound
 from minispec.show.step_html import legend_html, step_html
-from minispec.show.step_records import Step, Token, quoted
+from minispec.show.step_records import Step, Token
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
-from minispec.show.text import count
+from minispec.show.text import count, quoted
 
 HERE = Path(__file__).parent
 SCRIPT = "\n" + (HERE / "step.js").read_text(encoding="utf-8")

@@ -30,15 +30,15 @@ MEANINGS = {
 }
 
 
-def shown(word: str) -> str:
-    """Returns a token's text for a figure: without the space that begins a word, other blanks as signs.
+def readable(text: str) -> str:
+    """Returns a text with line ends to be seen, and end-of-text, a sign that few fonts have, as a word."""
+    return text.replace("\n", "⏎").replace("⏹", " <end>")
 
-    End-of-text, which `Tokenizer.piece` gives as one sign that few fonts have, becomes a word.
-    """
-    if word == "":
-        return "(nothing)"
-    seen = word.replace("⏹", "<end>").replace(" ", SPACE).replace("\n", "⏎").replace("$", r"\$")
-    return seen.removeprefix(SPACE) or seen
+
+def shown(word: str) -> str:
+    """Returns a token's text by itself: without the space that begins a word, other blanks as signs."""
+    seen = readable(word).replace(" ", SPACE)
+    return seen.removeprefix(SPACE) or seen or "(nothing)"
 
 
 def quoted(word: str) -> str:
@@ -46,13 +46,14 @@ def quoted(word: str) -> str:
     return f'"{shown(word)}"'
 
 
-def probability(value: float) -> str:
-    """Writes a probability with two digits; what only rounds to 0 or 1 is told from what is 0 or 1."""
-    if 0 < value < 0.005:
-        return "<0.01"
-    if 0.995 <= value < 1:
-        return ">0.99"
-    return f"{value:.0f}" if value in (0, 1) else f"{value:.2f}"
+def probability(value: float, digits: int = 2) -> str:
+    """Writes a probability; what only rounds to 0 or 1 is told from what is 0 or 1."""
+    if value in (0, 1):
+        return f"{value:.0f}"
+    least = 10**-digits
+    if value < least / 2:
+        return f"<{least:g}"
+    return f">{1 - least:g}" if value >= 1 - least / 2 else f"{value:.{digits}f}"
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:

@@ -6,8 +6,9 @@ from tiny import gpt_pair
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.step_records import equation, quoted
+from minispec.show.step_records import equation
 from minispec.show.stepper import steps
+from minispec.show.text import quoted
 
 WORDS = tuple(" abcdefghij")
 

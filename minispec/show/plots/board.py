@@ -44,7 +44,7 @@ class Board:
 
     def write(self, x: float, y: float, text: str, **how: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
-        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "ha": "left"}
+        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "ha": "left", "parse_math": False}
         self.axes.text(x, y, text, **look | how)
 
     def tile(
@@ -108,7 +108,7 @@ def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: 
         if lines[-1] and text_width(f"{lines[-1]} {word}", "bold") > wide - 0.5:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    how: dict[str, Any] = {"fontsize": TEXT, "weight": "bold", "ha": "left"}
+    how: dict[str, Any] = {"fontsize": TEXT, "weight": "bold", "ha": "left", "parse_math": False}
     if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         engine.set(w_pad=0.1, h_pad=0.1)
         figure.suptitle("\n".join(lines), x=0.1 / wide, **how)
@@ -125,7 +125,7 @@ def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: 
 def text_width(text: str, weight: str = "normal") -> float:
     """Returns how wide a text is, in inches."""
     font = FontProperties(size=TEXT, weight=weight)
-    return float(TextToPath().get_text_width_height_descent(text.replace(r"\$", "$"), font, False)[0]) / 72
+    return float(TextToPath().get_text_width_height_descent(text, font, False)[0]) / 72
 
 
 def widest(texts: Iterable[str], least: float = 0.0) -> float:

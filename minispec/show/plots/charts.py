@@ -36,8 +36,8 @@ def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
 
 
 def columns(axes: Axes, labels: Sequence[str], **how: Any) -> None:
-    """Names the columns of bars at 0, 1, …, without ticks."""
-    axes.set_xticks(range(len(labels)), labels, **how)
+    """Names the columns of bars at 0, 1, …, without ticks; a dollar sign is no formula."""
+    axes.set_xticks(range(len(labels)), labels, parse_math=False, **how)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(labels) - 0.4)
 

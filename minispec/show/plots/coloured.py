@@ -7,7 +7,7 @@ from minispec.io.trace import Trace
 from minispec.show.plots.board import GREY, MARGIN, Board, in_order, text_width, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES
-from minispec.show.text import SPACE, kinds
+from minispec.show.text import kinds, shown
 
 WIDTH = 13.0  # of the page, in inches
 LINE = 0.55  # height of a line of text
@@ -44,9 +44,7 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
     count = Counter(state for _, state in tokens)
     new = count["accepted"] + count["correction"] + count["bonus"]
     calls = sum(r.live[0] for r in trace.rounds)
-    twin = "".join(
-        " " * text.startswith(" ") + STATES[state].glyph + _said(text.lstrip(" ")) for text, state in tokens
-    )
+    twin = "".join(" " * text.startswith(" ") + STATES[state].glyph + shown(text) for text, state in tokens)
     return worded("coloured", page.end(y - MARGIN, states), twin, count=count, new=new, calls=calls)
 
 
@@ -74,12 +72,8 @@ def _draw(page: Board, x: float, y: float, text: str, state: str) -> float:
     return x + size[0]
 
 
-def _said(text: str) -> str:
-    return text.replace("⏹", "<end>").replace("\n", "⏎")
-
-
 def _label(text: str, state: str) -> str:
-    return STATES[state].glyph + (_said(text).strip(" ").replace("$", r"\$") or SPACE)
+    return STATES[state].glyph + shown(text)
 
 
 def _width(text: str, state: str) -> float:

@@ -104,7 +104,7 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
         axes.bar(range(len(found)), heights, 0.7, floors, **bar)
     dots: dict[str, Any] = {"mfc": MATCH.colour, "mec": "black", "ms": 14, "clip_on": False}
     axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
-    axes.set_xticks(range(len(found)), map(shown, words), rotation=90)
+    axes.set_xticks(range(len(found)), map(shown, words), rotation=90, parse_math=False)
     axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too
     axes.set_yticks(range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)

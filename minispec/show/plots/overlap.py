@@ -129,7 +129,7 @@ def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
         drawn.append(charts.levels(axes, values, 0.45, linewidth=4, **how))
     charts.prepare(axes, grid="")
     labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
-    axes.set_xticks([-0.75, *range(len(kept))], ["\np\nq", *labels])
+    axes.set_xticks([-0.75, *range(len(kept))], ["\np\nq", *labels], parse_math=False)
     axes.tick_params(axis="x", length=0, labelbottom=True)
     axes.set_xlim(-1, len(columns) - 0.5)
     return drawn

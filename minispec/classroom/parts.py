@@ -17,6 +17,7 @@ from minispec.core.records import Draft
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
+from minispec.evidence.proof.enumeration import Uniform
 
 
 def limited(model: LanguageModel, most: int) -> LanguageModel:
@@ -42,7 +43,7 @@ class RowRng:
         """Takes the one that makes the decisions: it may draw, or try every outcome."""
         self.bernoulli, self.categorical = rng.bernoulli, rng.categorical
 
-    def uniform(self) -> "Uniform":
+    def uniform(self) -> Uniform:
         """Returns a new number between 0 and 1, to be compared."""
         return Uniform(self)
 
@@ -58,29 +59,6 @@ class RowRng:
         if not bool((probs >= 0).all()) or abs(float(probs.sum()) - 1) > 1e-4:
             raise ValueError(f"rng.draw takes a distribution; the sum of these is {float(probs.sum()):.4g}")
         return int(self.categorical(probs[None]))
-
-
-class Uniform:
-    """A number between 0 and 1 that is known only as far as it has been compared.
-
-    So `u < x` is a decision of the `Rng`, and one that tries every outcome can try both.
-    """
-
-    def __init__(self, rng: RowRng) -> None:
-        """Begins with all numbers from 0 to 1."""
-        self._rng, self._low, self._high = rng, 0.0, 1.0
-
-    def __lt__(self, other: float | Tensor) -> bool:
-        bound = min(max(float(other), self._low), self._high)
-        share = (bound - self._low) / (self._high - self._low)
-        below = bool(self._rng.bernoulli(torch.tensor([share], dtype=torch.float64)))
-        self._low, self._high = (self._low, bound) if below else (bound, self._high)
-        return below
-
-    def __gt__(self, other: float | Tensor) -> bool:
-        return not self < other
-
-    __le__, __ge__ = __lt__, __gt__
 
 
 class Parts:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, Unpack
 import torch
 from torch import Tensor
 
-from minispec.core.rng import CERTAIN, Which
+from minispec.core.rng import CERTAIN, Rng, Which
 from minispec.evidence.proof.replay import Interval, interval_of, replay
 from minispec.native.decisions import Lender, native_categorical
 
@@ -123,6 +123,29 @@ class NativeEnumeratingRng(EnumeratingRng):
             return EnumeratingRng.categorical(self, probs, **which)
 
         return core() if self._intervals is not None else native_categorical(self, probs, which, core)
+
+
+class Uniform:
+    """Numbers between 0 and 1 that are never drawn: they are known only as far as they have been compared.
+
+    So `u < x` is a decision of the `Rng`, and one that tries every outcome can try both.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        """Begins with all numbers from 0 to 1."""
+        self._rng, self._low, self._high = rng, torch.zeros(()).double(), torch.ones(()).double()
+
+    def __lt__(self, other: float | Tensor) -> Tensor:
+        bound = torch.as_tensor(other, dtype=torch.float64).clamp(self._low, self._high)
+        shares = (bound - self._low) / (self._high - self._low)
+        below = self._rng.bernoulli(shares.reshape(-1)).reshape(shares.shape)
+        self._low, self._high = torch.where(below, self._low, bound), torch.where(below, bound, self._high)
+        return below
+
+    def __gt__(self, other: float | Tensor) -> Tensor:
+        return ~(self < other)
+
+    __le__, __ge__ = __lt__, __gt__  # they differ where numbers are equal, which has probability 0
 
 
 def enumerate_branches(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from minispec import EnumeratingRng
-from minispec.evidence.proof.enumeration import enumerate_branches
+from minispec.evidence.proof.enumeration import Uniform, enumerate_branches
 
 
 def coins(n, heads=0.25):
@@ -76,6 +76,26 @@ def test_what_is_certain_or_impossible_does_not_branch():
         return list(zip(yes.tolist(), token.tolist(), strict=True))
 
     assert list(enumerate_branches(run, [0])) == [(0, (False, 1), 1.0)]
+
+
+def test_a_number_is_known_as_far_as_it_was_compared():
+    """Compared twice, it is in three places, not in four; entries are apart, and certain above 1."""
+
+    def run(rng, keys):
+        u = Uniform(rng)
+        return [((u < 0.75).item(), bool(u >= 0.25), bool(u <= 2))]
+
+    found = {said: weight for _, said, weight in enumerate_branches(run, [0], most_rows=1)}
+    assert found == {(True, True, True): 0.5, (True, False, True): 0.25, (False, True, True): 0.25}
+
+    def two(rng, keys):
+        u, half = Uniform(rng), torch.tensor(0.5)
+        first, second = (u < torch.tensor([0.5, 0.25])).tolist(), (half > u).tolist()
+        return [(*first, *second)]
+
+    found = {said: weight for _, said, weight in enumerate_branches(two, [0], most_rows=1)}
+    assert found[True, True, True, True] == 0.125 and found[False, False, False, False] == pytest.approx(0.25)
+    assert len(found) == 6 and sum(found.values()) == pytest.approx(1)
 
 
 def test_code_that_does_not_repeat_itself_is_found_out():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from book.gallery import numbers_drawn
 from running_example import round_of, run
 
 from minispec.core.records import Round
-from minispec.io.checkpoint import load_pair
 from minispec.io.recording import Recording
 from minispec.show.plots.caches import MOMENTS, cache_grid
 from minispec.show.plots.coloured import coloured_text
@@ -43,13 +41,7 @@ def picture(name: str, options: Options) -> Picture:
 def _caches(recording: Recording, r: Round, options: Options) -> Picture:
     chosen = [m.strip() for m in options["moments"].split(",")] if "moments" in options else None
     moments = None if chosen is None else [m for m in MOMENTS if m in chosen]
-    return cache_grid(recording.trace, recording.words, r.index, moments, layers=_layers())
-
-
-@cache
-def _layers() -> dict[str, int]:
-    pair = load_pair("stories")
-    return {"target": pair.target.config.layers, "draft": pair.draft.config.layers}
+    return cache_grid(recording.trace, recording.words, r.index, moments)
 
 
 def _mask(recording: Recording, r: Round, options: Options) -> Picture:

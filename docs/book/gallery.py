@@ -89,9 +89,7 @@ def of_traces() -> Iterator[Picture]:
     yield verification_strip(r, words, drawn=numbers_drawn(recording, r.index))
     i = r.accepted(0)
     yield overlap(r.target_probs[0, i], r.draft.probs[0, i], words, int(r.draft.tokens[0, i]))
-    sizes = read_json(STORIES / "pair.json")["recipe"]
-    layers = {name: sizes[name]["layers"] for name in ("target", "draft")}
-    yield cache_grid(trace, words, r.index, layers=layers)
+    yield cache_grid(trace, words, r.index)
     yield coloured_text(trace, words)
     yield along_the_text(positions_of(trace, words))
     yield draft_growth(found_in(load_walkthrough("greedy"), range(52, 67), 8), 8)

@@ -250,14 +250,13 @@ assert [int(cache.lengths) for cache in caches.values()] == [len(prompt) - 1, le
 from minispec.show.plots.caches import cache_grid
 
 words = [pair.tokenizer.piece(token) for token in range(target.vocab_size)]
-layers = {name: model.config.layers for name, model in models.items()}
 settings = dict(k=4, max_new_tokens=12, warp=minispec.Warp(0), rng=minispec.SeededRng(0))
 settings |= dict(verifier=minispec.verify_greedy)
 trace = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
 first = trace.rounds[0]
 print("the target's cache grows by", first.target_cache.verified[0] - first.target_cache.before[0])
 assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1,)
-cache_grid(trace, words, 0, ["before", "drafted", "verified"], layers=layers)
+cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
 passes = []  # positions that go through the target, one number for each pass

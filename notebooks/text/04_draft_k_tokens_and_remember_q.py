@@ -156,10 +156,9 @@ draft_bars(run.rounds[0], words)
 # %% tags=["claim-A2", "claim-C1"]
 from minispec.show.plots.caches import cache_grid
 
-layers = {"target": target.config.layers, "draft": draft_model.config.layers}
 lengths = run.rounds[0].draft_cache
 assert lengths.verified[0] - lengths.before[0] == len(tokens)  # nothing else has changed it
-cache_grid(run, words, 0, ["before", "drafted"], layers=layers)
+cache_grid(run, words, 0, ["before", "drafted"])
 
 # %% [markdown]
 # ## Greedy or sampled

@@ -59,9 +59,8 @@ trace, words = recording.trace, recording.words
 for one in trace.rounds[:4]:
     print(f"round {one.index}: {one.accepted(0)} of {one.drafted(0)} accepted, a {one.kind(0)}")
 r = next(one for one in trace.rounds if one.kind(0) == "correction")
-layers = {"target": target.config.layers, "draft": draft.config.layers}
 moments = ["before", "drafted", "verified", "rolled back"]
-cache_grid(trace, words, r.index, moments, layers=layers)
+cache_grid(trace, words, r.index, moments)
 
 # %% [markdown]
 # The correction is in the text now, and in neither cache. It is the next round's pending token.
@@ -225,7 +224,7 @@ predict(
 
 # %% tags=["claim-C1"]
 full = next(r for r in trace.rounds if r.kind(0) == "bonus")
-cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"], layers=layers)
+cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"])
 
 # %% [markdown]
 # The target has read the pending token and all guesses. The draft never read its last guess: it had

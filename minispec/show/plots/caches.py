@@ -1,7 +1,7 @@
-"""What both caches hold at the moments of a round: layers by positions.
+"""What both caches hold at the moments of a round, position by position.
 
-A cache has a slot per position of the text, in every layer. The text and the caches do not end at the same
-position: the pending token is in the text but in no cache, and during a round the caches run ahead.
+A cache has a slot per position of the text, in each of its layers. The text and the caches do not end at the
+same position: the pending token is in the text but in no cache, and during a round the caches run ahead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ TITLES: Mapping[Moment, str] = {
     "caught up": "After the draft has caught up",
 }
 LINE = 0.44  # height of a line of tiles, in inches
-LAYER = 0.16  # height of one of several layers
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 EMPTY = State("#FFFFFF", "")
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
@@ -96,13 +95,11 @@ def cache_grid(
     words: Sequence[str],
     index: int = 0,
     moments: Sequence[Moment] | None = None,
-    *,
-    layers: Mapping[str, int] | None = None,
 ) -> Picture:
     """Draws both caches of a trace's first row at some moments of a round, one under the other.
 
-    By default these are all moments, without `caught up` where nothing was lacking. `layers` says how many
-    layers `target` and `draft` have, by default one each; `words` has the text of every token id.
+    By default these are all moments, without `caught up` where nothing was lacking; `words` has the text of
+    every token id.
 
     Raises:
         ValueError: as `cache_slots`.
@@ -113,7 +110,7 @@ def cache_grid(
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
     scenes = {TITLES[moment]: cache_slots(trace, index, moment) for moment in moments}
     slots = [slot for scene in scenes.values() for slot in scene]
-    grid, y = _Grid(slots, words, layers or {}), 0.0
+    grid, y = _Grid(slots, words), 0.0
     for number, (title, scene) in enumerate(scenes.items(), 1):
         y = grid.draw(y, number if len(scenes) > 1 else None, title, scene)
     figure = grid.page.end(y, in_order({slot.state for slot in slots}, LOOKS))
@@ -129,15 +126,13 @@ def cache_grid(
 class _Grid:
     """A page, and where things stand on it, in inches."""
 
-    def __init__(self, slots: Sequence[Slot], words: Sequence[str], layers: Mapping[str, int]) -> None:
+    def __init__(self, slots: Sequence[Slot], words: Sequence[str]) -> None:
         pending = min(slot.position for slot in slots if slot.state == "pending")
         self.words = words
         self.first = pending - TAIL if pending - TAIL > 1 else 0
-        self.layers = {slot.owner: layers.get(slot.owner, 1) for slot in slots}
-        self.names = {o: o if n == 1 else f"{o}, {n} layers" for o, n in self.layers.items()}
         self.column = 0.16 + widest((self.token(s) for s in slots if s.position >= self.first), 0.4)
         self.before = f"0–{self.first - 1}" if self.first else ""
-        self.start = MARGIN + widest(self.names.values()) + 0.15
+        self.start = MARGIN + widest(slot.owner for slot in slots) + 0.15
         self.rest = text_width(self.before) + 0.2 if self.first else 0.0
         last = max(slot.position for slot in slots)
         self.end = self.start + self.rest + self.column * (last - self.first + 1)
@@ -158,31 +153,26 @@ class _Grid:
         self.twin.append(title)
         y -= 0.5
         for owner, group in groupby(slots, key=lambda slot: slot.owner):
-            mine, high = list(group), max(LINE, LAYER * self.layers[owner])
+            mine = list(group)
             held = sum(slot.held for slot in mine)
-            y -= high
-            page.write(self.start - 0.15, y + high / 2, self.names[owner], ha="right")
+            y -= LINE
+            page.write(self.start - 0.15, y + LINE / 2, owner, ha="right")
             if self.first:
-                page.tile((self.start, y), (self.rest, high), STATES["prompt"], self.before)
-            signs = [self.draw_slot(y, high, slot) for slot in mine[self.first :]]
+                page.tile((self.start, y), (self.rest, LINE), STATES["prompt"], self.before)
+            signs = [self.draw_slot(y, slot) for slot in mine[self.first :]]
             said = f"{held} tokens" if owner == "text" else f"holds {held}"
-            page.write(self.end + 0.15, y + high / 2, said)
+            page.write(self.end + 0.15, y + LINE / 2, said)
             self.twin.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({held} held)")
             y -= 0.12
         return y - MARGIN
 
-    def draw_slot(self, y: float, high: float, slot: Slot) -> str:
-        """Draws a tile, with thin lines between layers, short of the middle; returns what the twin says."""
+    def draw_slot(self, y: float, slot: Slot) -> str:
+        """Draws a tile; returns what the twin says of it."""
         x = self.start + self.rest + (slot.position - self.first) * self.column
         if slot.token is None:
-            self.page.tile((x, y), (self.column, high), EMPTY, edgecolor=GREY, linestyle=":")
+            self.page.tile((x, y), (self.column, LINE), EMPTY, edgecolor=GREY, linestyle=":")
             return "_"
-        self.page.tile((x, y), (self.column, high), LOOKS[slot.state], self.token(slot))
-        layers = self.layers[slot.owner]
-        ys = [y + layer * high / layers for layer in range(1, layers)]
-        for left in (0.0, 0.7):
-            start, end = x + left * self.column, x + (left + 0.3) * self.column
-            self.page.axes.hlines(ys, start, end, "black", linewidth=0.6)
+        self.page.tile((x, y), (self.column, LINE), LOOKS[slot.state], self.token(slot))
         return STATES[slot.state].glyph + shown(self.words[slot.token])
 
 

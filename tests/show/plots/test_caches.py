@@ -126,7 +126,7 @@ def test_what_is_not_there_is_refused(index, moment, row, said):
 def test_the_figure_can_be_read(index):
     """Text is large, nothing overlaps, and each moment stands in the twin."""
     trace, words = shipped_run()
-    picture = cache_grid(trace, words, index, layers={"target": 6, "draft": 1})
+    picture = cache_grid(trace, words, index)
     readable(picture)
     titles = [text.get_text() for text in picture.figure.axes[0].texts]
     assert ("5  After the draft has caught up" in titles) == needs_catch_up(trace.rounds[index])

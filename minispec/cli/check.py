@@ -35,11 +35,7 @@ def check_command(
 
 
 def rule_named(name: str) -> Verifier:
-    """Imports MODULE:RULE; the module is on Python's path, in this folder, or a file that ends in .py.
-
-    Raises:
-        ValueError: if it is not there, or its module cannot be imported.
-    """
+    """Imports MODULE:RULE, of Python's path or this folder, or FILE.py:RULE; ValueError if it cannot."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
         raise ValueError(f"{name!r} must be MODULE:RULE or FILE.py:RULE")

@@ -83,11 +83,7 @@ def grade_command(
 
 
 def write_stubs(path: Path, tag: str | None, folder: Path | None) -> None:
-    """Writes a notebook of a semester's stubs.
-
-    Raises:
-        ValueError: if there is no tag, a folder to grade, or something at this path.
-    """
+    """Writes a notebook of a semester's stubs; a ValueError says which options do not go together."""
     if tag is None:
         raise ValueError("--write writes the exercises of a semester; give its tag: --semester 2027S")
     if folder is not None:

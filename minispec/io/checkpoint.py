@@ -62,11 +62,7 @@ def cache_folder() -> Path:
 
 
 def find_pair(name: str | Path) -> Path:
-    """Returns a folder, or that of a pair that was trained here or came with the package, by its name.
-
-    Raises:
-        ValueError: if there is none; the message says what there is.
-    """
+    """Returns a pair's folder, given that or its name; if there is none, a ValueError says what there is."""
     for folder in (Path(name), cache_folder() / str(name), SHIPPED / str(name)):
         try:
             if (folder / "pair.json").is_file():
@@ -229,8 +225,7 @@ def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
 def json_hash(data: Mapping[str, Any]) -> str:
     """Returns the SHA-256 of what a JSON file says.
 
-    Of what it says, not of its bytes: line ends, blanks and the order of fields mean nothing, and change
-    where git or an editor writes a file anew.
+    Not of its bytes: line ends, blanks and the order of fields change where git or an editor writes it anew.
     """
     plain = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()

@@ -17,11 +17,7 @@ MOST_BYTES = 2**28  # of a file that is read as text; the largest tokenizers hav
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a text as UTF-8 under a temporary name and renames it, so that a crash leaves the old file.
-
-    Raises:
-        ValueError: if the file cannot be written; what was there before is unchanged.
-    """
+    """Writes UTF-8 under a temporary name and renames it: a crash, or a ValueError, leaves the old file."""
     check_writable(path)
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -36,11 +32,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Writes tensors, [...] each, as safetensors under a temporary name and renames it; makes its folder.
-
-    Raises:
-        ValueError: if the file cannot be written; what was there before is unchanged.
-    """
+    """Writes tensors, [...] each, as safetensors in the same way, and makes their folder."""
     temporary = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,11 +45,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
 
 
 def check_writable(path: Path) -> None:
-    """Refuses a path where no file can be written: worth checking before long work.
-
-    Raises:
-        ValueError: if the path is a folder, or its folder is missing or cannot be written to.
-    """
+    """Raises ValueError if no file can be written at a path: worth checking before long work."""
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
@@ -70,9 +58,7 @@ def check_writable(path: Path) -> None:
 def replacing(folder: Path) -> Iterator[Path]:
     """Gives an empty temporary folder that replaces `folder`, which may not exist yet, when all went well.
 
-    Raises:
-        ValueError: if the disk is full, the folder cannot be written, or something other than a pair is
-            there; what was there is left whole.
+    A ValueError says what is in the way: a full disk, or something other than a pair. What was there is left.
     """
     check_pair_folder(folder)
     try:
@@ -95,11 +81,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def check_pair_folder(folder: Path) -> None:
-    """Refuses to write a pair where something else is, so that a wrong path cannot cost anybody's files.
-
-    Raises:
-        ValueError: if there is a file, or a folder that is neither empty nor a pair.
-    """
+    """Raises ValueError if something else than a pair is there: a typo must not cost anybody's files."""
     above = next((parent for parent in folder.absolute().parents if parent.exists()), None)
     if above is not None and not above.is_dir():
         raise ValueError(f"cannot write a pair to {folder}: {above} is not a folder")
@@ -112,12 +94,7 @@ def check_pair_folder(folder: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Reads a file of UTF-8, and no pipe or device, which may never end.
-
-    Raises:
-        OSError: if there is none, or it is larger than any file of a pair.
-        ValueError: if it is not UTF-8.
-    """
+    """Reads a file of UTF-8, no pipe or device, which may never end; OSError or ValueError if it cannot."""
     if path.exists() and not path.is_file():
         raise OSError("it is no file")
     if path.stat().st_size > MOST_BYTES:
@@ -126,11 +103,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads an object from a JSON file.
-
-    Raises:
-        ValueError: if the file is missing, damaged, or holds something else.
-    """
+    """Reads an object from a JSON file; raises ValueError if it is missing, damaged, or something else."""
     try:
         data = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:

@@ -54,11 +54,7 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
-    """Reads Hugging Face's words.
-
-    Raises:
-        ValueError: if it is no plain Llama, or a size is missing or impossible.
-    """
+    """Reads Hugging Face's words; ValueError if it is no plain Llama, or a size is missing or impossible."""
     path = folder / "config.json"
     if data.get("model_type") != "llama":
         raise ValueError(f"{path} describes {shown(data.get('model_type'))}; minispec reads 'llama'")
@@ -85,10 +81,7 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
 def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Returns a config's fields, with the base of the rotary frequencies where transformers 4 has it.
 
-    transformers 5 keeps it in `rope_parameters`, with a type that is `default` where nothing is stretched.
-
-    Raises:
-        ValueError: if positions are turned in another way.
+    transformers 5 keeps it in `rope_parameters`. Raises ValueError if positions are turned in another way.
     """
     fields = dict(data)
     for name in ROTARY:
@@ -116,10 +109,7 @@ def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> N
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
     """Reads a checkpoint's weights, from one file or from those that its index names.
 
-    Returns weights [out, in] by our names, as they are stored; a tied head need not be stored twice.
-
-    Raises:
-        ValueError: if a file is missing or damaged, or the index names something else.
+    Returns weights [out, in] by our names, as they are stored; raises ValueError if a file cannot be read.
     """
     stored: dict[str, Tensor] = {}
     for path in weight_files(folder):
@@ -141,11 +131,7 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files that hold a checkpoint's weights.
-
-    Raises:
-        ValueError: if there is an index that does not name files of this folder.
-    """
+    """Returns the files of a checkpoint's weights; ValueError if its index names none of this folder."""
     if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         return [folder / WEIGHTS]
     found = read_json(folder / INDEX).get("weight_map")

@@ -64,8 +64,7 @@ class Tokenizer:
 def byte_signs() -> dict[str, int]:
     """Returns which byte each sign of a byte-level vocabulary stands for.
 
-    Printable bytes stand for themselves. The others, in order, are written as the characters from 256 on, so
-    that no token holds a blank or a control character.
+    Printable bytes stand for themselves, the others, in order, as the characters from 256 on: no blanks.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]

@@ -91,11 +91,7 @@ def story_corpus(seed: int, count: int, friends: int = 3) -> Corpus:
 
 
 def read_documents(path: Path) -> list[str]:
-    """Reads a text file; its documents are the passages between blank lines.
-
-    Raises:
-        ValueError: if the file is missing, not UTF-8, or empty.
-    """
+    """Reads the passages of a text file; ValueError if it is missing, not UTF-8, or empty."""
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,10 +131,9 @@ def distinct_documents(texts: Iterable[str]) -> list[str]:
 
 
 def is_prose(paragraph: str) -> bool:
-    """Says whether a paragraph is mostly prose.
+    """Says whether a paragraph is prose: no doctest prompt, at least four words, two thirds of it words.
 
-    The criterion: no doctest prompt, at least four words, and two thirds of what stands between
-    spaces are words. Code, tables, grammar rules and headings fail it.
+    Code, tables, grammar rules and headings fail.
     """
     if ">>>" in paragraph:
         return False
@@ -182,10 +177,7 @@ def python_documents(root: Path) -> list[str]:
 
     Packages are left out, and so is what begins with an underscore: some of it was generated for one machine.
     They are under the Python Software Foundation's license (https://docs.python.org/3/license.html); they are
-    read where they lie, and none is copied.
-
-    Raises:
-        ValueError: if there are none: some installations keep compiled files only.
+    read where they lie, and none is copied. Some installations keep compiled files only: then a ValueError.
     """
     documents: list[str] = []
     for path in sorted(root.glob("[!_]*.py")):
@@ -209,11 +201,7 @@ def passages(lines: Iterable[str], least: int = 400) -> Iterable[str]:
 
 
 def split(name: str, documents: Sequence[str], seed: int) -> Corpus:
-    """Splits documents by a hash of the seed and the text, so that the order plays no part.
-
-    Raises:
-        ValueError: if there are too few documents to hold some out.
-    """
+    """Splits documents by a hash of seed and text, whatever their order; ValueError if there are too few."""
     unique = list(dict.fromkeys(documents))
     ranked = sorted(unique, key=lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest())
     held_out = set(ranked[: int(len(unique) * VALIDATION_SHARE) or 1])

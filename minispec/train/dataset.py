@@ -80,17 +80,11 @@ def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence
 
 
 def pack(documents: Iterable[Sequence[int]], end_of_text: int, width: int) -> Tensor:
-    """Packs documents of token ids into sequences of one length.
+    """Packs documents of token ids into sequences, [N, width]; ValueError if they do not fill one.
 
     A sequence holds whole documents, each followed by end-of-text, until it is full; what the last one has
     left over is dropped. A document longer than a sequence gives several: there is no other way to see its
     later parts. The width is one more than the model reads at once: the last token is only predicted.
-
-    Returns:
-        [N, width] int64.
-
-    Raises:
-        ValueError: if there is not enough text for a single sequence.
     """
     sequences: list[list[int]] = []
     row: list[int] = []

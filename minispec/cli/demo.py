@@ -156,22 +156,16 @@ def decode_both_ways(
 
 def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
     """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
-    statistics = fast.statistics
-    assert statistics is not None
+    own = ("backend", "k", "tokens", "target_calls", "seconds")
+    counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length")
     return {
         "drafter": run.drafter,
-        "backend": fast.backend,
         "verifier": fast.label,
         "lossless": loss(run.verifier, run.warp.temperature) is None,
-        "k": fast.k,
-        "tokens": fast.tokens,
-        "target_calls": fast.target_calls,
-        "seconds": fast.seconds,
+        **{name: getattr(fast, name) for name in own},
+        **{name: getattr(fast.statistics, name) for name in counts},
         "target_only_seconds": alone.seconds,
         "target_only_tokens": alone.tokens,
-        "acceptance": statistics.acceptance,
-        "accepted_over_drafted": statistics.accepted_over_drafted,
-        "mean_acceptance_length": statistics.mean_acceptance_length,
         "same_as_target_only": fast.same,
         "speedup": fast.speed_up(alone),
         "advice": list(advice),

@@ -22,9 +22,10 @@ from sphinx.util.docutils import SphinxRole
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import FOLDER, Measurement, SpeedPoint, saved
 from minispec.evidence.proof.ties import FLOAT32_LIMIT, NARROW_CAP
-from minispec.evidence.theory.formulas import Hardware, balanced_tokens
+from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.io.checkpoint import load_pair
+from minispec.show.plots.charts import size
 
 CPP = Path(__file__).resolve().parents[2] / "minispec" / "native" / "cpp"
 # NVIDIA's data sheet of the H100 SXM: bytes a second, and operations a second in 16 bits, dense.
@@ -85,6 +86,12 @@ def english_peak() -> Any:
     return max(english_batches(), key=lambda point: point["target_only"])
 
 
+def balanced_h100() -> str:
+    """Returns how many tokens an H100 computes, with weights of 16 bits, in the time of reading them."""
+    one = forward_cost(1, 2, H100)
+    return f"{one.moving / one.computing:.0f}"
+
+
 def rollback_share() -> str:
     """Returns which part of a decode's seconds rollback took, sampled, at the reported K."""
     rows = report("stories")["sections"]["widths"]["settings"]
@@ -122,9 +129,10 @@ def busiest() -> Any:
     return max(batches(), key=lambda point: point.target_only)
 
 
-def memory(model: str) -> int:
-    """Returns the bytes of the weights and of a row's cache of one of the shipped models."""
-    return sum(part.bytes for part in measure_memory(load_pair("stories")) if part.model == model)
+@cache
+def memory(model: str) -> dict[str, int]:
+    """Returns the bytes of the `weights` and of a row's `cache` of one of the shipped models."""
+    return {part.what: part.bytes for part in measure_memory(load_pair("stories")) if part.model == model}
 
 
 def found_by(check: str) -> str:
@@ -161,7 +169,7 @@ FACTS: dict[str, Callable[[], str]] = {
     "large-parameters": lambda: (
         f"{max(report('real-sizes')['sections']['real-sizes']['parameters'].values()) / 1e6:.0f}"
     ),
-    "balanced-h100": lambda: f"{balanced_tokens(2, H100):.0f}",
+    "balanced-h100": balanced_h100,
     "rollback-share": rollback_share,
     "draft-steps": lambda: f"{PLAIN_STEPS + DISTILL_STEPS:,}",
     "acceptance-tested": lambda: f"{load_pair('stories').info['acceptance_tested']:,}",
@@ -182,7 +190,11 @@ FACTS: dict[str, Callable[[], str]] = {
     "english-peak-gain": lambda: f"{english_peak()['gain']:.2f}",
     "english-last-rows": lambda: str(english_batches()[-1]["rows"]),
     "english-last-gain": lambda: f"{english_batches()[-1]['gain']:.2f}",
-    "memory-more": lambda: f"{memory('draft') / memory('target'):.1%}",
+    "target-weights": lambda: size(memory("target")["weights"]),
+    "target-cache": lambda: size(memory("target")["cache"]),
+    "draft-weights": lambda: size(memory("draft")["weights"]),
+    "draft-cache": lambda: size(memory("draft")["cache"]),
+    "memory-more": lambda: f"{sum(memory('draft').values()) / sum(memory('target').values()):.1%}",
     "bugs": lambda: str(len(MUTANTS)),
     "bugs-biased": lambda: effects("biased"),
     "bugs-slower": lambda: effects("slower"),

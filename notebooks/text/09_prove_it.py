@@ -215,11 +215,15 @@ how_many
 # detect.
 
 # %% tags=["nbval-check-output"]
-from minispec.evidence.theory.statistics import detected_distance, samples_needed
+from bisect import bisect_left
+
+from minispec.evidence.theory.statistics import detected_distance
 
 coin = {"heads": 0.5, "tails": 0.5}
 for risk in (0.05, 1e-6):
-    needed = samples_needed(coin, 0.01, false_alarm=risk, miss=risk)
+    needed = 1 + bisect_left(
+        range(1, 10**6), True, key=lambda n: detected_distance(coin, n, risk, risk) <= 0.01
+    )
     print(f"0.50 against 0.51, both risks {risk:g}: {needed:,} samples")
 for samples in (100, 10_000, 1_000_000):
     print(f"{samples:,} samples detect a shift of {detected_distance(coin, samples, 1e-6):.3f}")

@@ -71,17 +71,18 @@ assert abs(counts.acceptance - fmean(expected)) < 5 * standard_error
 # draft. Both are estimated from what was accepted of what was tested.
 
 # %% tags=["claim-A6", "claim-D3"]
-from minispec.evidence.bench.measure import acceptance_by_position
+from minispec.evidence.bench.interleaved import by_position
 from minispec.evidence.theory.formulas import expected_tokens, expected_tokens_by_position
 
 print("  K  measured  one α for all  α per position   (tokens a target call)")
-off = []
+off, rates = [], {}
 for k in (1, 2, 4, 8, 16):
     run = measure_acceptance(pair, prompts, k)
     measured, alpha = run.statistics().tokens_per_target_call, run.statistics().acceptance
-    by_position = expected_tokens_by_position(acceptance_by_position(run))
-    print(f"{k:3}  {measured:8.2f}  {expected_tokens(alpha, k):13.2f}  {by_position:14.2f}")
-    off.append(abs(measured / by_position - 1))
+    rates[k] = [kept / tested for tested, kept in by_position(run.rounds)]
+    each = expected_tokens_by_position(rates[k])
+    print(f"{k:3}  {measured:8.2f}  {expected_tokens(alpha, k):13.2f}  {each:14.2f}")
+    off.append(abs(measured / each - 1))
 assert max(off) < 0.15
 
 # %% [markdown]
@@ -91,7 +92,7 @@ assert max(off) < 0.15
 # ## What guessing and checking cost
 #
 # Now time. How long does a target forward take over 1, 2, 3, … new tokens, and a draft forward over
-# one? Medians of 30 interleaved measurements, on your machine.
+# one? Medians of 10 interleaved measurements, on your machine.
 
 # %%
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
@@ -108,7 +109,7 @@ latency([*times, *draft_times], at=5)
 # cost K times c. (A parallel drafter guesses all of them in one pass: notebook 11.) Compare.
 
 # %% tags=["misleads-negligible-draft"]
-from minispec.evidence.theory.formulas import speed_up
+from minispec.evidence.theory.formulas import refined_speed_up, speed_up
 
 steps = {point.width: point.seconds / times[0].seconds for point in times}
 for k in (2, 4, 8, 16):
@@ -173,17 +174,19 @@ check("choose-k", best_k)
 # both sides.
 
 # %% tags=["claim-C2", "claim-D4"]
-from minispec.evidence.bench.measure import measure_speed
+from minispec.evidence.bench.interleaved import Setting, interleave, speed_up_of, total_of
+from minispec.native.backend import on_backend
 
-points = measure_speed(pair, [1, 2, 4, 8], prompts=2, repeats=2, new_tokens=40)
-for p in points:
-    print(f"K = {p.k:2}: {p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f}),", end=" ")
-    print(f"{p.alpha:.0%} of the tested guesses accepted")
-best = max(points, key=lambda p: p.gain)
-says = "wins" if best.low > 1 else "loses" if best.high < 1 else "neither wins nor loses clearly"
-print(f"On this machine, just now, speculation {says}: {best.gain:.2f} times with K = {best.k}.")
-theorem = [expected_tokens(p.alpha, p.k) / (p.k * p.c + 1) for p in points]  # theorem 3.8
-assert all(abs(p.simple - said) < 1e-9 for p, said in zip(points, theorem, strict=True))
+models = on_backend(pair, "torch")
+alone, *drafted = (Setting(models, k, "rejection", temperature=1.0) for k in (0, 1, 2, 4, 8))
+sides = {one.k: (alone, one) for one in drafted}  # they take turns, prompt by prompt
+runs = interleave(sides, [[p] for p in prompts[:2] * 2], seed=0, new_tokens=40)
+gains = {k: speed_up_of(*both) for k, both in runs.items()}  # lower quartile, median, upper
+for k, (low, gain, high) in gains.items():
+    print(f"K = {k}: {gain:.2f} times as fast ({low:.2f} to {high:.2f})")
+wins, loses = any(low > 1 for low, _, _ in gains.values()), max(max(g) for g in gains.values()) < 1
+print("Just now it", "wins." if wins else "loses." if loses else "neither wins nor loses clearly.")
+assert all(0 < low <= gain <= high for low, gain, high in gains.values())
 
 # %% [markdown]
 # Could you have known? The figure holds two predictions against what was measured. One is theorem
@@ -191,14 +194,17 @@ assert all(abs(p.simple - said) < 1e-9 for p, said in zip(points, theorem, stric
 # position of the draft.
 
 # %% tags=["claim-D4"]
+from minispec.evidence.bench.measurements import SpeedPoint
 from minispec.show.plots.speed import predicted_measured
 
-off = {
-    "theorem 3.8": fmean(abs(p.simple / p.gain - 1) for p in points),
-    "measured times": fmean(abs(p.refined / p.gain - 1) for p in points),
-}
-print(f"{min(off, key=off.get)} came nearer, this time.")
-assert all(p.refined > 0 and p.simple > 0 for p in points)
+t = {point.width: point.seconds for point in times}  # of a target forward, by its new tokens
+points = []
+for k, (low, gain, high) in gains.items():
+    alpha = total_of(runs[k][1]).acceptance
+    simple = speed_up(alpha, k, c)
+    refined = refined_speed_up(rates[k], t[1], draft_times[0].seconds, t.__getitem__)
+    points.append(SpeedPoint(k, alpha, c, gain, low, high, simple, refined))
+assert all(abs(p.simple * (p.k * c + 1) - expected_tokens(p.alpha, p.k)) < 1e-9 for p in points)
 predicted_measured(points)
 
 # %% [markdown]
@@ -231,13 +237,12 @@ assert max(off) <= 1e-6
 # run with K = 4 again, counted.
 
 # %% tags=["claim-E3"]
-from minispec.evidence.theory.formulas import arithmetic_growth
-
 wasted = counts.drafted - counts.accepted
 computed = counts.row_rounds + counts.drafted  # pending tokens and drafts
 print(f"{counts.emitted} tokens came out; {counts.drafted} were drafted, {wasted} of them wasted")
 print(f"the target computed {computed / counts.emitted:.2f} positions a token; alone it computes 1")
-growth = arithmetic_growth(counts.acceptance, 4, draft.parameters_count / target.parameters_count)
+c_hat = draft.parameters_count / target.parameters_count  # a draft step's arithmetic
+growth = (4 * c_hat + 4 + 1) / expected_tokens(counts.acceptance, 4)
 print(f"with the draft's own work, theorem 3.11 says {growth:.2f} times the arithmetic")
 assert computed - counts.emitted == wasted
 
@@ -341,7 +346,6 @@ batch_sweep(batches.points)
 # %% tags=["claim-B4"]
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.theory.formulas import kv_cache_bytes
-from minispec.show.plots.memory import memory_bars
 
 parts = measure_memory(pair)
 sizes = {(part.model, part.what): part.bytes for part in parts}
@@ -350,7 +354,10 @@ for name, model in (("target", target), ("draft", draft)):
     said[name, "weights"] = 4 * model.parameters_count  # four bytes each
     said[name, "cache"] = kv_cache_bytes(model.config, model.max_length)
 assert all(sizes[part] == said[part] for part in said)
-memory_bars(parts)
+for (name, what), taken in sizes.items():
+    print(f"{name:6}  {what:7}  {taken / 1e6:5.2f} MB")
+both = {name: sizes[name, "weights"] + sizes[name, "cache"] for name in ("target", "draft")}
+print(f"the draft adds {both['draft'] / both['target']:.1%} to what the target takes")
 
 # %%
 best = max(points, key=lambda p: p.gain)

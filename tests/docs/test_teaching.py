@@ -12,7 +12,7 @@ from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.questions import QUESTIONS
-from minispec.evidence.theory.formulas import Hardware, balanced_tokens
+from minispec.evidence.theory.formulas import Hardware, forward_cost
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "Six", "Seven", "Eight")
 TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching"
@@ -132,7 +132,8 @@ def test_the_large_service_is_still_limited_by_memory():
     """64 users, K = 3: fewer tokens a pass than an H100 computes while it reads the weights."""
     text = " ".join(text_of("four_classes.md").split())
     large = Hardware("H100", bandwidth=3.35e12, arithmetic=989e12)
-    assert 64 * (3 + 1) == 256 < balanced_tokens(2, large) < 300
+    one = forward_cost(1, 2, large)
+    assert 64 * (3 + 1) == 256 < one.moving / one.computing < 300
     assert (
         "64 · (3 + 1) = 256" in text and "{fact}`balanced-h100`" in text and "still limited by memory" in text
     )

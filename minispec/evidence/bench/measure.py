@@ -1,4 +1,4 @@
-"""Measure the parts: seconds of a forward, acceptance of each position, bytes of memory, the speed-up at a K.
+"""Measure the parts: seconds of a forward, acceptance, bytes of memory.
 
 What is compared is interleaved, so that a machine that slows down slows all of it. What is reported is a
 median with its quartiles. `minispec bench` measures more, with care for what it costs to choose K.
@@ -16,20 +16,11 @@ from minispec.core.prefill import device_of
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.bench.interleaved import (
-    Setting,
-    by_position,
-    interleave,
-    quartiles,
-    speed_up_of,
-    total_of,
-)
-from minispec.evidence.bench.measurements import Latency, MemoryPart, SpeedPoint
-from minispec.evidence.theory.formulas import refined_speed_up, speed_up
+from minispec.evidence.bench.interleaved import quartiles
+from minispec.evidence.bench.measurements import Latency, MemoryPart
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import record
 from minispec.io.trace import Trace
-from minispec.native.backend import TORCH, on_backend
 
 PROMPT_TOKENS = 32
 NEW_TOKENS = 160
@@ -130,12 +121,6 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4,
     return record(pair.target, ModelDrafter(pair.draft), prompts, warp=Warp(), rng=SeededRng(seed), **how)
 
 
-def acceptance_by_position(trace: Trace) -> list[float]:
-    """Returns for each drafted position how often it was kept of the times it was tested, 0 if never: [K]."""
-    rates = [kept / tested for tested, kept in by_position(trace.rounds)]
-    return rates + [0.0] * (max(r.draft.k for r in trace.rounds) - len(rates))
-
-
 def measure_memory(pair: Pair) -> list[MemoryPart]:
     """Returns the bytes of weights and of one row's cache, for both models; nothing else grows."""
     parts = []
@@ -143,29 +128,3 @@ def measure_memory(pair: Pair) -> list[MemoryPart]:
         weights = sum(p.numel() * p.element_size() for p in model.parameters())
         parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", model.new_cache(1).bytes)]
     return parts
-
-
-def measure_speed(
-    pair: Pair, widths: Sequence[int], *, prompts: int = 8, repeats: int = 1, new_tokens: int = NEW_TOKENS
-) -> list[SpeedPoint]:
-    """Measures the sampled speed-up at every K, and predicts it by both formulas from what is measured apart.
-
-    So many of the prompts in the pair's `pair.json` are used, and each is decoded so often.
-
-    Raises:
-        ValueError: if the pair has no prompts, or a K is below 1.
-    """
-    chosen, models = bench_prompts(pair)[:prompts], on_backend(pair, TORCH.name)
-    alone, *drafted = (Setting(models, k, "rejection", 1.0) for k in (0, *widths))
-    groups = {one.k: (alone, one) for one in drafted}
-    runs = interleave(groups, [[p] for p in chosen * repeats], 0, new_tokens)
-    target = measure_latency(pair.target, sorted({1, *(k + 1 for k in widths)}))
-    draft = measure_latency(pair.draft, [1], name="draft")
-    seconds, c = {point.width: point.seconds for point in target}, cost_ratio(target, draft)
-    points = []
-    for k in widths:
-        alpha, (low, middle, high) = total_of(runs[k][1]).acceptance or 0.0, speed_up_of(*runs[k])
-        alphas = acceptance_by_position(measure_acceptance(pair, chosen, k))
-        refined = refined_speed_up(alphas, seconds[1], draft[0].seconds, seconds.__getitem__)
-        points.append(SpeedPoint(k, alpha, c, middle, low, high, speed_up(alpha, k, c), refined))
-    return points

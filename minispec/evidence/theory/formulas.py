@@ -58,16 +58,6 @@ def best_k(alpha: float, c: float, most: int = 16) -> int:
     return max(range(most + 1), key=lambda k: speed_up(alpha, k, c))
 
 
-def arithmetic_growth(alpha: float, k: int, c_hat: float) -> float:
-    """Returns how many times more arithmetic a token takes than with the target alone.
-
-    (1 − α)(Kĉ + K + 1) / (1 − α^(K+1)): Leviathan et al. 2023, theorem 3.11. ĉ is the draft's arithmetic per
-    token over the target's.
-    """
-    _check(c=c_hat)
-    return (k * c_hat + k + 1) / expected_tokens(alpha, k)
-
-
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
     """Returns the tokens per target call where each position has its own α: 1 + Σ_i Π_(j ≤ i) α_j.
 
@@ -130,12 +120,6 @@ def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, token
         raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
     moved, done = parameters * bytes_each, 2 * parameters * tokens
     return ForwardCost(tokens, moved, done, moved / hardware.bandwidth, done / hardware.arithmetic)
-
-
-def balanced_tokens(bytes_each: float, hardware: Hardware) -> float:
-    """Returns for how many tokens in one forward arithmetic takes as long as reading the weights."""
-    one = forward_cost(1, bytes_each, hardware)
-    return one.moving / one.computing
 
 
 def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:

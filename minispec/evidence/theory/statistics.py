@@ -12,7 +12,6 @@ The idea of stating both error rates, and the samples needed, is that of TensorF
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,25 +121,6 @@ def detected_distance(exact: Exact, samples: int, false_alarm: float, miss: floa
     shape.
     """
     return mean_distance(exact, samples) + deviation(false_alarm, samples) + deviation(miss, samples)
-
-
-def samples_needed(exact: Exact, distance: float, false_alarm: float, miss: float = MISS) -> int:
-    """Returns the smallest N for which `detected_distance` is at most `distance`.
-
-    Raises:
-        ValueError: if the distance is not above 0.
-    """
-    if distance <= 0:
-        raise ValueError(f"no number of samples detects a distance of {distance}; it must be above 0")
-    most = 1
-    while detected_distance(exact, most, false_alarm, miss) > distance:
-        most *= 2
-    return bisect_left(
-        range(most),
-        True,
-        lo=max(1, most // 2),
-        key=lambda n: detected_distance(exact, n, false_alarm, miss) <= distance,
-    )
 
 
 def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:

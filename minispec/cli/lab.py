@@ -55,8 +55,7 @@ def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
 def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
     """Copies what `find_notebooks` has found without outputs; what is there already is left alone.
 
-    Returns the notebooks that were `copied`, were `there already` as a fresh copy would be, or were `kept`,
-    because they differ from it: the student has changed them, or the course is newer.
+    Returns which were `copied`, were `there already` as a fresh copy would be, or `kept`, as they differ.
     """
     fates: dict[str, list[str]] = {"copied": [], "there already": [], "kept": []}
     try:

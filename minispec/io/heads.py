@@ -39,12 +39,9 @@ def heads_folder(pair: Pair) -> Path:
 
 
 def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
-    """Writes heads in bfloat16.
+    """Writes heads in bfloat16; ValueError if the file cannot be written.
 
     info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how they were trained.
-
-    Raises:
-        ValueError: if the file cannot be written.
     """
     weights = {name: weight.to(torch.bfloat16) for name, weight in module.state_dict().items()}
     write_tensors(path, weights, {"minispec": json.dumps(info)})

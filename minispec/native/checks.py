@@ -19,7 +19,7 @@ LARGEST = 2**63 - 1  # what the library can count to
 def checked(
     name: str, given: Tensor, shape: Sequence[int | None] | None, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Returns a tensor as the library reads it: on the CPU, without gaps.
+    """Returns a tensor as the library reads it: on the CPU, without gaps; else TypeError or ValueError.
 
     Args:
         name: what messages call it.
@@ -27,10 +27,6 @@ def checked(
         shape: the sizes that it must have, with None where any will do; None: any.
         dtype: its type. None: any floating one, with at least one number a row, and float64 is returned for
             those types that the library does not know.
-
-    Raises:
-        TypeError: if it is no tensor, or of another type.
-        ValueError: if it lies elsewhere, or has another shape.
     """
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must be a tensor, not {type(given).__name__}")

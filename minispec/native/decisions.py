@@ -88,11 +88,7 @@ class NativeRng(SeededRng, Lender):
 
 
 def lender(rng: Rng) -> Lender | None:
-    """Returns the generator that lets the library decide, or None if `rng`, or what is in it, does not.
-
-    Raises:
-        TypeError: if it is no random number generator.
-    """
+    """Returns what lets the library decide: `rng`, what is in it, or None; TypeError if that is no `Rng`."""
     if not all(callable(getattr(rng, name, None)) for name in ("bernoulli", "categorical")):
         raise TypeError(f"a random number generator is needed, not {type(rng).__name__}")
     inner = rng.rng if isinstance(rng, BlockRng) else rng
@@ -102,11 +98,7 @@ def lender(rng: Rng) -> Lender | None:
 def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[], Tensor]) -> Tensor:
     """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
-    `core` draws as the core does (see `Lender`).
-
-    Raises:
-        TypeError: if `probs` is no tensor of a floating type, or `live` none of bool.
-        ValueError: if their shapes are wrong, or a row is no distribution.
+    `core` draws as the core does (see `Lender`). Raises what `checked` does; ValueError if a row is none.
     """
     dists, live = checked("probs", probs, (None, None)), which.get("live")
     batch, vocab = dists.shape
@@ -132,9 +124,7 @@ class NativeWarp(Warp):
     def __call__(self, logits: Tensor) -> Tensor:
         """Returns probabilities, those of `Warp` up to rounding: [..., V] of any floating type -> [..., V].
 
-        Raises:
-            TypeError: if `logits` is no tensor of a floating type.
-            ValueError: if a row has NaN or plus infinity, or nothing but minus infinity.
+        Raises ValueError if a row has NaN or plus infinity, or nothing but minus infinity.
         """
         given = checked("logits", logits, None)
         if self.top_k is not None or self.top_p is not None or given.dtype is not logits.dtype:

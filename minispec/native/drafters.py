@@ -42,12 +42,9 @@ class NamedDrafter:
     backends: Sequence[str] = tuple(BACKENDS)  #: by name, on which it can draft
 
     def make(self, pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
-        """Makes it for a pair, its models on a backend, and a K.
+        """Makes it for a pair, its models on a backend, and a K; ValueError if what it needs is not there.
 
         Returns the target to decode with, for a drafter may share the target's layers, and what drafts.
-
-        Raises:
-            ValueError: if the pair lacks what it needs, or another target decodes than it can draft for.
         """
         if self.rules is not None and models.target is not pair.target:
             raise ValueError("the tree drafter needs a target that reads trees: neither native nor --exact")
@@ -55,11 +52,7 @@ class NamedDrafter:
         return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter
 
     def backend(self, asked: str) -> str:
-        """Returns on which backend it drafts where one is asked for by name, or `auto`.
-
-        Raises:
-            ValueError: if it cannot draft on that one.
-        """
+        """Returns on which backend it drafts where one, or `auto`, is asked for; ValueError if it cannot."""
         if asked == AUTO and len(self.backends) == 1:
             return self.backends[0]
         if asked in BACKENDS and asked not in self.backends:
@@ -68,11 +61,7 @@ class NamedDrafter:
         return asked
 
     def rule(self, verifier: str, otherwise: Verifier) -> Verifier:
-        """Returns the rule of a name for its drafts; otherwise: the one for chains.
-
-        Raises:
-            ValueError: if its drafts cannot be verified so.
-        """
+        """Returns the rule of a name for its drafts, for chains `otherwise`; ValueError if none fits them."""
         if self.rules is not None and verifier not in self.rules:
             raise ValueError(
                 f"the {verifier} rule verifies chains; for a tree choose --verifier {' or '.join(self.rules)}"
@@ -81,11 +70,7 @@ class NamedDrafter:
 
 
 def named(name: str, k: str) -> NamedDrafter:
-    """Returns the drafter of a name, for a `--k`.
-
-    Raises:
-        ValueError: if there is none, or it cannot have an automatic K.
-    """
+    """Returns the drafter of a name, for a `--k`; ValueError if there is none, or none with that K."""
     if name not in DRAFTERS:
         raise ValueError(f"--drafter {name!r} is unknown; choose {' or '.join(DRAFTERS)}")
     if k == AUTO and not DRAFTERS[name].adapts:
@@ -99,11 +84,7 @@ def looking_up(make: Callable[..., LookupDrafter], target: GPT) -> LookupDrafter
 
 
 def leaving_early(pair: Pair, models: Models) -> ExitDrafter:
-    """Returns what drafts with the first layers of the target that decodes, which can be left there.
-
-    Raises:
-        ValueError: if the pair has no exit, or the target that decodes cannot be left early.
-    """
+    """Returns what drafts with the first layers of the target; ValueError if it cannot be left there."""
     own, exit = models.target, heads(pair, "exit")
     if isinstance(own, NativeGPT):
         return ExitDrafter(NativeExitGPT(own, exit))

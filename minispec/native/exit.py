@@ -30,11 +30,7 @@ class NativeExitGPT(EarlyExitGPT):
     """An `EarlyExitGPT` whose layers are those of a native model."""
 
     def __init__(self, model: NativeGPT, exit: Exit) -> None:
-        """Joins a native model and an exit of the type of its weights.
-
-        Raises:
-            ValueError: if the exit does not fit, or the library does not compute what it does.
-        """
+        """Joins a native model and an exit of the type of its weights; ValueError if they do not fit."""
         super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
         proj, gain = exit.proj.weight.t().contiguous(), packed_gain(exit.norm.weight).contiguous()
         if proj.dtype != model._head.dtype or proj.device != model.device:
@@ -79,11 +75,7 @@ class NativeExitGPT(EarlyExitGPT):
 
     @torch.inference_mode()
     def check(self) -> None:
-        """Compares distributions that a draft reports with the exit's own.
-
-        Raises:
-            ValueError: if they differ by more than rounding.
-        """
+        """Compares distributions of a draft with the exit's own; ValueError if more than rounding differs."""
         tokens = torch.arange(self.vocab_size)[:8]
         cache = self.new_cache(len(tokens))
         self.share()

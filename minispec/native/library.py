@@ -115,11 +115,7 @@ def lacking() -> str | None:
 
 
 def find_compiler() -> tuple[str, ...]:
-    """Returns the command that compiles C++: `CXX`, g++, clang++, or the clang of the package ziglang.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The command that compiles C++: `CXX`, g++, clang++, or the clang of ziglang; ValueError if none."""
     for name in (os.environ.get("CXX"), *COMPILERS):
         found = shutil.which(name) if name else None
         if found:
@@ -159,10 +155,7 @@ def will_be_built() -> bool:
 def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Sequence[str]) -> Path:
     """Compiles `native.cpp` by a command; the file appears when it is complete and has answered.
 
-    Processes that build at the same time write the same name, or each its own.
-
-    Raises:
-        ValueError: if the folder cannot be written, or the build fails.
+    Processes that build at the same time write the same name, or each its own. ValueError if it fails.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

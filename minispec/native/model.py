@@ -244,11 +244,7 @@ class NativeGPT:
 
     @torch.inference_mode()
     def check(self, model: GPT) -> None:
-        """Compares logits with a model's own, in two blocks.
-
-        Raises:
-            ValueError: if they differ by more than rounding.
-        """
+        """Compares logits with a model's own, in two blocks; ValueError if more than rounding differs."""
         text = ((7 * torch.arange(min(8, self.max_length)) + 3) % self.vocab_size)[None]
         cache = self.new_cache(1)
         ours = torch.cat([self(block, cache) for block in text.split([1, text.shape[1] - 1], dim=1)], dim=1)
@@ -306,8 +302,7 @@ class NativeGPT:
 def threads_for(parameters: int) -> int:
     """Returns how many threads are to share a forward of a model of so many parameters; at least 1.
 
-    No more than this process may use cores: to wait for a thread that cannot run takes longer than to do its
-    share.
+    No more than there are cores for this process: to wait for a thread that cannot run takes too long.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1

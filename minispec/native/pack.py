@@ -28,10 +28,8 @@ def packed_weights(model: GPT) -> list[Tensor]:
     The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
     [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the
     head [D, V] and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2]
-    each. Matrices are of the model's type, the rest is of the type that is computed in.
-
-    Raises:
-        ValueError: if a weight is missing, or not of the size that the config says.
+    each. Matrices are of the model's type, the rest is of the type that is computed in. ValueError if a
+    weight is missing, or not of the size that the config says.
     """
     with torch.device("meta"):  # without memory: only its sizes are asked
         wanted = GPT(model.config)
@@ -51,10 +49,7 @@ def sizes_of(model: GPT) -> dict[str, torch.Size]:
 
 
 def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands `packed_weights`, matrices [in, out], over; returns the address of the library's copy.
-
-    Their columns are cut for so many threads.
-    """
+    """Hands `packed_weights`, [in, out], over, cut for so many threads; returns the copy's address."""
     c = config
     addresses = (ctypes.c_void_p * len(weights))(*[weight.data_ptr() for weight in weights])
     sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)

@@ -80,11 +80,7 @@ class Recipe:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Recipe":
-        """Reads what `to_json` returns.
-
-        Raises:
-            ValueError: if it is no recipe.
-        """
+        """Reads what `to_json` returns; ValueError if it is no recipe."""
         fields = dict(data)
         try:
             for name, theirs in CURRICULA.items():

@@ -13,6 +13,8 @@ from minispec.classroom.trials import Trial
 from minispec.core.verify import residual
 
 Weights = tuple[int, ...]  # a distribution, times the sum
+PAIRS: list[tuple[Weights, Weights]] = [((1, 1), (1, 1)), ((1, 1), (1, 0)), ((1, 0), (0, 1))]
+PAIRS += [((1, 3), (3, 1)), ((3, 2, 1), (1, 1, 4)), ((4, 3, 2, 1), (1, 1, 5, 3))]
 
 
 def written(*distributions: Weights) -> str:
@@ -20,10 +22,13 @@ def written(*distributions: Weights) -> str:
     return "; ".join(f"({', '.join(map(str, weights))})/{sum(weights)}" for weights in distributions)
 
 
-def trial(name: str, p: Weights, q: Weights) -> Trial:
-    """Returns a call on two distributions [V]."""
-    tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in (p, q)]
-    return Trial(f"{name}({written(p)}, {written(q)})", "called", tuple(tensors))
+def trials(name: str) -> tuple[Trial, ...]:
+    """Returns calls on two distributions [V]."""
+    made = []
+    for pair in PAIRS:
+        tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in pair]
+        made.append(Trial(f"{name}({', '.join(map(written, pair))})", "called", tuple(tensors)))
+    return tuple(made)
 
 
 def distribution(value: Any) -> Any:
@@ -47,13 +52,7 @@ TOTAL_VARIATION = exercise(
         "largest-difference": lambda p, q: (p - q).abs().max(),
     },
     right=total_variation,
-    trials=(
-        trial("total_variation", (1, 1), (1, 1)),
-        trial("total_variation", (1, 0), (0, 1)),
-        trial("total_variation", (3, 1), (1, 3)),
-        trial("total_variation", (3, 2, 1), (1, 1, 4)),
-        trial("total_variation", (4, 3, 2, 1), (1, 1, 5, 3)),
-    ),
+    trials=trials("total_variation"),
     read=real,
     show=lambda value: f"{value:.4g}",
 )
@@ -67,13 +66,7 @@ RESIDUAL = exercise(
         "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
-    trials=(
-        trial("residual", (1, 1), (1, 1)),
-        trial("residual", (1, 1), (1, 0)),
-        trial("residual", (1, 3), (3, 1)),
-        trial("residual", (3, 2, 1), (1, 1, 4)),
-        trial("residual", (1, 4, 5, 2), (4, 4, 1, 3)),
-    ),
+    trials=trials("residual"),
     read=distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )

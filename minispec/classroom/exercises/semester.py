@@ -121,9 +121,6 @@ def mask_of(pick: Pick) -> Exercise:
     return form(greedy.MASK, pick, said, right)
 
 
-COUNTS = (((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4)), ((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3)))
-
-
 def residual_of(pick: Pick) -> Exercise:
     """What one distribution has more than another, of counts, scaled to a sum."""
     names = pick("order", tuple(permutations(("target", "draft"))))
@@ -135,7 +132,9 @@ def residual_of(pick: Pick) -> Exercise:
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
     said = {"more": more, "less": less, "total": total}
-    return form(rejection.RESIDUAL, pick, said, right, (((1, 1), (2, 2)), *COUNTS))
+    small = [((1, 1), (2, 2)), ((1, 3), (6, 2))]
+    large = [((3, 2, 1), (1, 1, 4)), ((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
+    return form(rejection.RESIDUAL, pick, said, right, [*small, *large])
 
 
 FORMS = (bytes_of, verify_of, mask_of, residual_of)

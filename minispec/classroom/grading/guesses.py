@@ -114,10 +114,8 @@ def histogram_text(tallies: Sequence[Tally], width: int = 30) -> str:
         most = max(answer.count for answer in one.answers)
         lines = [f"{one.notebook}. {one.question}"]
         for answer in one.answers:
-            sign, bar = (
-                {True: "✓", False: "✗", None: " "}[answer.right],
-                "█" * round(width * answer.count / most),
-            )
+            sign = {True: "✓", False: "✗", None: " "}[answer.right]
+            bar = "█" * round(width * answer.count / most)
             lines.append(f"  {sign} {bar:{width}} {answer.count:3}  {answer.answer}")
             if answer.count and answer.belief:
                 lines.append(f"    {'':{width}}      (believes: {answer.belief})")

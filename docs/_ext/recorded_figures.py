@@ -17,17 +17,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from minispec.core.verify import verify_rejection
-from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.io.checkpoint import load_pair
 from minispec.io.files import read_json
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.distributions import rule_distribution
-from minispec.show.plots.memory import memory_bars
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
 from minispec.show.plots.style import Picture
@@ -71,7 +68,6 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "draft-sweep": lambda: draft_sweep(saved("drafts").points),
     "batch-sweep": lambda: batch_sweep(saved("batches").points),
     "atlas": lambda: atlas_figure(read_json(RECORDED)["rules"]),
-    "memory": lambda: memory_bars(measure_memory(load_pair("stories"))),
     "kill-matrix": lambda: next(matrix(saved("zoo").points, saved("zoo"))),
     "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),
     "caches-bonus": lambda: caches("bonus", ("verified", "rolled back", "caught up")),

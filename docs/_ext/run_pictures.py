@@ -9,12 +9,17 @@ from running_example import round_of, run
 
 from minispec.core.records import Round
 from minispec.io.recording import Recording
-from minispec.show.plots.caches import MOMENTS, cache_grid
+from minispec.show.plots.caches import (
+    MOMENTS,
+    cache_grid,
+    recomputation,
+    steps_with_cache,
+    steps_without_cache,
+)
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.drafts import draft_bars
 from minispec.show.plots.masks import attention_mask, tree_mask
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip

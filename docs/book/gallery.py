@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.suffix import SuffixAutomaton
 from minispec.drafters.tree import grow
-from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.bench.measurements import (
     FOLDER,
     BatchPoint,
@@ -29,7 +27,6 @@ from minispec.evidence.bench.measurements import (
     KillRow,
     Latency,
     Measurement,
-    MemoryPart,
     SpeedPoint,
     load_measurement,
 )
@@ -38,25 +35,29 @@ from minispec.evidence.proof.models import table_pair
 from minispec.evidence.theory.formulas import Hardware, forward_cost, speed_up
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.io.checkpoint import SHIPPED, load_pair
+from minispec.io.checkpoint import SHIPPED
 from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.coupled import verify_coupled
-from minispec.show.plots.caches import cache_grid
+from minispec.show.plots.caches import cache_grid, recomputation, steps_with_cache, steps_without_cache
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.distributions import rule_distribution, sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
 from minispec.show.plots.masks import attention_mask, tree_mask, tree_shapes
-from minispec.show.plots.memory import bytes_against_arithmetic, memory_bars
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
-from minispec.show.plots.slots import Slots, row_slots
-from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
+from minispec.show.plots.speed import (
+    batch_sweep,
+    bytes_against_arithmetic,
+    draft_sweep,
+    latency,
+    predicted_measured,
+    speed_up_curves,
+)
 from minispec.show.plots.style import Picture
-from minispec.show.plots.timeline import timeline
+from minispec.show.plots.timeline import Slots, row_slots, timeline
 from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
 from minispec.train.publish import history_of
 
@@ -138,7 +139,6 @@ def of_numbers(folder: Path = FOLDER) -> Iterator[Picture]:
         folder: where measurements were saved, `latency.json` and so on; what is missing is made up.
     """
     yield shipped_losses()
-    yield memory_bars(shipped_memory())
     yield seven_billion()
     yield from of_the_rule()
     for kind, (draw, made_up) in FIGURES.items():
@@ -146,12 +146,6 @@ def of_numbers(folder: Path = FOLDER) -> Iterator[Picture]:
         found = load_measurement(path) if path.is_file() else None
         for picture in draw(found.points if found else made_up, found):
             yield picture if found else replace(picture, name=f"{picture.name} ({MADE_UP})")
-
-
-@cache
-def shipped_memory() -> list[MemoryPart]:
-    """Returns what both models of the shipped pair take in memory."""
-    return measure_memory(load_pair())
 
 
 def shipped_losses() -> Picture:

@@ -137,7 +137,7 @@ predict(
 
 # %% tags=["claim-B2"]
 from minispec.evidence.theory.formulas import Hardware, forward_cost
-from minispec.show.plots.memory import bytes_against_arithmetic
+from minispec.show.plots.speed import bytes_against_arithmetic
 
 chip = Hardware("a chip with 1 TB/s and 100 Tflop/s", bandwidth=1e12, arithmetic=100e12)
 one, five, hundred = (forward_cost(7e9, 2, chip, tokens) for tokens in (1, 5, 100))

@@ -128,7 +128,7 @@ predict(
 # grey is what it finds in the cache. (Its first step is prefill and the first token together.)
 
 # %% tags=["written", "claim-A1"]
-from minispec.show.plots.recomputation import recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.caches import recomputation, steps_with_cache, steps_without_cache
 
 cache, story, counts = target.new_cache(rows=1), prompt[:10], []
 counts.append(len(read(target, cache, story[:-1])))  # prefill: all but the pending token

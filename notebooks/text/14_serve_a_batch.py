@@ -197,7 +197,7 @@ assert theirs == refilled
 # Rows over rounds, first four and four, then with refill:
 
 # %% tags=["claim-C6"]
-from minispec.show.plots.slots import row_slots
+from minispec.show.plots.timeline import row_slots
 
 
 def slots(rounds, first=0):

@@ -121,7 +121,6 @@ def test_every_figure_is_in_the_gallery(pictures):
     said = {picture.name.split(" (")[0] for picture in pictures}
     files = {"draft_bars": "draft", "attention_mask": "mask", "verification_strip": "verification"}
     files |= {"cache_grid": "caches", "coloured_text": "coloured", "along_the_text": "along"}
-    files |= {"memory_bars": "memory"}
     assert {files.get(name, name.replace("_", "-")) for name in names} <= said and len(names) >= 20
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
-from minispec.evidence.theory.formulas import speed_up
+from minispec.evidence.theory.formulas import ForwardCost, Hardware, speed_up
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.charts import CURVES, GAIN, LOSS
@@ -18,6 +18,10 @@ from minispec.show.signs import DRAFTER, GUESS, TARGET, State
 SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
 REFINED = State(CURVES[0][0], marker="o", word="with measured times")
 ALONE = State("#DDDDDD", word="one by one")
+WORKS = {
+    "moving": State(TARGET.colour, word="reading the weights"),
+    "computing": State("#FFFFFF", hatch="..", word="computing"),
+}
 BEST = "◎"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 
@@ -88,6 +92,47 @@ def _forwards(
         axes.bar(x, middle, 0.7, yerr=[[middle - low], [high - middle]], capsize=5, **charts.area(look))
         charts.note(axes, text, (x, high), (0, 8), ha="center")
     axes.set_xticks(range(len(points)), names)
+
+
+def bytes_against_arithmetic(
+    costs: Sequence[ForwardCost], hardware: Hardware, model: str = "a model"
+) -> Picture:
+    """Draws how long a forward takes to read its weights, and how long to compute, by number of positions.
+
+    Both begin at once and go on side by side, so a forward ends with the longer of its two bars. The costs
+    are of one model, for several numbers of new tokens, the smallest first.
+    """
+    name = "milliseconds: both begin together, the longer decides"
+    figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
+    for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
+        rows, times = [row + side for row in range(len(costs))], [getattr(cost, work) for cost in costs]
+        axes.barh(rows, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
+        for row, value in zip(rows, times, strict=True):
+            charts.note(axes, charts.seconds(value), (value * 1e3, row), (10, 0), va="center")
+    ends = [cost.seconds * 1e3 for cost in costs]
+    low, high = ([row + side for row in range(len(costs))] for side in (-0.46, 0.46))
+    axes.vlines(ends, low, high, "black", linewidth=4, label="the forward ends")
+    labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
+    axes.set_yticks(range(len(costs)), labels)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(ends) * 1.25)
+    charts.keys(axes, 2)
+    first = costs[0]
+    text = (
+        f"{hardware.name}, for {labels[0]}, reading the weights of {model} takes "
+        f"{charts.seconds(first.moving)}, {first.moving / first.computing:.0f} times as long as computing"
+    )
+    twin = [
+        f"{label}: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, computing "
+        f"{charts.size(cost.operations, 'flop')} {charts.seconds(cost.computing)}, both at once "
+        f"{charts.seconds(cost.seconds)}"
+        for label, cost in zip(labels, costs, strict=True)
+    ]
+    limit = first.tokens * first.moving / first.computing
+    cheap = [cost.tokens for cost in costs[1:] if cost.tokens < 0.99 * limit]
+    values = {"text": text, "limit": limit, "one": first.tokens, "cheap": max(cheap, default=0)}
+    case = "cheap" if cheap else ""
+    return worded("bytes-against-arithmetic", figure, "\n".join(twin), case, **values)
 
 
 def speed_up_curves(

@@ -5,10 +5,11 @@ from book.gallery import SPEEDS
 from figures import readable
 
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
-from minispec.evidence.theory.formulas import speed_up
+from minispec.evidence.theory.formulas import Hardware, forward_cost, speed_up
 from minispec.show.plots.charts import LOSS
 from minispec.show.plots.speed import (
     batch_sweep,
+    bytes_against_arithmetic,
     draft_sweep,
     latency,
     predicted_measured,
@@ -22,6 +23,7 @@ FORWARDS = [
     Latency("small", 1, 0.0002, 0.0001, 0.0003),
     Latency("small", 4, 0.0004, 0.0003, 0.0005),
 ]
+MACHINE = Hardware("a machine", 1e12, 100e12)
 POINTS = [
     SpeedPoint(1, 0.8, 0.1, 1.4, 1.3, 1.5, 1.6, 1.4),
     SpeedPoint(4, 0.8, 0.1, 2.0, 1.9, 2.2, 3.0, 1.8),
@@ -164,3 +166,25 @@ def test_batch_sweep_shows_losses():
     assert picture.caption.endswith("it is a loss with 8.")
     assert picture.twin.splitlines()[2].endswith(", a loss")
     assert "no size that was tried is a loss" in batch_sweep(BATCHES[1:]).caption
+
+
+def test_bytes_against_arithmetic():
+    """7e9 weights of 2 bytes at 1 TB/s take 14 ms, their arithmetic 0.14 ms a token: 100 times less."""
+    costs = [forward_cost(7e9, 2, MACHINE, tokens) for tokens in (1, 5, 200)]
+    picture = bytes_against_arithmetic(costs, MACHINE, "it")
+    (axes,) = picture.figure.axes
+    assert axes.get_xscale() == "linear" and {bar.get_x() for bar in axes.patches} == {0}
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([14, 14, 14, 0.14, 0.7, 28])
+    (ends,) = axes.collections  # where each forward ends: with the longer of its bars, not after their sum
+    assert [line[0][0] for line in ends.get_segments()] == pytest.approx([14, 14, 28])
+    assert picture.title == "5 positions cost what 1 costs; beyond 100, arithmetic decides"
+    assert "takes 14 ms, 100 times as long" in picture.caption
+    assert "200 positions: reading 14 GB 14 ms, computing 2.8 Tflop 28 ms, both at once 28 ms" in picture.twin
+    readable(picture)
+
+
+def test_where_nothing_is_cheap_the_title_says_no_more_than_is_so():
+    """Without a number of positions between one and the limit, none is said to cost what one costs."""
+    costs = [forward_cost(7e9, 2, MACHINE, tokens) for tokens in (1, 100, 300)]
+    title = bytes_against_arithmetic(costs, MACHINE).title
+    assert title == "Reading the weights decides up to 100 positions, then arithmetic"

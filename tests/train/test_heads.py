@@ -15,7 +15,6 @@ from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.io.checkpoint import weights_hash
-from minispec.train.drafting import guess, unroll
 from minispec.train.heads import (
     DECAY,
     GUESSED,
@@ -23,11 +22,13 @@ from minispec.train.heads import (
     UNROLLED,
     exit_loss,
     feature_loss,
+    guess,
     make_feature_layer,
     make_parallel,
     medusa_loss,
     parallel_loss,
     train_heads,
+    unroll,
 )
 
 

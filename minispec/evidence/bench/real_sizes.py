@@ -105,9 +105,8 @@ def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
 def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Iterable[Found]:
     """Times forwards of models, by backend and type, in turn, with one thread, with two and with all.
 
-    Yields:
-        Per model and number of threads, as outside checks read it: medians and quartiles in milliseconds, by
-        new tokens. Tokens per second are those of forwards over one token, one after the other, and no more.
+    Yields milliseconds by new tokens, as outside checks read them. Tokens per second are those of forwards
+    over one token, one after the other, and no more.
     """
     cores = torch.get_num_threads()
     ways = [(*model, threads) for model in models for threads in sorted({1, min(2, cores), cores})]

@@ -84,10 +84,9 @@ class CheckedRng(Lender):
 
 
 def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
-    """Calls a rule once, on some rows [B] of an instance's drafts.
+    """Calls a rule once, on some rows [B] of an instance's drafts; returns two columns [B].
 
-    Returns:
-        The last drafted token that each row keeps (0: none, i + 1: token i) and the one that follows it: [B].
+    The last drafted token that each row keeps (0: none, i + 1: token i), and the one that follows it.
 
     Raises:
         Broken: if it raised, changed its input, or returned what is not a verdict on these rows.

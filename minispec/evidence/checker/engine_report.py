@@ -52,11 +52,9 @@ class EngineReport:
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
         case = self.counterexample
-        return (
-            None
-            if case is None
-            else f"{case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"
-        )
+        if case is None:
+            return None
+        return f"{case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"
 
     @property
     def damage(self) -> RuleDamage | None:

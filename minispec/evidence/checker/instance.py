@@ -139,10 +139,7 @@ class Instance:
     def distribution(self) -> Tensor:
         """Returns the joint distribution of the target's d+1 tokens, d being each length's depth in turn.
 
-        All lengths are equally likely, so the sum over everything is 1.
-
-        Returns:
-            [N] float64, N = the number of texts of all lengths.
+        All lengths are equally likely, so the sum over all N texts of all lengths is 1: [N] float64.
         """
         parts = []
         for n in self.lengths:

@@ -90,8 +90,7 @@ def greedy_instances() -> tuple[Instance, ...]:
 def tree_instances(*choices: str) -> tuple[Instance, ...]:
     """Returns 140 instances of trees, the smallest first: several candidates, and branches up to 3 deep.
 
-    Args:
-        choices: how candidates of one position are chosen, of `CHOICES`; by default in all of its ways.
+    Candidates of one position are chosen in these ways of `CHOICES`; by default in all of them.
     """
     return smallest_first(
         instance
@@ -99,15 +98,6 @@ def tree_instances(*choices: str) -> tuple[Instance, ...]:
         for instance in chain(
             two_candidates(choice), seeded_instances(TREES, dense_table, dense_table, choice)
         )
-    )
-
-
-def greedy_tree_instances() -> tuple[Instance, ...]:
-    """Returns about 100 trees at temperature 0, the smallest first; see `greedy_instances`."""
-    return smallest_first(
-        instance
-        for choice in CHOICES
-        for instance in seeded_instances(TREES, certain_table, dense_table, choice)
     )
 
 

@@ -71,11 +71,8 @@ def enumerate_rule(
 ) -> Leaves:
     """Takes every branch of a rule on every draft of an instance; returns its leaves.
 
-    Args:
-        rule: an accept rule.
-        drafts: all of an instance.
-        most_rows: how many rows to hand over at once.
-        backwards: begin with the last draft, so that each row has other neighbours.
+    At most `most_rows` are handed over at once; `backwards` the last draft comes first, so that each row has
+    other neighbours.
 
     Raises:
         Broken: if the rule did what no rule may do.
@@ -182,15 +179,8 @@ def compare_samples(
     away passes with probability 10^−6 at most (see `check_sample`). The true distance is within `margin` of
     the measured one with probability 1 − 2·`false_alarm` at least: the empirical distribution of m cells is
     within its mean, at most ½·√((m − 1)/N), plus the deviation, of the true one. What the target adds to a
-    text is not drawn, but counted with its probability: that only brings it nearer to the mean.
-
-    Args:
-        rule: an accept rule, with any random number generator.
-        instance: to try it on.
-        samples: N.
-        false_alarm: between 0 and 1.
-        seed: of the drafts, and of the numbers that the rule gets.
-        one_by_one: hand over one row at a time.
+    text is not drawn, but counted with its probability: that only brings it nearer to the mean. The rule may
+    have a generator of its own; `one_by_one` it is handed one row at a time.
     """
     drafts, expected = instance.drafts(), instance.distribution()
     mine, given = SeededRng(seed), SeededRng(seed + 1)

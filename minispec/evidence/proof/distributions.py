@@ -82,13 +82,9 @@ class Branch:
 
 
 def branches(case: Case, together: bool = False) -> Iterator[Branch]:
-    """Enumerates every branch of a case.
+    """Enumerates every branch of a case as rows of batches; or together, the batch of all prompts as a whole.
 
-    Args:
-        case: the setting.
-        together: whether to enumerate the batch of all prompts as a whole. That is right even where rows
-            influence each other, and takes the product of the rows' branches, one at a time. By default
-            branches run as rows of batches.
+    That is right even where rows influence each other, and takes the product of the rows' branches.
     """
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[list[Steps]]:

@@ -48,19 +48,10 @@ def interval_of(probabilities: Sequence[float], choice: int) -> Interval:
 
 
 def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interval], most: int) -> T:
-    """Has the library take a branch.
+    """Has the library take a branch, by [most] numbers at most; returns what it decided (see `Lender`).
 
-    Args:
-        native: decides by [most] numbers; returns how many it has used, and what was decided (see `Lender`).
-        intervals: of the outcomes that the branch takes, in the order in which numbers are used.
-        most: how many numbers there may be.
-
-    Returns:
-        What the library decided.
-
-    Raises:
-        Differs: if it used more or fewer numbers than there are intervals, or decided differently at the two
-            ends of them.
+    The intervals are those of the outcomes that the branch takes, in the order in which numbers are used.
+    `Differs` says if it used more or fewer, or decided differently at the two ends of them.
     """
     answers = []
     for numbers in zip(*map(ends, intervals), strict=True) if intervals else [()] * 2:

@@ -129,12 +129,7 @@ def trained_experiments(samples: int) -> list[Experiment]:
     length = len(prompt) + 3 + 2
     target, draft = shortened(pair.target, length), shortened(pair.draft, length)
     plain = Case("stories, 3 tokens, K = 2", target, draft, (prompt,), 2, 3)
-    warped = replace(
-        plain,
-        name="stories, 3 tokens, K = 2, warped, hotter draft",
-        warp=Warp(0.8, top_k=20),
-        draft_warp=Warp(1.5),
-    )
+    warped = plain.but("warped, hotter draft", warp=Warp(0.8, top_k=20), draft_warp=Warp(1.5))
     return [Experiment(case, samples, rows=512, least=LEAST) for case in (plain, warped)]
 
 

@@ -4,6 +4,7 @@ A right rule that is enumerated has no false alarm.
 """
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 import torch
@@ -13,10 +14,11 @@ from minispec.core.model import Tree
 from minispec.core.verify import residual
 from minispec.drafters.chain import draw_tree
 from minispec.evidence.checker.instance import CHOICES, Instance
+from minispec.evidence.checker.instances import TREES as SHAPES
 from minispec.evidence.checker.instances import (
+    certain_table,
     dense_table,
     fractions,
-    greedy_tree_instances,
     seeded_instances,
     smallest_first,
     standard_instances,
@@ -45,7 +47,8 @@ def test_the_rule_for_trees_passes(choice):
 
 
 def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
-    report = check_verifier(verify_tree_greedy, instances=greedy_tree_instances())
+    family = (seeded_instances(SHAPES, certain_table, dense_table, choice) for choice in CHOICES)
+    report = check_verifier(verify_tree_greedy, instances=smallest_first(chain.from_iterable(family)))
     assert report.passed and report.method == "exact" and report.instances > 90
     assert check_verifier(verify_tree_greedy, instances=TREES[:20]).counterexample.p[0] != (SURE,)
 

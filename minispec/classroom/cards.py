@@ -8,6 +8,7 @@ import html
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from minispec.classroom.exercise import Exercise
@@ -81,11 +82,7 @@ DETAIL = (
     "background:#f4f4f4;color:#1a1a1a;padding:0.5em 0.7em;margin:0.4em 0;overflow-x:auto;"
     "white-space:pre-wrap;font-size:0.92em"
 )
-
-
-def escape(text: str) -> str:
-    """Returns text that means itself in HTML."""
-    return html.escape(text, quote=False)
+escape = partial(html.escape, quote=False)
 
 
 def check(key: str, answer: Any = None, strict: bool = False) -> Card:

@@ -115,11 +115,8 @@ def unwritten(answer: Any) -> Outcome | None:
     if answer is None or answer is ...:
         return Outcome(fault="Nothing was handed in yet.", kind="blank")
     if not callable(answer):
-        kind = type(answer).__name__
-        return Outcome(
-            fault=f"A function is wanted, not a {kind}: hand in its name, without brackets.",
-            kind="no function",
-        )
+        said = f"A function is wanted, not a {type(answer).__name__}: hand in its name, without brackets."
+        return Outcome(fault=said, kind="no function")
     code = getattr(answer, "__code__", None)
     if code is None or any(step.opname not in EMPTY for step in dis.get_instructions(code)):
         return None

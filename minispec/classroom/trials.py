@@ -57,7 +57,7 @@ def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
-def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
+def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 512) -> Any:
     """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted."""
     model = table_model(3, 5)
 
@@ -68,7 +68,7 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    found = summed(enumerate_branches(run, [0]))
+    found = summed(enumerate_branches(run, [0], most_rows))
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
 
 
@@ -83,21 +83,19 @@ def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
 
 
 def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
-    """Enumerates a drafter of one row: (tokens, probability to draw them, distributions reported), sorted."""
-    model = table_model(3, 5)
+    """Enumerates a drafter of one row, as `drafted` does a batch's."""
 
-    def once(rng: RowRng) -> Any:
-        draft = limited(model, 10 * k + 10)
-        pair = there(answer(draft, prefill(draft, [list(text)]), text[-1], k, warp, rng))
+    def as_batch(model: Any, cache: Any, pending: Tensor, k: int, warp: Warp, rng: EnumeratingRng) -> Any:
+        pair = there(answer(model, cache, int(pending), k, warp, RowRng(rng)))
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
             raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
         tokens = ids(pair[0], f"a list of {k} ids", count=k)
-        dists = [numbers(dist, (3,), "a distribution: a tensor").tolist() for dist in pair[1]]
+        dists = [numbers(dist, (3,), "a distribution: a tensor") for dist in pair[1]]
         if len(dists) != k:
             raise Malformed(f"{k} distributions are wanted, one for each token, and it returned {len(dists)}")
-        return tokens, nested(dists)
+        return torch.tensor([tokens]), torch.stack(dists)[None]
 
-    return tuple((tokens, probability, dists) for (tokens, dists), probability in every_branch(once))
+    return drafted(as_batch, text, k, warp, most_rows=1)
 
 
 def gained(answer: Any, *arguments: Any) -> Any:

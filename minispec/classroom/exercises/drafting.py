@@ -1,93 +1,21 @@
-"""Exercises on drafters: one with a model, which remembers its q, and one without."""
+"""Exercises on drafts without a draft model: what a look-up finds and proposes, and where heads go on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.trials import Trial
-from minispec.core.cache import KVCache
-from minispec.core.model import LanguageModel
+from minispec.classroom.running import Malformed, ids, whole
+from minispec.classroom.trials import Trial, call
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
 
-
-def drafter(
-    draw_by: Callable[[Warp], Warp] = lambda warp: warp,
-    report_by: Callable[[Warp], Warp] = lambda warp: warp,
-    read_on: bool = True,
-) -> Callable[..., Draft]:
-    """Returns an answer: a wrong one draws or reports by another warp, or reads the pending token only."""
-
-    def draft_tokens(
-        model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
-    ) -> Draft:
-        """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
-        token, tokens, probs = pending, [], []
-        for _ in range(k):
-            logits = model((token if read_on else pending)[:, None], cache)[:, -1]
-            token = rng.categorical(draw_by(warp)(logits))
-            tokens.append(token)
-            probs.append(report_by(warp)(logits))
-        return Draft(torch.stack(tokens, 1), torch.stack(probs, 1))
-
-    return draft_tokens
-
-
-def show_branches(value: Any) -> str:
-    """Writes the first branches: what is drawn, how probable it is, and which q is reported."""
-    lines = [""]
-    for tokens, probability, probs in value[:6]:
-        q = "; ".join("(" + ", ".join(f"{x:.3g}" for x in row) + ")" for row in probs)
-        lines.append(f"{list(tokens)} drawn with probability {probability:.3g}, q {q}")
-    return "\n    ".join(lines)
-
-
-REMEMBER_Q = exercise(
-    "remember-q",
-    wrong={
-        "softmax-reported": drafter(report_by=lambda warp: Warp()),
-        "drawn-unwarped": drafter(draw_by=lambda warp: Warp()),
-        "greedy-draft-soft-q": drafter(draw_by=lambda warp: Warp(0)),
-        "pending-read-again": drafter(read_on=False),
-        "distributions-forgotten": lambda *arguments: drafter()(*arguments).tokens,
-    },
-    right=drafter(),
-    trials=tuple(
-        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", "drafted", (text, k, warp))
-        for k in (1, 2)
-        for warp in (Warp(), Warp(0.5), Warp(top_k=2))
-        for text in ([0], [2, 1])
-    ),
-    show=show_branches,
-)
-
-
-def for_one_row(draft_tokens: Callable[..., Draft]) -> Callable[..., Any]:
-    """Returns the answer for one row that an answer for B rows makes: ids, and distributions."""
-
-    def draft_one_row(model: LanguageModel, cache: KVCache, pending: int, *others: Any) -> Any:
-        draft = draft_tokens(model, cache, torch.tensor([pending]), *others)
-        return draft.tokens[0].tolist(), list(draft.probs[0])
-
-    return draft_one_row
-
-
-ONE_ROW = exercise(
-    "draft-one-row",
-    wrong={
-        name: for_one_row(answer)
-        for name, (_, answer) in REMEMBER_Q.wrong.items()
-        if name != "distributions-forgotten"
-    },
-    right=for_one_row(drafter()),
-    trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
-    show=show_branches,
-)
+Range = Callable[[int, int], range]
 
 
 class LookUpDrafter:
@@ -177,4 +105,86 @@ LOOK_UP = exercise(
         sampling([1, 0, 1, 0], 3, 4),
     ),
     show=show_proposals,
+)
+
+
+def matching(
+    sizes: Range = lambda length, most: range(min(most, length - 1), 0, -1),
+    ends: Range = lambda length, n: range(length - 1, n - 1, -1),
+    begins: bool = False,
+) -> Callable[..., tuple[int, int]]:
+    """Returns an answer: a wrong one tries other sizes or places, or says where a match begins."""
+
+    def longest_match(text: list[int], most: int) -> tuple[int, int]:
+        for n in sizes(len(text), most):
+            for end in ends(len(text), n):
+                if text[end - n : end] == text[-n:]:
+                    return n, end - n * begins
+        return 0, 0
+
+    return longest_match
+
+
+TEXTS = [[1], [1, 2], [1, 2, 1], [1, 1], [1, 2, 1, 2], [1, 2, 1, 3, 1], [7, 8, 9], [1, 1, 1, 1]]
+TEXTS += [[1, 2, 3, 4, 1, 2, 3, 4], [4, 1, 2, 5, 1, 2, 6, 2, 1, 2]]
+MATCH = exercise(
+    "longest-match",
+    wrong={
+        "shortest-first": matching(sizes=lambda length, most: range(1, min(most, length - 1) + 1)),
+        "finds-itself": matching(ends=lambda length, n: range(length, n - 1, -1)),
+        "earliest-place": matching(ends=lambda length, n: range(n, length)),
+        "most-forgotten": matching(sizes=lambda length, most: range(length - 1, 0, -1)),
+        "where-it-begins": matching(begins=True),
+    },
+    right=matching(),
+    trials=tuple(call("longest_match", text, 3) for text in TEXTS),
+    read=lambda value: ids(value, "two whole numbers, (n, end),", count=2),
+)
+
+
+def draft_length(match: int, per_match: float, k: int, room: int) -> int:
+    """Returns match · per_match, rounded up, but no more than K, nor than the room less one."""
+    return min(k, room - 1, ceil(per_match * match))
+
+
+LIMITS = [(0, 1.5, 4, 9), (1, 1.0, 4, 9), (1, 1.5, 4, 9), (2, 1.5, 4, 9), (3, 0.5, 4, 9), (5, 1.5, 4, 9)]
+LIMITS += [(5, 1.5, 8, 9), (5, 1.5, 8, 4), (3, 1.5, 8, 1), (20, 1.5, 16, 40)]
+LENGTH = exercise(
+    "draft-length",
+    wrong={
+        "match-ignored": lambda match, per_match, k, room: min(k, room - 1),
+        "rounded-down": lambda match, per_match, k, room: min(k, room - 1, int(per_match * match)),
+        "no-limit": lambda match, per_match, k, room: min(room - 1, ceil(per_match * match)),
+        "last-token-drafted": lambda match, per_match, k, room: min(k, room, ceil(per_match * match)),
+    },
+    right=draft_length,
+    trials=tuple(call("draft_length", *given) for given in LIMITS),
+    read=whole,
+)
+
+
+def start_and_stale(value: Any) -> tuple[int, tuple[int, ...]]:
+    """Reads a number and a list of numbers."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Malformed("a pair (start, stale) is wanted, a number and a list")
+    return whole(value[0], "start: a whole number"), ids(value[1], "stale: a list of whole numbers")
+
+
+def after(k: int, accepted: int) -> list[int]:
+    """Returns the states that have read a rejected token: those after the last accepted one."""
+    return [*range(accepted + 1, k + 1)]
+
+
+STATES = exercise(
+    "medusa-states",
+    wrong={
+        "last-state": lambda k, accepted: (k, after(k, accepted)),
+        "state-of-the-correction": lambda k, accepted: (accepted + 1, after(k, accepted)),
+        "state-of-the-old-pending-token": lambda k, accepted: (0, after(k, accepted)),
+        "accepted-called-stale": lambda k, accepted: (accepted, [accepted, *after(k, accepted)]),
+        "none-stale": lambda k, accepted: (accepted, []),
+    },
+    right=lambda k, accepted: (accepted, after(k, accepted)),
+    trials=tuple(call("medusa_states", *given) for given in ((1, 0), (1, 1), (3, 1), (3, 0), (3, 3), (4, 2))),
+    read=start_and_stale,
 )

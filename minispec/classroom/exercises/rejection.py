@@ -1,6 +1,7 @@
-"""Exercises on rejection: how far two distributions are apart, the residual, and the rule for one row."""
+"""Exercises on p and q: a draft that remembers q, how far p is, the residual, the rule for one row."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,11 +11,90 @@ from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import Malformed, nested, numbers, real
 from minispec.classroom.trials import Trial
+from minispec.core.cache import KVCache
+from minispec.core.model import LanguageModel
+from minispec.core.records import Draft
+from minispec.core.rng import Rng
 from minispec.core.verify import residual
+from minispec.core.warp import Warp
 
 Weights = tuple[int, ...]  # a distribution, times the sum
 PAIRS: list[tuple[Weights, Weights]] = [((1, 1), (1, 1)), ((1, 1), (1, 0)), ((1, 0), (0, 1))]
 PAIRS += [((1, 3), (3, 1)), ((3, 2, 1), (1, 1, 4)), ((4, 3, 2, 1), (1, 1, 5, 3))]
+
+
+def drafter(
+    draw_by: Callable[[Warp], Warp] = lambda warp: warp,
+    report_by: Callable[[Warp], Warp] = lambda warp: warp,
+    read_on: bool = True,
+) -> Callable[..., Draft]:
+    """Returns an answer: a wrong one draws or reports by another warp, or reads the pending token only."""
+
+    def draft_tokens(
+        model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
+    ) -> Draft:
+        """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
+        token, tokens, probs = pending, [], []
+        for _ in range(k):
+            logits = model((token if read_on else pending)[:, None], cache)[:, -1]
+            token = rng.categorical(draw_by(warp)(logits))
+            tokens.append(token)
+            probs.append(report_by(warp)(logits))
+        return Draft(torch.stack(tokens, 1), torch.stack(probs, 1))
+
+    return draft_tokens
+
+
+def show_branches(value: Any) -> str:
+    """Writes the first branches: what is drawn, how probable it is, and which q is reported."""
+    lines = [""]
+    for tokens, probability, probs in value[:6]:
+        q = "; ".join("(" + ", ".join(f"{x:.3g}" for x in row) + ")" for row in probs)
+        lines.append(f"{list(tokens)} drawn with probability {probability:.3g}, q {q}")
+    return "\n    ".join(lines)
+
+
+REMEMBER_Q = exercise(
+    "remember-q",
+    wrong={
+        "softmax-reported": drafter(report_by=lambda warp: Warp()),
+        "drawn-unwarped": drafter(draw_by=lambda warp: Warp()),
+        "greedy-draft-soft-q": drafter(draw_by=lambda warp: Warp(0)),
+        "pending-read-again": drafter(read_on=False),
+        "distributions-forgotten": lambda *arguments: drafter()(*arguments).tokens,
+    },
+    right=drafter(),
+    trials=tuple(
+        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", "drafted", (text, k, warp))
+        for k in (1, 2)
+        for warp in (Warp(), Warp(0.5), Warp(top_k=2))
+        for text in ([0], [2, 1])
+    ),
+    show=show_branches,
+)
+
+
+def for_one_row(draft_tokens: Callable[..., Draft]) -> Callable[..., Any]:
+    """Returns the answer for one row that an answer for B rows makes: ids, and distributions."""
+
+    def draft_one_row(model: LanguageModel, cache: KVCache, pending: int, *others: Any) -> Any:
+        draft = draft_tokens(model, cache, torch.tensor([pending]), *others)
+        return draft.tokens[0].tolist(), list(draft.probs[0])
+
+    return draft_one_row
+
+
+ONE_ROW = exercise(
+    "draft-one-row",
+    wrong={
+        name: for_one_row(answer)
+        for name, (_, answer) in REMEMBER_Q.wrong.items()
+        if name != "distributions-forgotten"
+    },
+    right=for_one_row(drafter()),
+    trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
+    show=show_branches,
+)
 
 
 def written(*distributions: Weights) -> str:

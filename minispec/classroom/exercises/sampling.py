@@ -140,10 +140,9 @@ def judge_test(answer: Any) -> Judgement:
 def score(alarms: Sequence[str]) -> str:
     """Writes which bugs a test has found, and which right rules it called wrong."""
     false = [name for name in alarms if name in SOUND]
-    count = (
-        f"bugs found: {len(alarms) - len(false)} of {len(BUGS)}, false alarms: {len(false)} of {len(SOUND)}"
-    )
-    lines = [count, *(f"! alarm at a right rule: {name}" for name in false)]
+    found = len(alarms) - len(false)
+    lines = [f"bugs found: {found} of {len(BUGS)}, false alarms: {len(false)} of {len(SOUND)}"]
+    lines += [f"! alarm at a right rule: {name}" for name in false]
     for bug in BUGS:
         lines.append(f"{'✓ found ' if bug in alarms else '– missed'} {bug}: {mutant_named(bug).title}")
     return "\n".join(lines)

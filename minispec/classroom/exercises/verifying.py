@@ -81,9 +81,8 @@ TRY = exercise(
 
 def slots_to_keep(cached: int, parents: list[int], last: int) -> list[int]:
     """Returns the slots of the old tokens, of the pending one, and of the path."""
-    return (
-        [*slots_to_keep(cached, parents, parents[last - 1]), cached + last] if last else [*range(cached + 1)]
-    )
+    above = slots_to_keep(cached, parents, parents[last - 1]) if last else [*range(cached)]
+    return [*above, cached + last]
 
 
 KEEP = exercise(

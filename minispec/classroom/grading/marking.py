@@ -69,10 +69,7 @@ def full_marks(exercises: Iterable[Exercise]) -> int:
 
 
 def grade(
-    submissions: Sequence[Submission],
-    exercises: Sequence[Exercise],
-    seconds: float = 120,
-    jobs: int = 1,
+    submissions: Sequence[Submission], exercises: Sequence[Exercise], seconds: float = 120, jobs: int = 1
 ) -> Iterator[Row]:
     """Grades a class: yields a row per submission, in their order.
 

@@ -21,12 +21,9 @@ def checked(
 ) -> Tensor:
     """Returns a tensor as the library reads it: on the CPU, without gaps; else TypeError or ValueError.
 
-    Args:
-        name: what messages call it.
-        given: numbers [...].
-        shape: the sizes that it must have, with None where any will do; None: any.
-        dtype: its type. None: any floating one, with at least one number a row, and float64 is returned for
-            those types that the library does not know.
+    Messages call what is given, numbers [...], by a name. Sizes of the shape that are None may be any; so may
+    all if it is None. Without a type any floating one will do, with at least one number a row, and float64 is
+    returned for those that the library does not know.
     """
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must be a tensor, not {type(given).__name__}")

@@ -70,16 +70,11 @@ def load_native(
     source: Path | None = None,
     flags: Sequence[str] | None = None,
 ) -> SimpleNamespace:
-    """Returns the functions of `native.cpp`; the library is built first if it is not there or is damaged.
+    """Returns the functions of `native.cpp`, for weights of a type: float32, float64 or bfloat16.
 
-    Args:
-        dtype: of weights: float32, float64 or bfloat16.
-        folder: where it is kept; by default `native` in the cache folder.
-        source: what is built: by default the shipped `native.cpp`.
-        flags: for the compiler; by default `FLAGS`.
-
-    Raises:
-        ValueError: if there is no C++ compiler, the folder cannot be written, or the build fails.
+    The library is built first if it is not in the folder, by default `native` in the cache folder, or is
+    damaged. By default it is of the shipped source, with `FLAGS`. Raises ValueError if there is no C++
+    compiler, the folder cannot be written, or the build fails.
     """
     folder, recipe = folder or cache_folder() / "native", (source or SOURCE, flags or FLAGS)
     path = find_library(folder, *recipe) or build_library(find_compiler(), folder, *recipe)

@@ -21,13 +21,7 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT
 from minispec.core.warp import DAMAGED
-from minispec.native.checks import (
-    check_budgets,
-    check_ids,
-    check_memory,
-    check_temperature,
-    checked,
-)
+from minispec.native.checks import check_budgets, check_ids, check_memory, check_temperature, checked
 from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import hand_over, packed_weights
 
@@ -167,9 +161,8 @@ class NativeGPT:
 
     def head(self, hidden: Tensor) -> Tensor:
         """Maps the residual stream [B, n, D] to logits [B, n, V]."""
-        return checked("hidden", hidden, (None, None, self.config.width), self.dtype) @ self._head.to(
-            self.dtype
-        )
+        states = checked("hidden", hidden, (None, None, self.config.width), self.dtype)
+        return states @ self._head.to(self.dtype)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""

@@ -32,18 +32,11 @@ def publish(
     command: str,
     finish: Callable[[Pair], Mapping[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
-    """Writes a pair, all of it or nothing, and returns what `pair.json` says.
+    """Writes a pair of a recipe, all of it or nothing, and returns what `pair.json` says.
 
-    Args:
-        recipe: what it was made by.
-        dataset: its corpus and tokenizer.
-        trained: the models by name: `target`, `draft-plain`, `draft`.
-        folder: where to; a pair that is there is replaced.
-        command: what to type to make it again.
-        finish: measures the written pair; what it returns is added to `pair.json`.
-
-    Raises:
-        ValueError: if the folder cannot be written; what was there is left whole.
+    `trained` has the models by name: `target`, `draft-plain`, `draft`. A pair that is in the folder is
+    replaced. `command` is what to type to make it again. `finish` measures the written pair; what it returns
+    is added to `pair.json`. Raises ValueError if the folder cannot be written; what was there is left whole.
     """
     with replacing(folder) as temporary:
         dataset.tokenizer.save(temporary / "tokenizer.json")

@@ -32,7 +32,7 @@ from minispec.io.trace import CacheLengths, Statistics, Trace
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GPT",

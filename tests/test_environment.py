@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rattler import MatchSpec
 
+import minispec
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("environment.yml", "binder/environment.yml", "pyproject.toml", "constraints.txt", "CONTRIBUTING.md")
 LISTS = FILES[:4]
@@ -246,3 +248,11 @@ def test_all_data_of_the_package_is_installed():
     assert data_left_out(pyproject) == []
     assert data_left_out(pyproject.replace('"show/*.css"', '"show/*.htm"')) == ["step.css"]
     assert "exercises.toml" in data_left_out(pyproject.replace('"classroom/**/*.toml"', '"classroom/*.toml"'))
+
+
+def test_every_file_has_the_same_version():
+    """The package, what pip reads, what is cited, and the newest part of the changelog."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    parts = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [project["version"], str(citation["version"]), parts[0]] == [minispec.__version__] * 3

@@ -23,7 +23,8 @@ limit. *Damage* is the largest total variation that was found. *Not judged* mean
 run here, or raised an error."""
 RUN = """Samplers whose package is installed are run anew by `minispec atlas --samplers`; those that are no
 package need the folder of a checkout, as in `--checkout EAGLE=path`. Of the others the recorded row
-is shown."""
+is shown. Of vLLM and SGLang the files of the installed package are enough, as `pip install --no-deps`
+leaves them; their kernels need the package triton, and a GPU or `TRITON_INTERPRET=1`."""
 LOSSY = """Each of these differs from its target. First comes a case by hand, which
 `tests/evidence/atlas/test_samplers.py` asserts; then what the check printed."""
 CASES = {

@@ -6,11 +6,10 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from minispec.cli import options
+from minispec.cli.bench_tables import Grid
 from minispec.evidence.atlas.atlas import ChainMeans, Entry, chain_means, entries
 from minispec.evidence.atlas.rules import RULES
 from minispec.evidence.atlas.samplers import Judged, record, recorded_samplers, run_samplers
@@ -59,22 +58,15 @@ def atlas_command(
 
 def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None:
     """Prints a line per rule and number of candidates, and what chains come to."""
-    table = Table(title="Rules at one position", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for head in ("rule", "k", "TV", "accepted", "optimum", "pair", "draws", "passes"):
-        table.add_column(head, justify="left" if head == "rule" else "right", no_wrap=True)
+    rows = []
     for entry in found:
         one = entry.family
-        table.add_row(
-            entry.name,
-            str(entry.candidates),
-            "0" if entry.lossless and entry.passed else f"{one.total_variation:.3g}",
-            f"{one.accepted:.3f}",
-            f"{one.optimum:.3f}",
-            f"{entry.recorded.accepted:.3f}" if entry.recorded else "",
-            f"{one.draws:.2f}",
-            f"{entry.passes:.0f}",
-        )
-    console.print(table)
+        off = "0" if entry.lossless and entry.passed else f"{one.total_variation:.3g}"
+        pair = f"{entry.recorded.accepted:.3f}" if entry.recorded else ""
+        rates = f"{one.accepted:.3f}", f"{one.optimum:.3f}", pair, f"{one.draws:.2f}"
+        rows.append((entry.name, str(entry.candidates), off, *rates, f"{entry.passes:.0f}"))
+    heads = ("rule", "k", "TV", "accepted", "optimum", "pair", "draws", "passes")
+    console.print(Grid(heads, rows).rich("Rules at one position"))
     lines = [
         "k: candidates; TV: total variation from p, 0 up to rounding; optimum: the most that a lossless",
         "rule can accept; pair: accepted on positions of the pair stories; draws: random numbers;",

@@ -74,15 +74,10 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
         (case.name, f"{case.branches:,}", f"{case.error:.0e}", f"{case.target_only_error:.0e}")
         for case in proof.cases
     ]
-    tests = [
-        (
-            test.name,
-            f"{test.samples:,}",
-            *(f"{x:.4f}" for x in (test.distance, test.threshold, test.detects)),
-            f"{test.false_alarm:.0e}",
-        )
-        for test in proof.sampled
-    ]
+    tests = []
+    for test in proof.sampled:
+        sizes = (f"{x:.4f}" for x in (test.distance, test.threshold, test.detects))
+        tests.append((test.name, f"{test.samples:,}", *sizes, f"{test.false_alarm:.0e}"))
     for title, columns, rows in (
         ("Every branch", ("case", "branches", "largest error", "target-only"), cases),
         ("Samples", ("test", "samples", "distance", "allowed", "detects", "false alarm"), tests),

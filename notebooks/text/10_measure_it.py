@@ -347,17 +347,16 @@ batch_sweep(batches.points)
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.theory.formulas import kv_cache_bytes
 
-parts = measure_memory(pair)
-sizes = {(part.model, part.what): part.bytes for part in parts}
+sizes = {(part.model, part.what): part.bytes for part in measure_memory(pair)}
 said = {}
 for name, model in (("target", target), ("draft", draft)):
     said[name, "weights"] = 4 * model.parameters_count  # four bytes each
     said[name, "cache"] = kv_cache_bytes(model.config, model.max_length)
-assert all(sizes[part] == said[part] for part in said)
 for (name, what), taken in sizes.items():
     print(f"{name:6}  {what:7}  {taken / 1e6:5.2f} MB")
 both = {name: sizes[name, "weights"] + sizes[name, "cache"] for name in ("target", "draft")}
 print(f"the draft adds {both['draft'] / both['target']:.1%} to what the target takes")
+assert all(sizes[part] == said[part] for part in said)
 
 # %%
 best = max(points, key=lambda p: p.gain)

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Literal
 
 from minispec.classroom.exercise import Exercise
-from minispec.classroom.running import OutOfTime, one_line
+from minispec.classroom.running import OutOfTime
+from minispec.evidence.checker.calls import one_line
 
 Kind = Literal["right", "wrong", "blank", "ask", "hint", "goal", "wrote"]
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.wire import described, encode
+from minispec.evidence.checker.calls import one_line
 
 SECONDS = 30  # for all runs of one check together
 NOTHING = "There is nothing in it yet."
@@ -103,11 +104,6 @@ def raised(error: BaseException, answer: Any) -> str:
         where = f" in line {(own[-1].lineno or 0) - code.co_firstlineno + 1} of your function"
         where += f", `{own[-1].line}`" if own[-1].line else ""
     return f"it raised {one_line(error)}{where}"
-
-
-def one_line(error: BaseException) -> str:
-    """Returns an exception in one line of at most 200 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def unwritten(answer: Any) -> Outcome | None:

@@ -17,7 +17,8 @@ from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.grading.guesses import guesses_in
 from minispec.classroom.grading.remote import Gone, Worker, words
 from minispec.classroom.grading.submission import Answer, Submission, answer_in
-from minispec.classroom.running import BLANK, OutOfTime, one_line
+from minispec.classroom.running import BLANK, OutOfTime
+from minispec.evidence.checker.calls import one_line
 
 SIGNS = {"right": "✓", "wrong": "✗", "blank": "…", "missing": "–"}
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from minispec.classroom.rules import RULES
-from minispec.classroom.running import Malformed, Outcome, one_line
+from minispec.classroom.running import Malformed, Outcome
 from minispec.classroom.trials import Trial
 from minispec.classroom.wire import MOST_LINE, decode, encode, line_of
 from minispec.core.rng import Rng
-from minispec.evidence.checker.calls import Broken
+from minispec.evidence.checker.calls import Broken, one_line
 from minispec.evidence.proof.enumeration import NotScripted
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -98,8 +98,7 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
     except (Broken, NotScripted, ImportError):
         raise
     except Exception as error:  # whatever somebody's function may raise
-        what = str(error).strip().split("\n")[0]
-        raise Broken(f"it raised {type(error).__name__}: {what}") from error
+        raise Broken(f"it raised {one_line(error)}") from error
     fresh, fresh_probs = drafts.rows(rows)
     for name in ("tokens", "probs", "lengths", "parents"):
         if getattr(fresh, name) is not None and not torch.equal(getattr(fresh, name), getattr(draft, name)):
@@ -108,6 +107,11 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
         raise Broken("it changed its input: target_probs")
     check_verdict(verdict, fresh, target_probs.shape[-1])
     return verdict.last.cpu().long(), verdict.token.cpu().long()
+
+
+def one_line(error: BaseException) -> str:
+    """Returns an exception in one line of at most 200 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:

@@ -64,13 +64,11 @@ class EnumeratingRng(Lender):
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
-        said = []
         certain = 1 if self._intervals is None else CERTAIN
-        for row, p, live in zip(*self._rows(probs, which), strict=True):
-            if not live or p <= 0:
-                said.append(False)
-            else:
-                said.append(p >= certain or self._take(row, [p, 1 - p]) == 0)
+        said = [
+            live and p > 0 and (p >= certain or self._take(row, [p, 1 - p]) == 0)
+            for row, p, live in zip(*self._rows(probs, which), strict=True)
+        ]
         return torch.tensor(said, device=probs.device)
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:

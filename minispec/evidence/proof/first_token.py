@@ -78,10 +78,7 @@ def parts(probabilities: Sequence[float], whole: int) -> str:
 def first_token_counts(
     rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int, seed: int = 0
 ) -> list[int]:
-    """Counts the first tokens of sampled texts, one drafted token each, by a rule: V counts.
-
-    p is the target's distribution and q the draft's, [V] each.
-    """
+    """Counts the first tokens of sampled texts, one drafted token each: p and q, [V] each, to V counts."""
     rng, size = SeededRng(seed), len(p)
     target, draft = torch.tensor(p).expand(samples, 2, size), torch.tensor(q).expand(samples, 1, size)
     drafted = rng.categorical(draft[:, 0])

@@ -17,6 +17,7 @@ from time import perf_counter
 
 from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
+from minispec.evidence.checker.calls import one_line
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
     Distribution,
@@ -128,7 +129,7 @@ def answer(check: Check, case: Case) -> CheckResult:
     try:
         reason = check.ask(case)
     except Exception as error:  # a bug may do anything
-        return CheckResult(True, in_one_line(error), crashed=True)
+        return CheckResult(True, one_line(error), crashed=True)
     return CheckResult(reason is not None, reason)
 
 
@@ -154,7 +155,7 @@ def damage_of(
             distances = list(map(total_variation, found.distributions, exact))
     except Exception as error:  # a bug may do anything
         unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
-        return Damage(None, True, *unknown, crash=in_one_line(error))
+        return Damage(None, True, *unknown, crash=one_line(error))
     worst = max(distances)
     speed = (shipped.acceptance, found.acceptance), (shipped.tokens_per_call, found.tokens_per_call)
     return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
@@ -170,8 +171,3 @@ def sampled_distance(given: Experiment, prompt: Text, exact: Distribution, seed:
     wanted = {tokens: p for (tokens, _), p in exact.items()}
     test = check_sample(given.case.name, counts, wanted, FALSE_ALARM)
     return 0.0 if test.passed else test.distance
-
-
-def in_one_line(error: Exception) -> str:
-    """Returns an exception in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())

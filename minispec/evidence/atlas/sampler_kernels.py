@@ -6,6 +6,7 @@ interpreter, if TRITON_INTERPRET=1 is set: milliseconds a row.
 """
 
 import ast
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module, metadata
@@ -29,7 +30,9 @@ SHARED = "vllm.v1.spec_decode.fly"  # what both of vLLM's samplers import
 
 
 def folder_of(package: str) -> Path:
-    """Returns where an installed package stands, without importing it."""
+    """Returns where a package stands, without importing it; RuntimeError: its kernels cannot run here."""
+    if GPU == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise RuntimeError(f"kernels of {package} need a GPU, or TRITON_INTERPRET=1")
     return Path(str(metadata.distribution(package).locate_file("")))
 
 
@@ -65,7 +68,7 @@ def triton_utils() -> Any:
 
 
 def rule_of_list(sample: Callable[..., Tensor], device: str = GPU) -> Verifier:
-    """Makes a rule of `rejection_sample` of vLLM, and of what took it over; it draws from torch."""
+    """Makes a rule of vLLM's `rejection_sample`, or its like; target_probs are [B, K+1, V]. It draws from torch."""
 
     def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         bonus = torch.multinomial(target_probs[torch.arange(len(draft.tokens)), draft.lengths], 1)

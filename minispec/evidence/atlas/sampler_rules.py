@@ -27,25 +27,11 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.adapter import verdict_of
+from minispec.evidence.proof.enumeration import Uniform
 from minispec.rules.tree import parents_of
 
 LIBRARY = "transformers.generation"
 SayRow = Callable[[Draft, Tensor, Any], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
-
-
-class Uniform:
-    """Numbers from [0, 1) that are never drawn: what they are compared with is the probability of a yes."""
-
-    def __init__(self, rng: Rng) -> None:
-        self._rng = rng
-
-    def __le__(self, probs: Tensor) -> Tensor:
-        return self._rng.bernoulli(probs.reshape(-1).clamp(0, 1)).reshape(probs.shape)
-
-    __lt__ = __le__  # they differ where a number is equal to a probability, which happens with probability 0
-
-    def __gt__(self, probs: Tensor) -> Tensor:
-        return ~(self <= probs)
 
 
 def scripted_torch(rng: Rng) -> SimpleNamespace:

@@ -243,7 +243,7 @@ def judge(sampler: Sampler, version: str, checkout: Path) -> Judged:
     worst = next((one for one in reports if not one.passed), reports[0])
     return replace(
         found,
-        lossless=worst.passed,
+        lossless=worst.passed if worst.passed or worst.damage else None,  # one that raises is not judged
         damage=worst.damage.largest if worst.damage else None,
         detects=worst.detects,
         instance=None if worst.passed else in_words(worst),

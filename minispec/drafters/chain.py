@@ -14,14 +14,9 @@ Choice = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-    """Draws k tokens a row.
+    """Draws k tokens a row after the pending ones [B], at positions 0 … k−1.
 
-    Args:
-        read: takes a token a row, [B], and returns the logits of the next, [B, V].
-        pending: [B], the last committed tokens.
-        k: how many.
-        warp: from logits to distributions.
-        rng: draws, at positions 0 … k−1.
+    `read` takes a token a row, [B], and returns the logits of the next, [B, V].
     """
     token, tokens, dists = pending, [], []
     for position in range(k):

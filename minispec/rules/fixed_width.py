@@ -50,16 +50,13 @@ class FixedCache(KVCache):
     def begin(
         self, new: int, mask: Tensor | None = None, layers: slice = slice(None)
     ) -> tuple[slice | Tensor, Tensor | None]:
-        """Prepares to append the tokens that `arrange` was told of; padding is not stored.
+        """Prepares to append, as `KVCache.begin`, what `arrange` was told of; padding is not stored.
 
-        Arguments are those of `KVCache.begin`; the mask must be None, because exact mode reads chains only.
-
-        Returns:
-            positions: [B, width]; padding, and what lies past the context's end, counts as position 0.
-            mask: [B, 1, width, capacity], 0 where a token may look and −∞ where not.
+        Returns positions [B, width], where padding and what lies past the context's end count as 0, and a
+        mask [B, 1, width, capacity], 0 where a token may look and −∞ where not.
 
         Raises:
-            ValueError: if `arrange` was not called, or the block has another width or a mask.
+            ValueError: if `arrange` was not called, or the block has another width, or a mask: of a tree.
         """
         if self._order is None or new != self.width or mask is not None:
             raise ValueError("a fixed-width cache can be read by its fixed-width model only")
@@ -106,19 +103,13 @@ class FixedWidth(GPT):
         return FixedCache(self, rows, self.width)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
-        """Reads tokens, `width` at a time, and returns the residual stream after the last norm.
+        """Reads tokens [B, n], `width` at a time; returns the residual stream after the last norm, [B, n, D].
 
-        Args:
-            tokens: [B, n] ids.
-            cache: what came before, from `new_cache`; it is extended by n tokens a row. None: nothing did.
-            tree: must be None: exact mode reads chains only.
-
-        Returns:
-            [B, n, D].
+        The cache, from `new_cache`, holds what came before, and is extended; None: nothing did.
 
         Raises:
             ValueError: if the context has no space for n more tokens, the cache is of another kind, or there
-                is a tree.
+                is a tree: exact mode reads chains only.
         """
         if tree is not None:
             raise ValueError("exact mode reads chains only, no trees")

@@ -15,16 +15,7 @@ from torch import Tensor
 from minispec.core.verify import residual
 from minispec.io.recording import Draw, Recording
 from minispec.io.trace import ObservedRound
-from minispec.show.step_records import (
-    NO_CHART,
-    Chart,
-    Phase,
-    RoundPosition,
-    Step,
-    Token,
-    chart,
-    equation,
-)
+from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, chart, equation
 from minispec.show.text import count, kinds, needs_catch_up, quoted
 
 ENDS = {

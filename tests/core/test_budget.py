@@ -9,6 +9,7 @@ from imports import imported
 
 CORE = Path(__file__).resolve().parents[2] / "minispec" / "core"
 MOST_FILES, MOST_CODE, MOST_LINES = 13, 900, 1_650
+MOST_OF_ALL = 25_000  # lines of the whole package
 MOST_BASIC, MOST_FUNCTION = 75, 15
 WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -185,3 +186,8 @@ def test_a_basic_that_grows_is_found(more, says):
     """A line, a line of a function, an import too many."""
     assert any(says in fault for fault in basic_faults(sources()["basic.py"] + more))
     assert basic_faults("import torch\n\n\ndef f():\n" + "    x = 1\n" * 14) == []
+
+
+def test_the_package_stays_small():
+    """All that stands around the core, too: who adds something looks for what can go."""
+    assert sum(len(source.splitlines()) for source in sources(CORE.parent).values()) <= MOST_OF_ALL

@@ -72,13 +72,9 @@ def full_marks(exercises: Iterable[Exercise]) -> int:
 def grade(
     submissions: Sequence[Submission], exercises: Sequence[Exercise], seconds: float = 120, jobs: int = 1
 ) -> Iterator[Row]:
-    """Grades a class: yields a row per submission, in their order.
+    """Grades submissions: yields a row for each, in their order, `jobs` of them at once.
 
-    Args:
-        submissions: from `read_submissions`.
-        exercises: what to grade.
-        seconds: after which an answer that has not come is wrong; per exercise.
-        jobs: how many students at once.
+    An answer to one of the exercises that has not come after so many seconds is wrong.
     """
     pool = ThreadPoolExecutor(jobs)  # also for one: a judge's own time limit is the main thread's
     try:

@@ -68,7 +68,7 @@ def triton_utils() -> Any:
 
 
 def rule_of_list(sample: Callable[..., Tensor], device: str = GPU) -> Verifier:
-    """Makes a rule of vLLM's `rejection_sample`, or its like; target_probs are [B, K+1, V]. It draws from torch."""
+    """Makes a rule of vLLM's `rejection_sample` or its like, which draws from torch: p [B, K+1, V]."""
 
     def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         bonus = torch.multinomial(target_probs[torch.arange(len(draft.tokens)), draft.lengths], 1)

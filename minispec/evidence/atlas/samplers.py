@@ -12,7 +12,6 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from subprocess import run
-from typing import Any
 
 from minispec.core.verify import Verifier
 from minispec.evidence.atlas import sampler_engines as engines
@@ -68,7 +67,9 @@ def by_rule(rule: Verifier, instances: Sequence[Instance], tolerance: float = RO
     return [check_verifier(rule, instances=instances, tolerance=tolerance, samples=20_000)]
 
 
-def by_kernel(make: Callable[..., Verifier], package: str, **how: Any) -> Sequence[Checked]:
+def by_kernel(
+    make: Callable[..., Verifier], package: str, how: Mapping[str, bool], _: Path
+) -> Sequence[Checked]:
     """Checks a decision of an installed package; two chains of three tokens, for a row takes milliseconds."""
     dists = [fractions(1, 2, 3), fractions(3, 0, 1)]
     chains = [Instance(p=((q[::-1],),) * 4, q=((q,),) * 3) for q in dists]
@@ -98,7 +99,18 @@ def of_length(k: int) -> list[Instance]:
     return [one for one in standard_instances() if one.lengths == (k,)]
 
 
-KERNEL = "sampled, K = 3, in Triton's interpreter; not: on a GPU"
+KERNEL = (
+    "sampled, K = 3, in Triton's interpreter, log1p(x) as log(1 + x); not: on a GPU, how drafts are drawn"
+)
+SECOND = "rejection_sample of v1.worker.gpu.spec_decode"
+CHAIN = "chain_speculative_sampling_triton"
+KERNELS: Sequence[tuple[str, str, Callable[..., Verifier], Mapping[str, bool]]] = (
+    ("vLLM", "rejection_sample of v1.sample", kernels.vllm_rule, {}),
+    ("vLLM", SECOND, kernels.vllm_second_rule, {}),
+    ("vLLM", f"{SECOND}, use_block_verification", kernels.vllm_second_rule, {"use_block_verification": True}),
+    ("SGLang", CHAIN, kernels.sglang_rule, {}),
+    ("SGLang", f"{CHAIN}, block_verification", kernels.sglang_rule, {"block_verification": True}),
+)
 EXACT = "each branch, on small instances, probabilities in float32"
 SAMPLERS = (
     Sampler(
@@ -162,30 +174,9 @@ SAMPLERS = (
         lambda at: by_rule(kernels.ascend_rule(at, block=True), of_length(3)[::4]),
         "sampled, in batches, K = 3; its guide warns of minor precision degradation; not: its Triton kernels",
     ),
-    Sampler(
-        *("vLLM", "v1.sample.rejection_sampler.rejection_sample", "vllm"),
-        lambda _: by_kernel(kernels.vllm_rule, "vllm"),
-        KERNEL,
-    ),
-    Sampler(
-        *("vLLM", "v1.worker.gpu.spec_decode.rejection_sampler_utils.rejection_sample", "vllm"),
-        lambda _: by_kernel(kernels.vllm_second_rule, "vllm"),
-        f"{KERNEL}; log1p(x) as log(1 + x); not: how drafts are drawn",
-    ),
-    Sampler(
-        *("vLLM", "the same, use_block_verification=True", "vllm"),
-        lambda _: by_kernel(kernels.vllm_second_rule, "vllm", use_block_verification=True),
-        f"{KERNEL}; log1p(x) as log(1 + x); not: how drafts are drawn",
-    ),
-    Sampler(
-        *("SGLang", "chain_speculative_sampling_triton", "sglang"),
-        lambda _: by_kernel(kernels.sglang_rule, "sglang"),
-        KERNEL,
-    ),
-    Sampler(
-        *("SGLang", "the same, block_verification=True", "sglang"),
-        lambda _: by_kernel(kernels.sglang_rule, "sglang", block_verification=True),
-        KERNEL,
+    *(
+        Sampler(project, rule, project.lower(), partial(by_kernel, make, project.lower(), how), KERNEL)
+        for project, rule, make, how in KERNELS
     ),
 )
 NOT_RUN = (  # project, rule, why

@@ -46,15 +46,8 @@ def measure_costs(
 ) -> Costs:
     """Measures all parts, for one row; as it stands, in a fraction of a second.
 
-    Args:
-        models: target and draft model, on the backend that makes the random number generator and the drafter.
-        prompt: token ids; the short runs continue it.
-        warp: as in `speculate`.
-        verifier: as in `speculate`.
-        tokens: values of n for t(n), 1 among them; what the context cannot hold is left out.
-        cached: how many tokens the caches hold before a forward, as far as they fit.
-        new_tokens: of each short run.
-        repeats: how often each forward is measured.
+    t(n) is measured for some `tokens` n, 1 among them, as far as the context holds them, `repeats` times
+    each, after so many `cached` ones. Short runs of `new_tokens` continue the prompt, as by `speculate`.
 
     Raises:
         ValueError: as `speculate`.

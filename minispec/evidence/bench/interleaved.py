@@ -98,15 +98,8 @@ def interleave(
 ) -> dict[Key, list[list[Run]]]:
     """Lets the members of each group decode each batch, one right after the other, after a warm-up.
 
-    Args:
-        groups: what is compared, by any name. Who begins moves on from batch to batch.
-        batches: prompts that are decoded side by side.
-        seed: of the sampling; every batch has one of its own.
-        new_tokens: per prompt.
-        tell: told which batch comes next.
-
-    Returns:
-        Per group and member a run per batch, in the order of the batches.
+    Who begins moves on from batch to batch; every batch has a seed of its own; `tell` is told which is next.
+    Returns, per group and member, a run per batch, in the order of the batches.
     """
     batches = list(batches)
     runs: dict[Key, list[list[Run]]] = {name: [[] for _ in group] for name, group in groups.items()}

@@ -97,10 +97,8 @@ class Context:
         how.n_ctx, how.n_batch, how.n_ubatch = of.config.max_length, BLOCK, BLOCK
         how.type_k = how.type_v = of.cache_type
         how.flash_attn_type = of.cache_type != library.GGML_TYPE_F32  # it rounds to half precision
-        self.context, self.batch = (
-            library.llama_init_from_model(of.model, how),
-            library.llama_batch_init(BLOCK, 0, 1),
-        )
+        self.context = library.llama_init_from_model(of.model, how)
+        self.batch = library.llama_batch_init(BLOCK, 0, 1)
         weakref.finalize(self, library.llama_free, self.context)
         weakref.finalize(self, library.llama_batch_free, self.batch)
 

@@ -64,19 +64,11 @@ def run_bench(
     output: Path | None = None,
     tell: Callable[[float, str], None] = lambda share, text: None,
 ) -> dict[str, Any]:
-    """Measures a pair.
+    """Measures a pair that has prompts, in the sections that `choose` has returned, or the core.
 
-    Args:
-        pair: the models, with prompts in their `pair.json`.
-        sections: as `choose` returns; none: the core.
-        plan: how much to measure.
-        seed: of the sampling.
-        output: a file for the report. While it is not complete, what is finished lies beside it, in a file
-            of the same name with `.part` added; a run that finds one of the same bench goes on with it.
-        tell: told how much of the bench is done, from 0 to 1, and what comes next.
-
-    Returns:
-        The report, ready for JSON: `machine`, `settings`, `sections`, and how it was measured.
+    While the report is not complete, what is finished lies beside `output`, in a file of the same name with
+    `.part` added; a run that finds one of the same bench goes on with it. `tell` is told how much is done,
+    from 0 to 1, and what comes next. The report is ready for JSON: `machine`, `settings`, `sections`.
 
     Raises:
         ValueError: if the pair has no prompts, or the file cannot be written.

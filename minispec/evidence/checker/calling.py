@@ -48,14 +48,8 @@ def completions_engine(url: str, model: str, *, timeout: float = 60.0, **body: A
     """
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        asked = {
-            "model": model,
-            "prompt": list(prompt),
-            "max_tokens": n,
-            "seed": seed,
-            "return_token_ids": True,
-        }
-        asked |= {"temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
+        asked = {"model": model, "prompt": list(prompt), "max_tokens": n, "seed": seed}
+        asked |= {"return_token_ids": True, "temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
         content = {"Content-Type": "application/json"}
         request = Request(f"{url.rstrip('/')}/completions", json.dumps(asked).encode(), content)
         with urlopen(request, timeout=timeout) as answer:

@@ -67,17 +67,10 @@ def advise(
 ) -> tuple[str, ...]:
     """Says why a setting gains little or loses, and what would help most.
 
-    Args:
-        costs: on its backend and machine, for one row.
-        alpha: accepted over tested tokens.
-        k: the K that was used, or the usual one of an automatic K. For 0, where nothing was drafted, the best
-            K above 0 is spoken of.
-        backend: its name.
-        measured: the speed-up that was measured; None: the predicted one.
-
-    Returns:
-        Sentences without a full stop: reasons, the one that has to improve least first, and then the remedy.
-        None at all for a speed-up of 1.1 and more.
+    The costs are of its backend and machine, for one row; alpha is accepted over tested tokens. For k = 0,
+    where nothing was drafted, the best K above 0 is spoken of. Without a measured speed-up the predicted one
+    counts. Returns sentences without a full stop: reasons, the one that has to improve least first, and then
+    the remedy; none at all for a speed-up of 1.1 and more.
 
     Raises:
         ValueError: if alpha does not lie between 0 and 1, or K is negative.

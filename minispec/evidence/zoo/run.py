@@ -53,14 +53,9 @@ def zoo(
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Zoo:
-    """Plants every mutant, and makes every check.
+    """Plants every mutant, one at a time, and makes every check, on cases from the smallest up.
 
-    Args:
-        mutants: to plant, one at a time.
-        cases: from the smallest up; by default `size_ordered_cases`.
-        checks: to make.
-        seed: of the cases' models, and of sampled damage.
-        tell: told what is being done.
+    By default these are `size_ordered_cases`. The seed is of the cases' models, and of sampled damage.
     """
     started = perf_counter()
     tell("building")

@@ -96,10 +96,7 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
 
 
 def cache_grid(
-    trace: Trace,
-    words: Sequence[str],
-    index: int = 0,
-    moments: Sequence[Moment] | None = None,
+    trace: Trace, words: Sequence[str], index: int = 0, moments: Sequence[Moment] | None = None
 ) -> Picture:
     """Draws both caches of a trace's first row at some moments of a round, one under the other.
 

@@ -181,7 +181,8 @@ def test_the_table_of_caches_is_what_the_loop_does():
     assert all(seen), seen
 
 
-WORDS = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches", "rounding-texts")
+SIZES = ("target-weights", "target-cache", "draft-weights", "draft-cache")
+WORDS = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches", "rounding-texts", *SIZES)
 ROLE = re.compile(r"\{(fact|recorded-figure)\}[` ]`?([\w-]+)")
 
 

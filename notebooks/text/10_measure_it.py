@@ -237,6 +237,8 @@ assert max(off) <= 1e-6
 # run with K = 4 again, counted.
 
 # %% tags=["claim-E3"]
+from minispec.evidence.theory.formulas import expected_tokens
+
 wasted = counts.drafted - counts.accepted
 computed = counts.row_rounds + counts.drafted  # pending tokens and drafts
 print(f"{counts.emitted} tokens came out; {counts.drafted} were drafted, {wasted} of them wasted")

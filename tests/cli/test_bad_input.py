@@ -251,7 +251,7 @@ def test_an_unknown_pair_is_refused_by_every_command(refused, pair, minispec_hom
         (("demo", "--no-train", "--prompt", "\udcff"), "the prompt is not UTF-8"),
         (("demo", "--no-train", "--prompt", "word " * 200), "the context holds 96"),
         (("demo", "--no-train", "--max-new-tokens", 0), "--max-new-tokens must be at least 1"),
-        (("bench", "--k", 3, "--k", -2), "--k must be 1 to 16 here, not -2"),
+        (("bench", "--k", 3, "--k", -2), "--k': Input should be greater than or equal to 1"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -140,10 +140,10 @@ def test_modules_are_loaded_without_their_package(tmp_path):
         (tmp_path / "engine" / f"{name}.py").write_text(text, encoding="utf-8")
     names = "engine.first", "engine.second"
     found = sampler_kernels.modules_of(tmp_path, *names, names=SimpleNamespace(eight=8))
-    assert found.eight == 8 and not [one for one in sys.modules if one.startswith("engine")]
+    assert found.eight == 8 and not [one for one in sys.modules if one.startswith("engine.")]
     with pytest.raises(FileNotFoundError):
         sampler_kernels.modules_of(tmp_path, "engine.third")
-    assert not [one for one in sys.modules if one.startswith("engine")]
+    assert not [one for one in sys.modules if one.startswith("engine.")]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
 PAIRS = ("quick", "english")  # trained here when first asked for
+OTHERS = {"native", "runs", "drafters", "drafts"}  # folders of the cache that are no pairs
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def native() -> Iterator[Fact]:
 def pairs() -> Iterator[Fact]:
     """Every pair that can be named, and every other folder among them: its size, and whether it loads."""
     cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
-    folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")}
+    folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")} - OTHERS
     for name in sorted(known_pairs() | folders | {"stories"}):
         own = name in folders
         folder = (cache_folder() if own else SHIPPED) / name

@@ -52,8 +52,11 @@ def test_a_broken_pair_of_ones_own_is_listed_and_is_no_failure(capsys, minispec_
     assert "complete" in findings_of(capsys)["pair quick"]["value"]
     (minispec_home / "quick" / "target" / "model.safetensors").write_bytes(b"short")
     (minispec_home / "half").mkdir()
+    for name in ("native", "runs"):  # libraries, and trainings to go on with: no pairs
+        (minispec_home / name).mkdir(exist_ok=True)
     found = findings_of(capsys)
     assert found["pair quick"]["state"] == found["pair half"]["state"] == "broken"
+    assert not {"pair native", "pair runs"} & found.keys()
     assert str(minispec_home / "quick") in found["pair quick"]["advice"]
 
 

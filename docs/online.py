@@ -46,7 +46,7 @@ class Repository:
     @property
     def install(self) -> str:
         """Returns the line that installs minispec in Colab."""
-        return f'%pip install --quiet "minispec @ git+https://github.com/{self.slug}@{self.branch}"'
+        return f'%pip install --quiet "minispec-decoding[figures] @ git+https://github.com/{self.slug}@{self.branch}"'
 
 
 def read_repository(path: Path = ADDRESS) -> Repository:

@@ -5,6 +5,7 @@ caches roll back. The output has exactly the target's distribution. Read `minisp
 `minispec.core.loop`.
 """
 
+import minispec.interrupt  # noqa: F401  first: it is for the imports that follow
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import generate, speculate
@@ -32,7 +33,7 @@ from minispec.io.trace import CacheLengths, Statistics, Trace
 from minispec.rules.coupled import KeyedRng, verify_coupled
 from minispec.rules.fixed_width import FixedWidth
 
-__version__ = "0.2.0"
+__version__ = "0.2.1"
 
 __all__ = [
     "GPT",

@@ -18,7 +18,7 @@ CLAIMS = {
     "claim-B1": "Many tokens are easy, and a small model gets them right.",
     "claim-B2": "One new token is bound by memory, not by arithmetic; more are nearly free.",
     "claim-B3": "After the kept guesses comes the target's token: a correction or a bonus.",
-    "claim-B4": "Two models and two caches take memory; in large batches the gain shrinks.",
+    "claim-B4": "Two models take memory, and two caches; large batches of short texts gain less.",
     "claim-C1": "Both models read the same prompt, each into its own cache.",
     "claim-C2": "Drafts of many lengths, greedy or sampled: all are lossless.",
     "claim-C3": "Roll back, commit, repeat until the cap or the end of the sequence.",
@@ -53,7 +53,7 @@ MISLEADS = {
     "misleads-one-shot": "A draft model that writes token by token does not draft in one shot.",
     "misleads-negligible-draft": "Guessing takes time: K·c target steps a round.",
     "misleads-single-pass": "With a separate draft, K small passes and a large one make a round.",
-    "misleads-batch": "Batches raise tokens a second and lower the gain of speculation.",
+    "misleads-batch": "Batches give more tokens a second and, of short texts, less gain.",
 }
 MISCONCEPTIONS = {
     "misconception-bad-draft": "A bad draft does not spoil the text.",
@@ -128,7 +128,7 @@ BUGS = (
         "the greedy rule keeps all that was drafted",
         "minispec.core.verify:verify_greedy",
         "agrees.long().cumprod(-1).sum(-1)",
-        "inside.sum(-1).expand(len(best)).contiguous()",
+        "draft.inside.sum(-1).expand(len(best)).contiguous()",
         "a slip of the pen",
     ),
     Mutant(
@@ -207,8 +207,8 @@ BUGS = (
         "first-layers-read-twice",
         "verification begins at the first layer again, whatever was read ahead",
         "minispec.drafters.exit:EarlyExitGPT._streams",
-        "ahead, self._ahead = self._ahead, []",
-        "ahead, self._ahead = [], []",
+        "ahead, self._ahead[cache] = self._ahead[cache], []",
+        "ahead, self._ahead[cache] = [], []",
         "a slip of the pen",
     ),
     Mutant(

@@ -16,13 +16,15 @@ import nbformat
 from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent
-MOST_CODE_CELLS = 26  # but for those that only check, which are folded
+MOST_CODE_CELLS = 26  # but for those that only check, which are folded, and the one to play with
 MOST_LINES = 12  # of a code cell; what the reader writes, and its solution, may be longer
 MOST_WRITTEN_LINES = 16  # of a cell that writes a phase out, and runs it
 MOST_EXERCISE_LINES = 30
 MOST_WORDS = 120  # of prose between two outputs
 MOST_LINE = 100  # characters; JupyterLab cuts off what is longer
 LONGER = {"exercise": MOST_EXERCISE_LINES, "written": MOST_WRITTEN_LINES}
+TRY = "try-it"  # the tag of the one cell of a notebook to play with
+TRY_TITLE = "### Try it: change a value and run the cell again"  # in the prose before it
 HIDDEN = "hide-input"  # the tag of cells that only check: JupyterLab and the book fold them
 
 TAG = re.compile(r"[a-z]+(-[A-Za-z0-9]+)*")
@@ -105,7 +107,7 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
     faults += [f"the first cell lacks {part}" for part in PARTS if part not in first.source]
     if last.cell_type != "markdown" or not last.source.startswith("## Recap"):
         faults.append("it does not end with a recap")
-    if (shown := sum(HIDDEN not in tags(cell) for _, cell in code)) > MOST_CODE_CELLS:
+    if (shown := sum(not {HIDDEN, TRY} & {*tags(cell)} for _, cell in code)) > MOST_CODE_CELLS:
         faults.append(f"{shown} code cells, more than {MOST_CODE_CELLS}")
     for name, cell in code:
         most = next((LONGER[tag] for tag in tags(cell) if tag in LONGER), MOST_LINES)
@@ -117,6 +119,20 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
     named = (tag for cell in notebook.cells for tag in tags(cell))
     faults += [f"tag {tag!r} is not like claim-A1" for tag in named if not TAG.fullmatch(tag)]
     return faults + word_faults(notebook) + check_faults(notebook)
+
+
+def try_faults(notebook: NotebookNode) -> list[str]:
+    """One cell is there to play with: its title stands before it, and it checks nothing."""
+    cells = notebook.cells
+    found = [number for number, cell in enumerate(cells) if TRY in tags(cell)]
+    faults = [] if len(found) == 1 else [f"{len(found)} cells with the tag {TRY}, not 1"]
+    for number in found:
+        before = cells[number - 1]
+        if before.cell_type != "markdown" or TRY_TITLE not in before.source:
+            faults.append(f"cell {number}: before it stands no {TRY_TITLE!r}")
+        if "assert" in cells[number].source:
+            faults.append(f"cell {number}: a check in the cell to play with")
+    return faults
 
 
 def check_faults(notebook: NotebookNode) -> list[str]:

@@ -12,7 +12,9 @@ def round_of(index, tokens, lengths, accepted, token, emitted, live, finish, sec
     return ObservedRound(
         index=index,
         pending=torch.zeros(2, dtype=torch.long),
-        draft=Draft(torch.tensor(tokens), torch.full((2, k, 8), 1 / 8), torch.tensor(lengths)),
+        draft=Draft(
+            torch.tensor(tokens, dtype=torch.long), torch.full((2, k, 8), 1 / 8), torch.tensor(lengths)
+        ),
         target_probs=torch.full((2, k + 1, 8), 1 / 8),
         target_logits=torch.zeros(2, k + 1, 8),
         verdict=Verdict(torch.tensor(accepted), torch.tensor(token)),

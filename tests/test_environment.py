@@ -5,6 +5,8 @@ this repository have none, and a copy with a planted fault has one.
 """
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -109,12 +111,15 @@ def agreement_faults(files):
 
 
 def binder_faults(files):
-    """Binder gets what the package needs, with PyTorch for CPUs, and JupyterLab; postBuild adds minispec."""
+    """Binder gets what the package needs, PyTorch for CPUs, JupyterLab, figures; postBuild adds minispec."""
     binder = yaml.safe_load(files["binder/environment.yml"])["dependencies"]
     notebooks = requirements(files["pyproject.toml"], "notebooks")
     wanted = {f"{name} {spec}" for name, spec in for_conda(files["pyproject.toml"], None).items()}
     wanted = {line.replace("pytorch ", "pytorch-cpu ") for line in wanted} | {"pip"}
-    wanted |= {f"{name} {notebooks[name]}" for name in ("jupyterlab", "ipykernel")}
+    wanted |= {
+        f"{CONDA_NAMES.get(name, name)} {notebooks[name]}"
+        for name in ("jupyterlab", "matplotlib", "ipykernel")
+    }
     given = {item for item in binder if isinstance(item, str)}
     faults = [f"not for Binder: {line}" for line in wanted - given]
     faults += [f"for Binder only: {line}" for line in given - wanted]
@@ -204,6 +209,7 @@ def test_the_files_have_no_fault(check, files):
         (binder_faults, "binder/environment.yml", "jupyterlab >=4.2", "jupyterlab >=4"),
         (binder_faults, "binder/environment.yml", "  - pip\n", "  - pip\n  - pip:\n      - pandas\n"),
         (binder_faults, "binder/environment.yml", "rich >=13.8", "rich >=14"),
+        (binder_faults, "binder/environment.yml", "  - matplotlib-base >=3.8\n", ""),
         (reason_faults, "CONTRIBUTING.md", "| numpy |", "| scipy, numpy |"),
         (reason_faults, "CONTRIBUTING.md", "| numpy |", "| pandas |"),
         (reason_faults, "pyproject.toml", '    "rich>=13.8",\n', '    "rich>=13.8",\n    "pandas",\n'),
@@ -256,3 +262,35 @@ def test_every_file_has_the_same_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     parts = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert [project["version"], str(citation["version"]), parts[0]] == [minispec.__version__] * 3
+
+
+# Every module but the figures, and the checks and `minispec check`, where matplotlib cannot be imported.
+WITHOUT_FIGURES = """
+import pkgutil, sys
+from importlib import import_module
+
+sys.modules["matplotlib"] = None  # as if it were not installed
+import minispec
+from minispec.cli.main import run
+
+for module in pkgutil.walk_packages(minispec.__path__, "minispec.", onerror=lambda _: None):
+    name = module.name
+    if not name.startswith("minispec.show.plots") and not name.endswith("__main__"):
+        import_module(name)
+try:
+    import_module("minispec.show.plots")
+except ImportError as error:
+    print(error)
+sys.exit(run(["check", "minispec.core.verify:verify_rejection"]))
+"""
+
+
+def test_only_figures_need_matplotlib():
+    """Other projects install the checkers without it; who draws reads what to install."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FIGURES], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pip install -e '.[figures]'" in done.stdout and "passed" in done.stdout
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert not any("matplotlib" in line for line in project["dependencies"])

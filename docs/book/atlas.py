@@ -38,14 +38,17 @@ acceptance that shared noise gives it, by formula; `compare` is the same rule wi
 verification is token verification at a single position; it differs in chains."""
 LINE = """Above, the line is the optimum for one candidate. A rule that does damage d accepts at most d
 more. The mixtures lie on the line: what they emit is $w p + (1 - w) q$, for which they are token
-verification. Names with a number have that w, or that l of the lenient rule; without, it is 0.5. Below,
-candidates that differ from each other are worth more than a better rule."""
+verification. Names with a number have that w, or that l of the lenient rule; without, it is 0.5. Below
+are several candidates for one position."""
+CANDIDATES = """**A better rule, or candidates that differ?** Take recursive rejection of candidates that are
+drawn from one q, which may come twice. Either replace it by the best rule that there can be, for the same
+candidates; or keep it, and draw candidates without replacement. Which accepts more depends on p and q."""
 LOSSY = """These accept more, and their text is not the target's. The damage depends on p and q: on the
 pair, whose draft was trained to be like the target, it is smaller."""
 CHAINS = """Accepted tokens of a draft of K, by token and by block verification. `thirds` is the smallest
 case: p = (1/3, 2/3) and q = (2/3, 1/3), where they accept 10/9 and 11/9. `family` are chains of eight
-tokens whose distributions do not depend on the text; `recorded` are drafts of the pair. Block never accepts
-fewer."""
+tokens whose distributions do not depend on the text; `recorded` are drafts of the pair. On average
+block never accepts fewer; of a single draft it may."""
 
 
 def page(found: Found) -> str:
@@ -65,17 +68,97 @@ def page(found: Found) -> str:
         fill(COLUMNS.format(largest=largest, error=error)),
         lines([one for one in rules if one["lossless"]]),
         fill(FAMILY),
+        fill(CANDIDATES),
+        table(("", "candidates", "the best rule", "without replacement"), rule_or_candidates(rules)),
         "## Lossy rules",
         fill(LOSSY),
         lines([one for one in rules if not one["lossless"]]),
         "## Chains",
         fill(CHAINS),
         table(("chains", "K", "token", "block"), chains),
+        "## Choose this rule when",
+        table(("you have", "choose", "because"), choices(rules), 3),
         "## Look at one rule",
         "<!-- not run: takes some seconds -->",
         "```bash\nminispec atlas --rule block\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def rule_or_candidates(rules: Sequence[Found]) -> list[tuple[str, str, str, str]]:
+    """Returns what each of both accepts, with two candidates and with three, on the family and the pair."""
+    by_name = {(one["name"], one["candidates"]): one for one in rules}
+    rows = []
+    for k in (2, 3):
+        same, other = (by_name[f"recursive-{how}-replacement", k] for how in ("with", "without"))
+        for where, one, two in (("family", same, other), ("pair", same["recorded"], other["recorded"])):
+            rows.append((where, str(k), f"{one['optimum']:.3f}", f"{two['accepted']:.3f}"))
+    return rows
+
+
+CHOICES = (
+    (
+        "temperature 0",
+        "`verify_greedy`",
+        "there is one right text, and agreement with the most probable token is all there is to test",
+    ),
+    (
+        "one candidate a position and its q; a short draft, or a fast target",
+        "`verify_rejection` (token)",
+        "no lossless rule accepts more at one position: {token[1]} on the family",
+    ),
+    (
+        "the same, a long draft, and a target whose forward takes most of the time",
+        "`verify_block`",
+        "on average it never accepts fewer tokens of a chain, mostly more; it takes more arithmetic, and at "
+        "K = 1 or with a one-hot q it accepts what token accepts",
+    ),
+    (
+        "a one-hot q (a look-up), or no q",
+        "`verify_compare`",
+        "it asks for no q, and with a one-hot q no rule accepts more; with another q it accepts less: "
+        "{compare[1]}",
+    ),
+    (
+        "a seed whose text must not depend on the draft, on K or on the batch",
+        "`verify_coupled` with `KeyedRng`",
+        "the text is that of the target alone for this seed; it accepts a little less: {coupled[1]}",
+    ),
+    (
+        "several candidates that you may choose, and all of q",
+        "`greedy_drafting` and `verify_tree`",
+        "it meets its optimum: {greedy-drafting[3]} with three candidates",
+    ),
+    (
+        "several candidates that a drafter draws",
+        "`without_replacement` and `verify_tree`",
+        "no candidate comes twice: {recursive-without-replacement[3]} with three",
+    ),
+    (
+        "several candidates that were drawn from one q already",
+        "`verify_k_sequential`",
+        "{k-sequential[3]} with three, where recursive rejection has {recursive-with-replacement[3]}; it "
+        "takes far more arithmetic",
+    ),
+    (
+        "several fixed candidates, and no q",
+        "`most_probable` and `verify_tree`",
+        "each is accepted with the probability that p has for it: {fixed-candidates[3]} with three",
+    ),
+    (
+        "a text that may differ from the target's",
+        "`verify_mixture`",
+        "what it emits is known, and no rule for one candidate accepts more for its damage",
+    ),
+)
+
+
+def choices(rules: Sequence[Found]) -> list[tuple[str, str, str]]:
+    """Returns the lines of the table of situations, with what each rule accepts on the family."""
+    accepted: dict[str, dict[int, str]] = {}
+    for one in rules:
+        accepted.setdefault(one["name"], {})[one["candidates"]] = f"{one['accepted']:.3f}"
+    return [(have, choose, because.format(**accepted)) for have, choose, because in CHOICES]
 
 
 def lines(rules: Sequence[Found]) -> str:

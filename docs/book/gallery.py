@@ -52,6 +52,7 @@ from minispec.show.plots.speed import (
     batch_sweep,
     bytes_against_arithmetic,
     draft_sweep,
+    gain_by_k,
     latency,
     predicted_measured,
     speed_up_curves,
@@ -173,9 +174,10 @@ def of_the_rule() -> Iterator[Picture]:
 
 
 def speeds(points: Sequence[SpeedPoint], _: Measurement | None) -> Iterator[Picture]:
-    """Yields both figures of the speed-up at every K."""
+    """Yields the figures of the speed-up at every K."""
     alphas = sorted({0.5, 0.7, 0.9, round(points[len(points) // 2].alpha, 2)})
     yield speed_up_curves(alphas, points[0].c, points)
+    yield gain_by_k(points, assumed=0.1)
     yield predicted_measured(points)
 
 

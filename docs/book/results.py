@@ -107,7 +107,11 @@ def _speed(report: Report) -> Iterator[str]:
 def _losses(report: Report) -> Iterator[str]:
     found = tables.losses(report)
     if found:
-        yield "Every setting, of any section, in which the target alone was faster:"
+        yield fill(
+            "Every setting in this pair's tables of K, of temperatures, of drafts and of batches in which "
+            "the target alone was faster. Other ways to draft have tables of their own below, which mark "
+            "their losses."
+        )
         yield found
     else:
         yield "No setting that was measured was a loss."

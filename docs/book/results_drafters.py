@@ -8,8 +8,15 @@ from book.results_tables import fill
 from minispec.cli.bench_tables import by_pair, drafter_parts, grid
 
 RULES = """With the draft model other lossless rules verify too, at temperature 1 and with the same seeds.
-*token* is rejection sampling; the last columns say how much less time a token takes than with it. On native
-only that one is in C++."""
+*token* is rejection sampling; the last columns are the speed relative to token verification: below 1 is
+slower. On native only that one is in C++."""
+BACKENDS = """To judge a method, read the last column on torch: there target and drafter are written in
+one language. The column *speed-up* asks another question: is it faster than the best that can be had here
+without a draft? In that column rows of torch compare Python with C++, and are losses mostly for that
+reason. On native, too, not all is C++: the draft model and the exit draft there, but Medusa, EAGLE and
+the parallel drafter compute their drafts in torch, whatever decodes, and look-ups are Python. Beside a
+fast target such a draft is slow, however often it is accepted, so these rows are no measure of those
+methods."""
 
 
 def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -24,11 +31,12 @@ def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         "of the seconds of a round and of prefill, measured alone, and of the tokens a target call on other "
         "prompts."
     )
+    yield fill(BACKENDS)
     yield fill(
-        "The second table of a pair says where they are right: of the drafted tokens that were tested at the "
-        "first position, the second and so on, the share that was kept, in percent, at the K of the first "
-        "backend. Beside it what the drafter takes: seconds of training, parameters that the target does not "
-        "have, and the bytes that it keeps of one text, its cache and states or its index."
+        "The second table of a pair shows where they are right: of the drafted tokens that were tested at "
+        "the first position, the second and so on, the share that was kept, in percent, at the K of the "
+        "first backend. Beside it what the drafter takes: seconds of training, parameters that the target "
+        "does not have, and the bytes that it keeps of one text, its cache and states or its index."
     )
     measured = {report["pair"] for report in reports}
     for report in reports:

@@ -15,18 +15,19 @@ from minispec.classroom.exercise import Exercise
 from minispec.classroom.running import OutOfTime
 from minispec.evidence.checker.calls import one_line
 
-Kind = Literal["right", "wrong", "blank", "ask", "hint", "goal", "wrote"]
+Kind = Literal["right", "wrong", "other", "blank", "ask", "hint", "goal", "wrote"]
 
 # Glyph, word, the colours of edge and heading. Edges are Okabe and Ito's colours; headings are darker ones of
 # the same hue, readable on white.
 FACES: Mapping[Kind, tuple[str, str, str, str]] = {
     "right": ("✓", "Right", "#009E73", "#00563F"),
     "wrong": ("✗", "Not yet", "#D55E00", "#8A3D00"),
+    "other": ("≠", "Compare", "#CC79A7", "#7A2B56"),
     "blank": ("…", "Still blank", "#767676", "#3B3B3B"),
     "ask": ("?", "Predict", "#0072B2", "#004F7C"),
     "hint": ("☞", "Hint", "#E69F00", "#6B4A00"),
     "goal": ("◎", "Goal", "#56B4E9", "#004F7C"),
-    "wrote": ("✎", "You wrote", "#767676", "#3B3B3B"),
+    "wrote": ("✎", "The lines", "#767676", "#3B3B3B"),
 }
 
 
@@ -140,7 +141,7 @@ def goal(key: str) -> Card:
 
 
 def wrote(*functions: Callable[..., Any], measured: str) -> Card:
-    """Shows lines that a notebook was about, and in a sentence one number that was measured with them."""
+    """Shows lines that a notebook was about, whoever wrote them, and one number measured with them."""
     names = ", ".join(function.__name__ for function in functions)
     return Card("wrote", names, (f"Measured: {measured}",), detail="\n\n".join(map(source_of, functions)))
 

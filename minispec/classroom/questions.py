@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minispec.classroom.cards import Card
+from minispec.classroom.cards import Card, Kind
 from minispec.classroom.exercise import joined
 
 Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
@@ -119,13 +119,32 @@ class Guess:
             return Card("ask", self.question.text, (f"It is {self.number(self.truth)}.",))
         if self.guess is None:
             return Card("ask", self.question.text, (self._invitation(),), tuple(self.choices.items()))
-        if isinstance(self.guess, str):
-            said = f"You said {self.guess}: {self.choices[self.guess]}"
-            reply = self.question.choices[self.guess].reply
-        else:
-            said, reply = f"You said {self.number(self.guess)}.", self._reply_to(self.guess)
-        kind = "ask" if self.right is None else "right" if self.right else "wrong"
-        return Card(kind, self.question.text, (said, reply))  # type: ignore[arg-type]
+        kind: Kind = "ask" if self.right is None else "right" if self.right else "other"
+        return Card(kind, self.question.text, (*self._compared(self.guess), self._reply_to(self.guess)))
+
+    def _compared(self, guess: str | Number) -> tuple[str, ...]:
+        """Returns the guess and, where it is another one, what is so."""
+        if isinstance(guess, str):
+            predicted = f"You predicted {guess}: {self.choices[guess]}"
+            letter = next(letter for letter, choice in self.question.choices.items() if choice.right)
+            return (predicted,) if self.right else (predicted, f"It is {letter}: {self.choices[letter]}")
+        predicted = f"You predicted {self.number(guess)}."
+        if self.truth is None or self.right:
+            return (predicted,)
+        return predicted, f"It is {self.number(self.truth)}: {self._distance(guess, self.truth)}."
+
+    def _distance(self, guess: Number, truth: Number) -> str:
+        """Returns what of a wrong number is right: some parts of it, or how far it is off."""
+        if isinstance(guess, tuple) and isinstance(truth, tuple):
+            pairs = zip(guess, truth, strict=True)
+            right = sum(near(a, b, self.question.tolerance) for a, b in pairs)
+            return f"{right or 'none'} of the {len(truth)} numbers {'is' if right == 1 else 'are'} right"
+        assert isinstance(guess, float) and not isinstance(truth, tuple)
+        side = "more" if guess > truth else "less"
+        if guess <= 0 or truth <= 0:
+            return f"your number is {side}"
+        factor = max(guess / truth, truth / guess)
+        return f"your number is {side}, by a factor of {factor:.2g}"
 
     def _invitation(self) -> str:
         answer = self.question.answer
@@ -141,18 +160,16 @@ class Guess:
             return f"Put your guess into the cell as guess={example} and run it again, before you read on."
         return f"{str(self.said)[:60]!r} is no possible guess here; give {wanted}."
 
-    def _reply_to(self, guess: Number) -> str:
+    def _reply_to(self, guess: str | Number) -> str:
+        """Returns what a guess shows: the reply to a choice, to a slip, or to the right number."""
+        if isinstance(guess, str):
+            return self.question.choices[guess].reply
         if self.truth is None:
             return "Noted. Run on, and compare."
-        truth = f"It is {self.number(self.truth)}"
         if self.right:
-            return self.question.reply or f"{truth}."
-        for slip in self.slips:
-            if near(guess, slip.number, 1e-6):
-                return slip.reply
-        if not isinstance(guess, tuple) and not isinstance(self.truth, tuple):
-            truth += f": you said {'more' if guess > self.truth else 'less'}"
-        return f"{truth}. {self.question.reply}".strip()
+            return self.question.reply or f"It is {self.number(self.truth)}."
+        slips = (slip.reply for slip in self.slips if near(guess, slip.number, 1e-6))
+        return next(slips, self.question.reply)
 
     def number(self, value: Number) -> str:
         """Returns a number, or several, with the unit."""

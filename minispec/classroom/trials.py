@@ -13,6 +13,7 @@ from torch import Tensor
 
 from minispec.classroom.parts import Parts, RowRng, limited
 from minispec.classroom.running import NO_RETURN, Malformed, called, ids, nested, numbers
+from minispec.classroom.watched import Forward, Watched, cache_faults, rounds_of
 from minispec.classroom.wire import described
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
@@ -22,12 +23,14 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.distributions import outcomes
-from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
+from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
 from minispec.evidence.proof.models import table_model, table_pair, tiny_gpt_pair
 
 PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
     "a table model": table_pair(4, 1),
     "a tiny GPT": tiny_gpt_pair(2, 5),
+    "two tokens": table_pair(2, 1),
+    "three tokens": table_pair(3, 1),
 }
 
 
@@ -53,7 +56,7 @@ def continued(answer: Any, prompt: list[int], n: int) -> Any:
 def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     """Hands an answer fresh parts; returns its tokens and the number of target calls."""
     target, draft = PAIRS[models]
-    parts = Parts(limited(target, 10 * n + 50), draft)
+    parts = Parts(limited(target, 4 * n + 12), draft)
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
@@ -68,8 +71,29 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 5
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    found = summed(enumerate_branches(run, [0], most_rows))
+    try:
+        found = summed(enumerate_branches(run, [0], most_rows))
+    except NotScripted:  # it draws for one row after another: branches go one by one
+        found = summed(enumerate_branches(run, [0], 1))
+        check_two_rows(run, found)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
+
+
+def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) -> None:
+    """Enumerates a batch of two rows as a whole.
+
+    Raises:
+        Malformed: if what both draw is not as probable as what each draws alone, multiplied.
+    """
+
+    def both(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
+        return [tuple(tokens for tokens, _ in run(rng, [0, 0]))]
+
+    alone = summed((0, tokens, probability) for (tokens, _), probability in found)
+    products = {(a, b): x * y for a, x in alone for b, y in alone}
+    together = dict(summed(enumerate_branches(both, [0], 1)))
+    if any(abs(products.get(pair, 0) - together.get(pair, 0)) > 1e-9 for pair in {*products, *together}):
+        raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
 
 
 def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
@@ -146,6 +170,28 @@ def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
     return summed(enumerate_branches(run, [0], most_rows=1))
 
 
+def looped_with_caches(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
+    """Enumerates a sampled loop that keeps both caches itself.
+
+    Returns the distribution of the n tokens, the target calls that they take on average, and what was wrong
+    in the caches (see `cache_faults`).
+    """
+    target, draft = PAIRS[models]
+
+    def once(rng: RowRng) -> Any:
+        log: list[Forward] = []
+        watched = Watched("target", target, log, most=len(prompt) + n + 1)
+        drafting = Watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2))
+        tokens = ids(there(called(answer, watched, drafting, prompt, k, n, rng)))
+        return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
+
+    branches = every_branch(once)
+    calls = sum(probability * calls for (_, calls, _), probability in branches)
+    faults = sorted({fault for (_, _, faults), _ in branches for fault in faults})
+    texts = summed((None, tokens, probability) for (tokens, _, _), probability in branches)
+    return texts, calls, tuple(faults)
+
+
 def there(value: Any) -> Any:
     """Returns a value that is one."""
     if value is ...:
@@ -156,5 +202,9 @@ def there(value: Any) -> Any:
 
 
 RUNS: dict[str, Callable[..., Any]] = {
-    run.__name__: run for run in (called, continued, looped, drafted, drafted_row, gained, proposed, sampled)
+    run.__name__: run
+    for run in (
+        *(called, continued, looped, looped_with_caches),
+        *(drafted, drafted_row, gained, proposed, sampled),
+    )
 }

@@ -1,5 +1,6 @@
 """`minispec bench`: measure, in sections, what speculative decoding brings on this machine."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from minispec.cli import bench_tables, options
 from minispec.cli.decoding import tell_advice
 from minispec.drafters.adaptive import MOST
+from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
+from minispec.io.files import check_writable, printable_line, read_text, shown_path
+from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
 PERCENT, NEXT = TextColumn("{task.percentage:3.0f}%"), TextColumn("{task.description}")
@@ -24,7 +28,10 @@ OFF = (
 
 
 def bench(
-    pair: options.PairOption = "stories",
+    pair: options.EitherPairOption = None,
+    target: options.TargetOption = None,
+    draft: options.DraftOption = None,
+    prompts: Annotated[Path | None, options.option("bench", "prompts")] = None,
     section: Annotated[list[str] | None, options.option("bench", "section", names=NAMES)] = None,
     skip: Annotated[list[str] | None, options.option("bench", "skip")] = None,
     k: Annotated[list[int] | None, options.option("bench", "k", min=1, max=MOST)] = None,
@@ -43,8 +50,14 @@ def bench(
     plan, sections = plan_of(quick, full, k, repeats), choose(section or (), full, skip or ())
     if not sections:
         raise ValueError("--skip leaves nothing to measure")
+    if target is not None and prompts is None:
+        raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
+    if output is not None:
+        check_writable(output)
     options.set_threads(threads)
-    models = options.open_pair(pair, device, dtype)
+    models = options.open_models(pair, target, draft, device, dtype)
+    if prompts is not None:
+        models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, backends=tuple(one.name for one in options.find_backends(backend)))
     console = options.console(as_json)
@@ -62,6 +75,26 @@ def bench(
         options.print_json(report)
     else:
         show(report, console, output)
+
+
+def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
+    """Returns the beginnings of texts, 32 tokens each, of a file in which blank lines are between them.
+
+    Raises:
+        ValueError: if it cannot be read, or has a shorter text.
+    """
+    try:
+        texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{shown_path(path)} cannot be read as prompts: {error}") from error
+    rows = tokenizer.encode_batch(texts)
+    for number, row in enumerate(rows, start=1):
+        if len(row) < PROMPT_TOKENS:
+            raise ValueError(
+                f"{shown_path(path)}: text {number} of {len(rows)} has {len(row)} tokens; the bench needs "
+                f"texts of at least {PROMPT_TOKENS}, with blank lines between them"
+            )
+    return [row[:PROMPT_TOKENS] for row in rows]
 
 
 def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
@@ -89,4 +122,4 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     for setting in report["settings"]:
         tell_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:
-        console.print(f"the whole report: {output}", soft_wrap=True)
+        console.print(f"the whole report: {printable_line(str(output))}", soft_wrap=True)

@@ -21,9 +21,16 @@ class Grid:
     rows: Sequence[Sequence[str]]  #: cells
     left: int = 1  #: how many columns stand left; the others stand right
 
-    def rich(self, title: str) -> Table:
-        """Returns it for a terminal."""
-        made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    def without(self, column: str) -> "Grid":
+        """Returns it without a column that stands left."""
+        kept = [number for number, name in enumerate(self.columns) if name != column]
+        rows = [[row[number] for number in kept] for row in self.rows]
+        return Grid([self.columns[number] for number in kept], rows, self.left - 1)
+
+    def rich(self, title: str, padding: int = 1) -> Table:
+        """Returns it for a terminal; padding: blanks on both sides of a cell."""
+        pad = (0, padding)
+        made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
             made.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
         for row in self.rows:
@@ -52,6 +59,9 @@ def grid(name: str, rows: Sequence[Found], left: int = 1) -> Grid:
 def tables(report: Found) -> Iterator[Table]:
     """Yields a table for each section that people ask for first, of what `run_bench` returns."""
     found = report["sections"]
+    if "latency" in found:
+        cached = found["latency"]["cached_tokens"]
+        yield latencies(found["latency"]).rich(f"Milliseconds of a forward over n tokens, {cached} cached")
     if "target-only" in found:
         where = "{path}, {threads} threads".format_map(found["target-only"]["baseline"])
         yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
@@ -61,6 +71,14 @@ def tables(report: Found) -> Iterator[Table]:
         yield grid("speed-ups", best).rich("The best K, on other prompts")
         yield grid("acceptance", best).rich("Accepted at the best K, as counted here and by engines")
         yield backends(report).rich("Every backend, at the best K")
+    if "auto" in found:
+        yield grid("auto", found["auto"]["rows"]).rich("K chosen round by round, over the best fixed K")
+    if "temperature" in found:
+        yield grid("speed-ups", found["temperature"]["points"]).rich(
+            "Every temperature, in order, at its best K"
+        )
+    if "drafts" in found:
+        yield grid("drafts", found["drafts"]["points"]).rich("Every draft at its best K; c: its cost")
     if "queue" in found.get("batch", {}):
         yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
     for pair, rows in by_pair(report.get("drafters", ())).items():
@@ -70,13 +88,26 @@ def tables(report: Found) -> Iterator[Table]:
         title = "Every rule at temperature 1; token: rejection sampling"
         yield grid("rules", found["rules"]["rows"], 2).rich(title)
     if "real_sizes" in report:
-        title = "Milliseconds of a forward over new tokens, and how many times as fast native is"
-        yield real_sizes(report).rich(title)
+        for kind in dict.fromkeys(row["dtype"] for row in report["real_sizes"]):
+            rows = [row for row in report["real_sizes"] if row["dtype"] == kind]
+            title = f"{kind}: milliseconds over n tokens; native is × times as fast"
+            yield real_sizes({"real_sizes": rows}).without("weights").rich(title, padding=0)
 
 
 def decoding(row: Found) -> str:
     """Writes what a row decodes: greedy, or sampled at a temperature."""
     return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
+
+
+def latencies(found: Found) -> Grid:
+    """Returns milliseconds of forwards on each backend, for some of the numbers of new tokens."""
+    by: dict[tuple[str, str, str], dict[int, float]] = {}
+    for point in found["points"]:
+        where = (point["model"], point["path"], str(point["threads"]))
+        by.setdefault(where, {})[point["width"]] = 1e3 * point["seconds"]
+    widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n in times for times in by.values())]
+    rows = [(*where, *(f"{of[n]:.2f}" if n in of else "–" for n in widths)) for where, of in by.items()]
+    return Grid(("model", "backend", "threads", *(f"n = {n}" for n in widths)), rows, 2)
 
 
 def target_only(report: Found) -> Grid:

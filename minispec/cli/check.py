@@ -1,19 +1,33 @@
-"""`minispec check`: find out whether an accept rule of yours keeps the target's distribution."""
+"""`minispec check`: find out whether an accept rule of yours keeps the target's distribution.
+
+The rule's module is imported once, in a process of its own, and the rule runs there.
+"""
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from runpy import run_path
 from typing import Annotated, Any
 
 import typer
 
 from minispec.cli import options
+from minispec.cli.apart import run_apart
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.check import check_verifier
-from minispec.evidence.checker.instances import Table
+from minispec.evidence.checker.check import SAMPLES, TOLERANCE, check_verifier
+from minispec.evidence.checker.guard import Stopped, called
+from minispec.evidence.checker.instance import CHOICES, Instance
+from minispec.evidence.checker.instances import (
+    Table,
+    greedy_instances,
+    greedy_tree_instances,
+    tree_instances,
+)
 from minispec.evidence.checker.report import Report
+
+SECONDS = 600.0
 
 
 def check_command(
@@ -21,44 +35,108 @@ def check_command(
         str,
         typer.Argument(help="MODULE:RULE or FILE.py:RULE, such as minispec.core.verify:verify_rejection."),
     ],
+    trees: Annotated[bool, options.option("check", "trees")] = False,
+    candidates: Annotated[list[str] | None, options.option("check", "candidates", CHOICES)] = None,
+    greedy: Annotated[bool, options.option("check", "greedy")] = False,
+    samples: Annotated[int, options.option("check", "samples", min=1)] = SAMPLES,
+    tolerance: Annotated[float, options.option("check", "tolerance")] = TOLERANCE,
+    limit: Annotated[float, options.option("check", "limit")] = SECONDS,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check an accept rule: exit status 0 if it passes, 1 if it fails."""
-    report = check_verifier(rule_named(rule), seed=seed)
+    """Check an accept rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
+    for way in candidates or ():
+        options.choose(way, list(CHOICES), "--candidates")
+    if candidates and not trees:
+        raise ValueError("--candidates says how candidates of trees are chosen; give --trees too")
+    if not 0 < limit < float("inf"):
+        raise ValueError(f"--limit must be seconds above 0, not {limit}")
+    request = {"rule": rule, "trees": trees, "candidates": candidates or [], "greedy": greedy}
+    request |= {"samples": samples, "tolerance": tolerance, "seed": seed}
+    try:
+        answer, printed = run_apart(check_named, request, limit)
+    except ValueError as error:
+        raise ValueError(f"{rule}: {error}") from error
+    found = answer["document"]
+    if not found["instances"]:
+        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in found["left_out"])
+        raise ValueError(f"{rule}: nothing was checked, which is no pass: {why}")
     if as_json:
-        options.print_json({"rule": rule, **document(report)})
+        options.print_json({"rule": rule, **found, "printed": printed})
     else:
-        options.console().print(str(report), soft_wrap=True)
-    if not report.passed:
+        text = answer["text"]
+        if printed:
+            text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
+        options.console().print(text, soft_wrap=True)
+    if not found["passed"]:
         raise typer.Exit(1)
+
+
+def check_named(request: dict[str, Any]) -> dict[str, Any]:
+    """Imports a rule and checks it; returns the report as a text and as a document."""
+    rule = rule_named(request["rule"])
+    report = check_verifier(
+        rule,
+        instances=instances_for(rule, request),
+        tolerance=request["tolerance"],
+        samples=request["samples"],
+        seed=request["seed"],
+    )
+    return {"text": str(report), "document": document(report)}
+
+
+def instances_for(rule: Verifier, request: dict[str, Any]) -> Sequence[Instance] | None:
+    """Returns what a rule is tried on; None for what `check_verifier` chooses."""
+    greedy = request["greedy"] or getattr(rule, "greedy", False)
+    if request["trees"]:
+        make = greedy_tree_instances if greedy else tree_instances
+        return make(*request["candidates"])
+    return greedy_instances() if request["greedy"] else None
 
 
 def rule_named(name: str) -> Verifier:
     """Imports MODULE:RULE, of Python's path or this folder, or FILE.py:RULE; ValueError if it cannot."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
-        raise ValueError(f"{name!r} must be MODULE:RULE or FILE.py:RULE")
-    is_file = place.endswith(".py")
-    sys.path.insert(0, str(Path(place).parent) if is_file else "")
+        raise ValueError("it must be MODULE:RULE or FILE.py:RULE")
     try:
-        names = run_path(place) if is_file else vars(import_module(place))
+        module = called(imported, place)
+    except Stopped as stopped:
+        raise ValueError(f"{place} cannot be imported: {stopped}") from stopped
     except Exception as error:  # whatever somebody's module may raise
         raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    rule: Verifier | None = names.get(attribute)
+    rule: Verifier | None = vars(module).get(attribute)
     if not callable(rule):
         raise ValueError(f"there is no function {attribute} in {place}")
     return rule
+
+
+def imported(place: str) -> Any:
+    """Imports a module by its name or its file, once: by the file's name it can be imported again."""
+    path = Path(place)
+    if path.suffix != ".py":
+        sys.path.insert(0, "")
+        return import_module(place)
+    sys.path.insert(0, str(path.parent))
+    spec = spec_from_file_location(path.stem, path.resolve(strict=True))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
     case, damage = report.counterexample, report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
-    found = {name: getattr(report, name) for name in names} | {"damage": damage and vars(damage)}
-    shown = case and {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+    found = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
+    found["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
+    shown: dict[str, Any] | None = None
+    if case is not None:
+        shown = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+        if not case.is_chain:
+            shown |= {"parents": case.parents, "candidates": case.choice}
     return found | {"counterexample": shown}
 
 

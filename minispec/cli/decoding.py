@@ -51,9 +51,12 @@ def read_k(k: str) -> int:
     if k == AUTO:
         return MOST
     try:
-        return int(k)
+        most = int(k)
     except ValueError:
-        raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r}") from None
+        raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r:.60}") from None
+    if most < 0:  # refused here: a tree of that depth could not even be made
+        raise ValueError(f"k must be at least 0, not {k:.60}")
+    return most
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
@@ -153,7 +156,8 @@ class Decoding:
         trace = Trace((tuple(self.prompt),), {}, tuple(rounds))
         seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
         same = tokens == alone if self.warp.is_greedy else None
-        k = median_low([r.draft.k for r in trace.rounds] or [0])
+        widths = [r.draft.k for r in trace.rounds if r.draft.k]  # where nothing is drafted, K has no width
+        k = median_low(widths) if widths else None
         return (
             Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone),
             Outcome(self.verifier, len(tokens), calls, seconds, trace.statistics(), same, name, tokens, k),

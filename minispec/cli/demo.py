@@ -14,12 +14,12 @@ from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.prefill import check_prompts
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
-from minispec.io.files import check_writable, write_whole
+from minispec.io.files import check_writable, printable_line, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.show.stepper import Stepper, page
-from minispec.show.text import Outcome, losses_table, outcome_table
+from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
 
@@ -76,7 +76,9 @@ def demo(
     if html is not None:
         settings["k"] = K if auto else most  # a page is the same on every machine
         write_whole(html, walk_page(shown, settings))
-        console.print(f"\nTo walk through it with K = {settings['k']}, open {html} in a browser.")
+        console.print(
+            f"\nTo walk through it with K = {settings['k']}, open {printable_line(str(html))} in a browser."
+        )
     if as_json:
         options.print_json({"pairs": documents})
 
@@ -131,12 +133,12 @@ def decode_both_ways(
         console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
         if said := loss(verifier, heat):
             console.print(said)
-        console.print(text, style="dim", end="", markup=False, soft_wrap=True)
+        console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative(), pair, console)  # the terminal slows it: it is not timed
         done += [(run, *run.timed()) for run in runs]
         console.print(f"Target-only, temperature {heat:g}:", style="bold")
         text_alone = pair.tokenizer.decode(done[-1][1].text)
-        console.print(text_alone, style="#888888", markup=False, soft_wrap=True)
+        console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
     title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"
     console.print(outcome_table([(alone, fast) for _, alone, fast in done], title))
     console.print(

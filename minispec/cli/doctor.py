@@ -20,12 +20,14 @@ from rich.console import Console
 from minispec import __version__
 from minispec.cli import options
 from minispec.evidence.bench.machine import processor
-from minispec.io.checkpoint import SHIPPED, cache_folder, known_pairs, load_pair
+from minispec.io.checkpoint import OTHERS, SHIPPED, cache_folder, known_pairs, load_pair
+from minispec.io.files import printable_line
 from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
 GLYPHS = {"fine": "✓", "missing": "–", "broken": "✗"}
+DISTRIBUTION = "minispec-decoding"  # as pip knows this package
+OPTIONAL = {"jupyterlab": "notebooks", "matplotlib": "figures"}  # packages, and the extras that bring them
 PAIRS = ("quick", "english")  # trained here when first asked for
-OTHERS = {"native", "runs", "drafters", "drafts"}  # folders of the cache that are no pairs
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,23 @@ def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None
     """Prints a line per fact, what to do below it, and in the end whether `make demo` can work."""
     wide = max(len(fact.name) for fact in facts)
     for fact in facts:
-        console.print(f"{GLYPHS[fact.state]} {fact.name:{wide}}  {fact.value}", soft_wrap=True)
+        line = f"{GLYPHS[fact.state]} {fact.name:{wide}}  {fact.value}"
+        console.print(printable_line(line), soft_wrap=True)
         if fact.advice:
-            console.print(f"{'':{wide + 4}}{fact.advice}", soft_wrap=True)
+            console.print(f"{'':{wide + 4}}{printable_line(fact.advice)}", soft_wrap=True)
     verdict = f"broken, and needed: {', '.join(broken)}" if broken else "all that `make demo` needs is there"
     console.print(f"\n{verdict}", soft_wrap=True)
 
 
 def versions() -> Iterator[Fact]:
-    """Python, minispec, all that it needs to run, and JupyterLab for `minispec lab`."""
+    """Python, minispec, all that it needs to run, JupyterLab for `minispec lab`, matplotlib for figures."""
     python = f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})"
     yield Fact("python", python, needed=True)
     yield Fact("minispec", f"{__version__} in {Path(__file__).resolve().parents[1]}")
     pip = f"{Path(sys.executable).name} -m pip install"
-    for name in (*requirements(), "jupyterlab"):
-        needed, wanted = (True, name) if name != "jupyterlab" else (False, "'minispec[notebooks]'")
+    for name in (*requirements(), *OPTIONAL):
+        needed = name not in OPTIONAL
+        wanted = name if needed else f"-e '.[{OPTIONAL[name]}]' in minispec's folder"
         try:
             yield Fact(name, metadata.version(name), needed=needed)
         except metadata.PackageNotFoundError:
@@ -83,7 +87,7 @@ def versions() -> Iterator[Fact]:
 def requirements() -> list[str]:
     """Returns the names of the packages that minispec needs to run."""
     try:
-        lines = metadata.requires("minispec") or []
+        lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # it runs from its source, and was never installed
         lines = []
     names = (re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line)

@@ -23,12 +23,14 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.rules.fixed_width import FixedWidth
-from minispec.show.text import glyphs_for, legend, marked
+from minispec.show.text import glyphs_for, legend, marked, printable
 
 
 def generate(
     prompt: Annotated[str | None, options.option("generate", "prompt")] = None,
-    pair: options.PairOption = "stories",
+    pair: options.EitherPairOption = None,
+    target: options.TargetOption = None,
+    draft: options.DraftOption = None,
     drafter: options.DrafterOption = MODEL,
     verifier: options.VerifierOption = "rejection",
     k: Annotated[str, options.option("generate", "k")] = "4",
@@ -63,7 +65,7 @@ def generate(
     most = 0 if target_only else widest
     options.set_threads(threads)
     text = options.read_prompt(prompt)
-    models = options.open_pair(pair, device, dtype)
+    models = options.open_models(pair, target, draft, device, dtype)
     ids = models.tokenizer.encode(text)
     out = options.console(as_json)
     context = models.target.max_length
@@ -88,7 +90,7 @@ def generate(
     rounds = until(run.speculative(), models.tokenizer, stops)
     started = perf_counter()
     if stream:
-        out.print(text, end="", style="dim", soft_wrap=True)
+        out.print(printable(text), end="", style="dim", soft_wrap=True)
         rounds = iter(show(rounds, models, out))
     # Without a round, the trace says by these two why it ended.
     config = {"max_new_tokens": max_new_tokens, "context": context}
@@ -110,7 +112,8 @@ def generate(
     if as_json:
         options.print_json(document)
     elif not stream:
-        sys.stdout.write(text + document["text"] + "\n")  # as it is: nothing wrapped, no tab expanded
+        whole = text + document["text"] + "\n"  # as it is: nothing wrapped, no tab expanded
+        sys.stdout.write(printable(whole) if sys.stdout.isatty() else whole)
 
 
 def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, float]:
@@ -158,7 +161,7 @@ def describe(
         document["logprobs"] = [  # the target's, in nats, before the warp
             float(r.target_logits[0, i].double().log_softmax(-1)[token])
             for r in trace.rounds
-            for i, token in enumerate(r.emitted[0])
+            for i, token in zip([0, *(n + 1 for n in r.verdict.kept()[0])], r.emitted[0], strict=False)
         ]
     return document
 

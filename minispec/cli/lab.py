@@ -29,7 +29,7 @@ def lab(
 ) -> None:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
-        raise ValueError("JupyterLab is not installed; install it with: pip install 'minispec[notebooks]'")
+        raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
     fates = copy_notebooks(folder, find_notebooks(with_solutions))
     kept, out = fates.pop("kept"), options.console()
     said = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)

@@ -1,16 +1,17 @@
 """The commands, put together, and the one function where errors become a line.
 
-What a person can cause ends in one clear line on standard error and exit status 2. Ctrl-C and a closed pipe
-end quietly.
+What a person can cause ends in one clear line on standard error and exit status 2; Ctrl-C in a
+line and 130. A closed pipe ends quietly.
 """
 
 import io
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from minispec import __version__, interrupt
 from minispec.cli.atlas import atlas_command
 from minispec.cli.bench import bench
 from minispec.cli.check import check_command
@@ -22,7 +23,9 @@ from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
 from minispec.cli.zoo import zoo_command
+from minispec.io.files import printable_line
 
+STOPPED = 130  # the exit status after Ctrl-C
 MOST = 1000  # characters of an error's line: what a person typed may be in it
 
 app = typer.Typer(
@@ -37,8 +40,20 @@ for command in (*USUAL, prove_command, check_command, zoo_command, atlas_command
     app.command(command.__name__.removesuffix("_command"))(command)
 
 
+@app.callback(invoke_without_command=True)
+def everywhere(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version, and end.")] = False,
+) -> None:
+    """Speculative decoding, from scratch: train a draft and a target, decode, measure."""
+    if version:
+        typer.echo(f"minispec {__version__}")
+        raise typer.Exit()
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command, by default that of the process, and exits with its status."""
+    interrupt.end_import()
     sys.exit(run(arguments))
 
 
@@ -63,13 +78,13 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return complain("interrupted", STOPPED)
     except typer.Exit as ended:
         return ended.exit_code
     except (ValueError, OSError) as error:
         return complain(str(error))
     except Exception as error:
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # how torch says it
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch can't or cannot
             return complain(
                 "there is not enough memory for this; try fewer tokens or rows, or a smaller model"
             )
@@ -79,10 +94,10 @@ def run(arguments: list[str] | None = None) -> int:
         raise
 
 
-def complain(message: str) -> int:
-    """Prints one line to standard error and returns exit status 2."""
-    line = " ".join(message.split())
+def complain(message: str, status: int = 2) -> int:
+    """Prints one line to standard error, in which nothing controls the terminal, and returns a status."""
+    line = printable_line(" ".join(message.split()))
     if len(line) > MOST:
         line = f"{line[: MOST // 2]} … {line[-MOST // 2 :]}"
     print(f"minispec: {line}", file=sys.stderr)
-    return 2
+    return status

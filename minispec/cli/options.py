@@ -11,7 +11,7 @@ import torch
 import typer
 from rich.console import Console
 
-from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.checkpoint import Pair, load_models, load_pair
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import lacking, will_be_built
 
@@ -33,6 +33,9 @@ def option(command: str, name: str, names: Iterable[str] = (), **how: Any) -> An
 
 
 PairOption = Annotated[str, option("every", "pair")]
+EitherPairOption = Annotated[str | None, option("every", "pair", show_default="stories")]
+TargetOption = Annotated[Path | None, option("every", "target")]
+DraftOption = Annotated[Path | None, option("every", "draft")]
 SeedOption = Annotated[int, option("every", "seed", min=0, max=MOST_SEED)]
 JsonOption = Annotated[bool, option("every", "json")]
 DeviceOption = Annotated[str, option("every", "device")]
@@ -105,6 +108,18 @@ def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:
     """Loads a pair after checking the options."""
     checked = check_device(device)
     return load_pair(name, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
+
+
+def open_models(pair: str | None, target: Path | None, draft: Path | None, device: str, dtype: str) -> Pair:
+    """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft."""
+    if target is None and draft is None:
+        return open_pair("stories" if pair is None else pair, device, dtype)
+    if target is None or draft is None:
+        raise ValueError("--target and --draft name the folders of two models: give both, or neither")
+    if pair is not None:
+        raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
+    checked = check_device(device)
+    return load_models(target, draft, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
 
 
 def read_prompt(prompt: str | None) -> str:

@@ -1,6 +1,7 @@
 """`minispec prove`: show that nothing is lost."""
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
@@ -15,8 +16,9 @@ from minispec.evidence.proof.sampling import sampled_tests
 from minispec.evidence.theory.acceptance import compare_acceptance
 from minispec.evidence.theory.statistics import Sampled
 from minispec.io.checkpoint import load_pair
-from minispec.native.backend import AUTO
+from minispec.native.backend import AUTO, NATIVE, TORCH
 from minispec.native.drafters import MODEL
+from minispec.native.library import lacking
 
 
 def prove_command(
@@ -38,6 +40,9 @@ def prove_command(
         sampled = partial(sampled_tests, seed, full, backends) if MODEL in names else list[Sampled]
         proof = prove(cases, sampled, status.update, backends, names)
     seconds = perf_counter() - started
+    if not proof.instances:
+        raise ValueError(f"nothing was enumerated, which is no proof; left out: {', '.join(proof.left_out)}")
+    proof = replace(proof, left_out=(*proof.left_out, *not_asked(names, backend, full)))
     coupling = None
     if full and MODEL in names:
         pair = load_pair("stories")
@@ -55,10 +60,26 @@ def prove_command(
         raise typer.Exit(1)
 
 
+def not_asked(names: Sequence[str], backend: str, full: bool) -> Iterator[str]:
+    """Yields what this run of the command leaves out of all that could be proved, and why."""
+    if backend == TORCH.name:
+        yield "the native backend: --backend torch"
+    elif reason := lacking():
+        yield f"the native backend: {reason}"
+    if backend == NATIVE.name:
+        yield "the torch backend: --backend native"
+    if MODEL not in names:
+        yield f"sampled tests, which are of the drafter {MODEL}"
+    if not full:
+        yield "more models, longer texts and the trained pair: --full"
+
+
 def document(proof: Proof, seconds: float) -> dict[str, Any]:
     """Returns the proof as plain data."""
     return {
         "passed": proof.passed,
+        "instances": proof.instances,
+        "left_out": list(proof.left_out),
         "branches": proof.branches,
         "largest_error": proof.largest_error,
         "coverage": {item: count > 0 for item, count in proof.coverage.items()},
@@ -86,7 +107,9 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
             console.print(Grid(columns, rows).rich(f"{title}, against the exact distribution"))
     missing = [item for item, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
+    for what in proof.left_out:
+        console.print(f"left out: {what}", soft_wrap=True)
     console.print(
-        f"{'passed' if proof.passed else 'FAILED'}: {proof.branches:,} branches in {seconds:.0f} s, "
-        f"largest error {proof.largest_error:.1e}"
+        f"{'passed' if proof.passed else 'FAILED'}: {proof.instances} cases with {proof.branches:,} branches "
+        f"in {seconds:.0f} s, largest error {proof.largest_error:.1e}"
     )

@@ -11,8 +11,8 @@ from rich.console import Console
 from minispec.cli import options
 from minispec.cli.train_heads import line_of, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
-from minispec.io.checkpoint import Pair, cache_folder
-from minispec.io.files import check_pair_folder
+from minispec.io.checkpoint import Pair, cache_folder, check_name
+from minispec.io.files import check_pair_folder, printable_line, shown_path
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.heads import RECIPES
@@ -54,8 +54,14 @@ def train(
     if preset is None and text is None:
         preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
+    # What can be refused is refused now, not after the training.
+    options.check_device(device)
+    if out is None:
+        check_name(recipe.name)
+    elif not recipe.name.isprintable():
+        raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     folder = out or cache_folder() / recipe.name
-    check_pair_folder(folder)  # now, not after the training
+    check_pair_folder(folder)
     settings: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
     settings["scale"] = scale if scale != 1 else None
     words = (f"--{name} {shlex.quote(str(value))}" for name, value in settings.items() if value is not None)
@@ -68,7 +74,8 @@ def train(
     else:
         console.print(losses_table(info["models"], info["entropy_floor"]))
         console.print(
-            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {folder}", soft_wrap=True
+            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}",
+            soft_wrap=True,
         )
     if problem := verdict(info):
         options.warn(problem, console)

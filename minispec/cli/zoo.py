@@ -40,6 +40,9 @@ def zoo_command(
         return
     with console.status("planting") as status:
         report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
+    if not report.instances:
+        left_out = report.left_out or "nothing"
+        raise ValueError(f"nothing was planted, or looked for, which is no pass; left out: {left_out}")
     if output is not None:
         save_measurement(zoo_measurement(report.to_json()), output)
     if as_json:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Finish, Verdict
 
-Eos = int | Sequence[int] | None
+Eos = int | Sequence[int] | Tensor | None
+
+
+def end_ids(eos: Eos, vocab_size: int) -> frozenset[int]:
+    """Returns the ids that end a text: of one, of several, or of a tensor.
+
+    Raises:
+        ValueError: if something is no integer, or no id of the vocabulary.
+    """
+    given = eos.tolist() if isinstance(eos, Tensor) else eos
+    each = given if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+    ids = [] if given is None else list(each)
+    for token in ids:
+        number = not isinstance(token, bool) and isinstance(token, SupportsIndex)
+        if not number or not 0 <= index(token) < vocab_size:
+            raise ValueError(f"eos must be token ids from 0 to {vocab_size - 1}, not {token!r:.60}")
+    return frozenset(map(index, ids))
 
 
 def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...], ...]:
@@ -33,13 +51,13 @@ class Rows:
     """
 
     def __init__(
-        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_length: int, eos: Eos
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, max_length: int, eos: frozenset[int]
     ) -> None:
         self.committed = [list(prompt) for prompt in prompts]
         self.names = list(range(len(prompts)))
         self._cap = [len(prompt) + max_new_tokens for prompt in prompts]
         self._max_length = max_length
-        self._eos = frozenset([eos] if isinstance(eos, int) else eos or ())
+        self._eos = eos
         self.finish: list[Finish | None] = [None] * len(prompts)
         for row in range(len(prompts)):
             self._close_if_full(row)

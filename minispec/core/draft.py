@@ -5,6 +5,7 @@ thing: the distribution that it reports for a token must be the one that it drew
 """
 
 from collections.abc import Sequence
+from inspect import unwrap
 from typing import Protocol
 
 import torch
@@ -32,12 +33,13 @@ class Drafter(Protocol):
         """How many tokens its cache holds, row by row, or None if it has no cache."""
 
     def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Begins a run: forgets the last one and reads the prompts."""
+        """Begins a run: forgets the last one, which must have ended, and reads the prompts."""
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes up to k tokens a row, to follow the pending tokens [B].
 
-        Draws from `rng` name positions 0 … k−1. Where a row's budget ends, `rng` gives 0, and the loop cuts.
+        Draws from `rng` name positions 0 … k−1. Where a row's budget ends, `rng` gives a token that decides
+        nothing, and the loop cuts.
         """
 
     def commit(self, round: Round) -> None:
@@ -120,17 +122,22 @@ def draft_within(
     Returns:
         tokens [B, K], their distributions [B, K, V] and lengths [B], on the device of `pending` [B]. K is at
         most k, or what a tree of that depth has; it is 0 where there is no drafter.
+
+    Raises:
+        ValueError: if the drafter proposes what does not fit the round (see `check_fits`).
     """
     width = min(k, max(rng.budgets))
     if drafter is None or width <= 0:
         return Draft.empty(len(pending), target.vocab_size, pending.device)
     draft = drafter.propose(pending, width, warp, rng)
-    if draft.k <= min(rng.budgets) and draft.tokens.device == pending.device:
+    check_fits(draft, drafter, pending, width, target.vocab_size)
+    if draft.k <= min(rng.budgets):
         return draft
     lengths = torch.minimum(draft.lengths.cpu(), most_tokens(draft, rng, target.max_length))
     n, parents = int(lengths.max()), draft.parents
-    tokens, probs = draft.tokens[:, :n].to(pending.device), draft.probs[:, :n].to(pending.device)
-    return Draft(tokens, probs, lengths, None if parents is None else parents[:, :n].to(pending.device))
+    inside = (torch.arange(n) < lengths[:, None]).to(pending.device)
+    tokens, probs = draft.tokens[:, :n] * inside, draft.probs[:, :n]
+    return Draft(tokens, probs, lengths, None if parents is None else parents[:, :n])
 
 
 def most_tokens(draft: Draft, rng: BlockRng, context: int) -> Tensor:
@@ -138,5 +145,35 @@ def most_tokens(draft: Draft, rng: BlockRng, context: int) -> Tensor:
     budgets = torch.tensor(rng.budgets)
     if draft.parents is None:
         return budgets
-    depths = Tree.after(torch.zeros_like(budgets), draft.parents.cpu()).positions[:, 1:]
-    return torch.minimum((depths <= budgets[:, None]).sum(-1), context - torch.tensor(rng.starts))
+    usable = (depths(draft.parents.cpu()) <= budgets[:, None]).sum(-1)
+    return torch.minimum(usable, context - torch.tensor(rng.starts))
+
+
+def depths(parents: Tensor) -> Tensor:
+    """Returns how deep each token of a tree stands: [B, K], from 1 on."""
+    return Tree.after(parents.new_zeros(len(parents)), parents).positions[:, 1:]
+
+
+def check_fits(draft: Draft, drafter: Drafter, pending: Tensor, k: int, vocab_size: int) -> None:
+    """Refuses a draft, by the name of what proposed it, that does not fit the round.
+
+    Raises:
+        ValueError: if it is a chain of more than k tokens or a tree that is deeper, has not a row for each of
+            `pending` [B], has another vocabulary than the target, or is on another device.
+    """
+    deepest = draft.k
+    if draft.parents is not None and deepest:
+        deepest = int(depths(draft.parents).where(draft.inside, 0).max())
+    elif deepest > k:
+        deepest = max(draft.lengths.tolist())  # the rest is padding
+    given = *draft.probs.shape[::2], draft.probs.device
+    wanted = len(pending), vocab_size, pending.device
+    if given != wanted or deepest > k:
+        words = "{} tokens for {} rows over {} ids on {}".format
+        drafted, asked = words(deepest, *given), words(k, *wanted)
+        raise ValueError(f"{name_of(drafter)} has drafted {drafted}; it was asked for at most {asked}")
+
+
+def name_of(drafter: Drafter) -> str:
+    """Returns the name of a drafter's class; of one that wraps another, as `observe` does, of that one."""
+    return type(unwrap(drafter)).__name__  # type: ignore[arg-type]

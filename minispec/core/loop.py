@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.commit import Eos, Rows, commit
+from minispec.core.commit import Eos, Rows, commit, end_ids
 from minispec.core.draft import Drafter, draft_within
-from minispec.core.model import LanguageModel, Tree
+from minispec.core.model import LanguageModel, Tree, read_tree
 from minispec.core.prefill import Prompts, check_prompts, device_of, prefill, refill
 from minispec.core.records import Draft, Round
-from minispec.core.rng import BlockRng, Rng
+from minispec.core.rng import BlockRng, DraftingRng, Rng
 from minispec.core.rollback import keep_paths, rollback
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
@@ -32,7 +32,7 @@ def generate(
         Per step, one token per row; None for a row that was done.
 
     Raises:
-        ValueError: on unusable prompts or a negative cap.
+        ValueError: on unusable prompts or ends, or a negative cap.
     """
     rows = checked_rows(target, None, prompts, max_new_tokens, eos)
     device = device_of(target)
@@ -69,13 +69,13 @@ def speculate(
     Args:
         target: the model whose distribution the output has.
         drafter: proposes tokens; not used, and may be None, for k = 0.
-        prompts: token ids, one sequence per row; lengths may differ.
+        prompts: token ids, one sequence or tensor per row; lengths may differ.
         k: how many tokens to draft a round, K; 0 is target-only.
         verifier: the rule that keeps a prefix, such as `verify_rejection`.
         max_new_tokens: at most this many tokens a row, never one more.
         warp: from logits to distributions, for the target and, unless it has its own, the drafter.
         rng: draws, and decides what is accepted.
-        eos: end-of-sequence, one id or several.
+        eos: end-of-sequence, one id, several, or a tensor of them.
         at_once: how many prompts are decoded at once; the others wait for a row that is done (continuous
             batching, Yu et al. 2022, Orca). By default all.
 
@@ -83,8 +83,9 @@ def speculate(
         A `Round` after each rollback: both caches then hold all committed tokens but the pending one.
 
     Raises:
-        ValueError: on unusable prompts, a negative k or cap, no row, a missing drafter, different
-            vocabularies, or a greedy verifier at a temperature above 0.
+        ValueError: on unusable prompts or ends, a negative k or cap, no row, a missing drafter, different
+            vocabularies, a greedy verifier at a temperature above 0, a draft that does not fit its round, or
+            a tree for a target that reads none.
     """
     check_settings(target, drafter, k, verifier, warp)
     if at_once is not None and at_once < 1:
@@ -114,7 +115,7 @@ def speculate(
         draftable = [max(budget - 1, 0) for budget in budgets]
         names = None if at_once is None else list(rows.names)
 
-        drafting = BlockRng(rng, lengths, draftable, device, names)
+        drafting = DraftingRng(rng, lengths, draftable, device, names)
         draft = draft_within(drafter, pending, k, warp, drafting, target)
         logits = score(target, pending, draft, cache)
         probs = warp(logits)
@@ -158,7 +159,7 @@ def score(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) 
     if draft.parents is None:
         return target(block, cache)
     tree = Tree.after(cache.lengths, draft.parents)
-    return target.head(target.hidden(block, cache, tree=tree))  # type: ignore[call-arg]
+    return target.head(read_tree(target, block, cache, tree))
 
 
 class Remembering:
@@ -214,7 +215,7 @@ def checked_rows(
 ) -> Rows:
     """Returns the rows of prompts that both models can hold; a ValueError says what cannot be decoded."""
     context = min(target.max_length, getattr(drafter, "max_length", target.max_length))
-    check_prompts(prompts, target.vocab_size, context)
+    prompts = check_prompts(prompts, target.vocab_size, context)
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
-    return Rows(prompts, max_new_tokens, context, eos)
+    return Rows(prompts, max_new_tokens, context, end_ids(eos, target.vocab_size))

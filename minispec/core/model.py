@@ -237,6 +237,20 @@ class Tree(NamedTuple):
         return Tree(lengths.to(parents.device)[:, None] + mask.sum(-1) - 1, mask)
 
 
+def read_tree(model: LanguageModel, tokens: Tensor, cache: KVCache, tree: Tree) -> Tensor:
+    """Has a model read tokens [B, n] that stand in a tree: hidden states [B, n, D].
+
+    Raises:
+        ValueError: if it reads chains only, as the native backend does.
+    """
+    try:
+        return model.hidden(tokens, cache, tree=tree)  # type: ignore[call-arg]
+    except TypeError as error:
+        if "'tree'" not in str(error):
+            raise
+        raise ValueError(f"this model reads no trees, a GPT on the torch backend does: {error}") from error
+
+
 class Layers(nn.ModuleList):
     """The blocks in order; some of them can be run by themselves, as an early exit does."""
 

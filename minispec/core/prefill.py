@@ -6,6 +6,7 @@ is like all others.
 """
 
 from collections.abc import Sequence
+from operator import index
 
 import torch
 from torch import Tensor
@@ -37,21 +38,29 @@ def refill(model: LanguageModel, cache: KVCache, rows: Sequence[int], prompts: P
         cache.place(row, read, source)
 
 
-def check_prompts(prompts: Prompts, vocab_size: int, max_length: int) -> None:
-    """Refuses prompts that cannot be decoded.
+def check_prompts(prompts: Prompts, vocab_size: int, max_length: int) -> list[list[int]]:
+    """Refuses prompts that cannot be decoded; returns the others as plain integers, whatever they came as.
 
     Raises:
-        ValueError: if there is no prompt, one is empty, too long, or has an id outside 0 … V−1.
+        ValueError: if there is no prompt, one is no sequence or tensor of integers, empty, too long, or has
+            an id outside 0 … V−1.
     """
-    if not prompts:
+    if len(prompts) == 0:
         raise ValueError("there is no prompt; give at least one")
+    lists = []
     for row, prompt in enumerate(prompts):
-        if len(prompt) == 0:
+        try:
+            ids = [index(token) for token in prompt]
+        except TypeError:
+            raise ValueError(f"prompt {row} must be a sequence of token ids, not {prompt!r:.60}") from None
+        if len(ids) == 0:
             raise ValueError(f"prompt {row} is empty; it needs at least one token")
-        if len(prompt) > max_length:
-            raise ValueError(f"prompt {row} has {len(prompt)} tokens; the context holds {max_length}")
-        if not all(0 <= token < vocab_size for token in prompt):
+        if len(ids) > max_length:
+            raise ValueError(f"prompt {row} has {len(ids)} tokens; the context holds {max_length}")
+        if not all(0 <= token < vocab_size for token in ids):
             raise ValueError(f"prompt {row} has a token id outside 0 to {vocab_size - 1}")
+        lists.append(ids)
+    return lists
 
 
 def pad(rows: Prompts, width: int, device: torch.device) -> Tensor:

@@ -26,6 +26,10 @@ class Draft:
         lengths: [B] int64, how many of the K are proposals; after them comes padding. By default all K.
         parents: [B, K] int64, which token each one follows, in a tree of candidates: 0 is the pending token,
             i + 1 is tokens[:, i]. They ascend, so a beginning of a tree is a tree. None: a chain.
+
+    Raises:
+        ValueError: if shapes or types do not fit together, a length is not from 0 to K, the parents are those
+            of no tree, or a proposed token is outside the vocabulary or has probability 0.
     """
 
     tokens: Tensor
@@ -34,26 +38,69 @@ class Draft:
     parents: Tensor | None = None
 
     def __post_init__(self) -> None:
-        rows, k = self.tokens.shape
+        if self.tokens.dim() != 2:
+            raise ValueError(f"tokens must be [B, K], not {list(self.tokens.shape)}")
         if self.lengths is None:
-            object.__setattr__(self, "lengths", torch.full((rows,), k))
+            object.__setattr__(self, "lengths", torch.full((len(self.tokens),), self.k))
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError if parts do not fit together, or a token cannot have been drawn from its q."""
+        rows, k = self.tokens.shape
         if self.probs.shape[:2] != (rows, k) or self.probs.dim() != 3:
             raise ValueError(f"probs must be [{rows}, {k}, V], not {list(self.probs.shape)}")
         if self.lengths.shape != (rows,):
             raise ValueError(f"lengths must be [{rows}], not {list(self.lengths.shape)}")
+        types = self.tokens.dtype, self.lengths.dtype, self.probs.dtype
+        if types[:2] != (torch.long, torch.long) or not self.probs.is_floating_point():
+            raise ValueError(f"tokens and lengths must be int64, probs of a floating type, not {types}")
+        lengths = self.lengths.tolist()
+        if not all(0 <= length <= k for length in lengths):
+            raise ValueError(f"lengths must be from 0 to K = {k}, not {lengths}")
+        if self.parents is not None and self.parents.shape != (rows, k):
+            raise ValueError(f"parents must be [{rows}, {k}], not {list(self.parents.shape)}")
         if self.parents is not None and not are_parents(self.parents):
             raise ValueError(ORDER)
+        if self.tokens.numel() > 0:
+            check_tokens(self.tokens, self.probs, None if min(lengths) == k else self.inside)
 
     @property
     def k(self) -> int:
         """The width K of the block."""
         return self.tokens.shape[1]
 
+    @property
+    def inside(self) -> Tensor:
+        """Which tokens are proposals: [B, K] bool; the others are padding."""
+        device = self.tokens.device
+        return torch.arange(self.k, device=device) < self.lengths.to(device)[:, None]
+
     @staticmethod
     def empty(rows: int, vocab_size: int, device: torch.device | str = "cpu") -> Draft:
         """Returns a draft of nothing: [rows, 0]."""
         tokens = torch.zeros(rows, 0, dtype=torch.long, device=device)
         return Draft(tokens, torch.zeros(rows, 0, vocab_size, device=device))
+
+
+def check_tokens(tokens: Tensor, probs: Tensor, inside: Tensor | None) -> None:
+    """Raises ValueError if a token [B, K] is outside the vocabulary, or its q [B, K, V] has it at 0.
+
+    What is not inside [B, K], padding, may be anything; None: all are inside.
+    """
+    if inside is not None:
+        tokens = tokens.where(inside, 0)
+    lowest, highest = tokens.aminmax()
+    if lowest < 0 or highest >= probs.shape[2]:
+        raise ValueError(f"a drafted token is outside the vocabulary, 0 to {probs.shape[2] - 1}")
+    drawn = probs.gather(2, tokens[..., None])[..., 0]  # [B, K], q of each token
+    if inside is not None:
+        drawn = drawn.where(inside, 1)
+    if not bool(drawn.amin() > 0):  # NaN is not, either
+        row, i = (~(drawn > 0)).nonzero()[0].tolist()
+        raise ValueError(
+            f"row {row}: drafted token {i} has probability {float(drawn[row, i]):g} in the distribution "
+            f"that it should have been drawn from"
+        )
 
 
 def are_parents(parents: Tensor) -> bool:

@@ -33,7 +33,7 @@ class Rng(Protocol):
     """A source of decisions for B rows at a time."""
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Decides yes or no: probabilities of yes [B] -> [B] bool."""
+        """Decides yes or no: probabilities of yes [B] -> [B] bool; ValueError for another shape."""
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Draws one id a row: distributions [B, V], up to rounding -> [B] int64."""
@@ -89,6 +89,26 @@ class BlockRng:
         return Which(rows=rows, positions=positions, live=live)
 
 
+class DraftingRng(BlockRng):
+    """A `BlockRng` for drafters: a row without budget gets its most probable id, undrawn.
+
+    So a draft is made of possible tokens only, also where a row's own part of it ends before the others'.
+    """
+
+    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        """Draws for rows that have budget left: probs [B, V] -> [B] ids (see `Rng`)."""
+        place = self._place(which)
+        picked = self.rng.categorical(probs, **place)
+        live = place.get("live")
+        return picked if live is None else torch.where(live, picked, probs.argmax(-1))
+
+
+def check_one_a_row(probs: Tensor) -> None:
+    """Refuses, by ValueError, probabilities that are not [B]: each position is decided by itself."""
+    if probs.dim() != 1:
+        raise ValueError(f"bernoulli takes one probability a row, [B], not {list(probs.shape)}")
+
+
 class SeededRng:
     """Draws from a generator with a seed: the one for everyday use.
 
@@ -100,7 +120,12 @@ class SeededRng:
         self._generator = torch.Generator().manual_seed(seed)
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Says yes with the given probabilities: probs [B] -> [B] bool (see `Rng`)."""
+        """Answers yes with the given probabilities: probs [B] -> [B] bool (see `Rng`).
+
+        Raises:
+            ValueError: if the probabilities are not [B].
+        """
+        check_one_a_row(probs)
         live = which.get("live")
         undecided = (probs > 0) & (probs < CERTAIN)
         if live is not None:

@@ -45,8 +45,7 @@ def verify_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     [B, K+1, V]; neither the draft's probabilities nor `rng` are used.
     """
     best = lowest_argmax(target_probs)  # [B, K+1]
-    inside = torch.arange(draft.k, device=best.device) < draft.lengths.to(best.device)[:, None]
-    agrees = (draft.tokens == best[:, : draft.k]) & inside  # [B, K]
+    agrees = (draft.tokens == best[:, : draft.k]) & draft.inside  # [B, K]
     accepted = agrees.long().cumprod(-1).sum(-1)  # length of the leading run
     return Verdict(accepted, best.gather(1, accepted[:, None])[:, 0])
 

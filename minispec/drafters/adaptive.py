@@ -20,6 +20,7 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
+from minispec.drafters.exit import ExitDrafter
 
 MOST = 16  # the largest K that is tried
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
@@ -143,16 +144,21 @@ class AdaptiveDrafter:
             pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
-            ValueError: if `most` is below 1, or the drafter has no `vocab_size`.
+            ValueError: if `most` is below 1, or the drafter has no `vocab_size`, or cannot rest: what drafts
+                from the target's own states has none of those that it has missed.
         """
+        name = type(drafter).__name__
+        if getattr(drafter, "wants_hidden", False) or isinstance(drafter, ExitDrafter):
+            raise ValueError(f"{name} drafts from the target's own states and cannot rest: give it a fixed K")
         if most < 1:
             raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
         vocab_size = getattr(drafter, "vocab_size", None)
         if vocab_size is None:
-            raise ValueError("an automatic K needs a drafter that says its vocab_size")
+            raise ValueError(f"an automatic K needs a drafter with a vocab_size; {name} has none")
         self.vocab_size: int = vocab_size
         self.max_length: int = getattr(drafter, "max_length", sys.maxsize)
-        self._drafter, self._costs = drafter, costs
+        self.__wrapped__ = self._drafter = drafter
+        self._costs = costs
         self._most = min(most, costs.most)
         self._acceptance = acceptance or RunningAcceptance(self._most)
         can_pay = best_width(costs, [1.0] * self._most) > 0

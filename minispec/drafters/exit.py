@@ -9,6 +9,8 @@ norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` says better what
 
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import draw_chain
+
+FIRST = "the target reads the prompts first, and start(prompts) follows, once for each run"
 
 
 class Exit(nn.Module):
@@ -48,12 +52,12 @@ def untrained_exit(model: GPT, layers: int) -> Exit:
 class EarlyExitGPT:
     """A target that can also be asked after its first layers; a `LanguageModel`.
 
-    What was read ahead through the first layers is kept until the target reads it, and goes on from there.
+    What was read ahead through the first layers is kept until the target reads it, and goes on from there. It
+    is kept for each cache by itself, so several runs may share the target.
 
     Attributes:
         model: the GPT.
         exit: where it is left, and how.
-        cache: of the run, which the draft shares.
     """
 
     def __init__(self, model: GPT, exit: Exit) -> None:
@@ -72,34 +76,50 @@ class EarlyExitGPT:
             )
         self.model, self.exit, self.device = model, exit, model.device
         self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
-        self.cache: KVCache | None = None
-        self._made: KVCache | None = None
-        self._ahead: list[Tensor] = []  # streams [B, n, D] after the first layers, not verified yet
+        self._made: ReferenceType[KVCache] | None = None
+        # Of each shared cache the streams [B, n, D] after the first layers that are not verified yet.
+        self._ahead: WeakKeyDictionary[KVCache, list[Tensor]] = WeakKeyDictionary()
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache, which the draft can share."""
-        self._made = self.model.new_cache(rows)
-        return self._made
+        cache = self.model.new_cache(rows)
+        self._made = ref(cache)
+        return cache
 
-    def share(self) -> None:
-        """Has the draft use the cache that was made last: a run has begun in it."""
-        self.cache, self._ahead = self._made, []
+    def share(self) -> KVCache:
+        """Returns the cache that was made last, for a draft to share: a run has begun in it.
 
-    def read_ahead(self, token: Tensor) -> Tensor:
+        Raises:
+            ValueError: if there is none, or another draft shares it.
+        """
+        cache = None if self._made is None else self._made()
+        if cache is None:
+            raise ValueError(FIRST)
+        self._made = None
+        self._ahead[cache] = []
+        return cache
+
+    def read_ahead(self, cache: KVCache, token: Tensor) -> Tensor:
         """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
-        if self.cache is None:
-            raise ValueError("the target reads the prompts first, and start(prompts) follows")
-        x = self._first(torch.unsqueeze(token, -1), self.cache)
-        self._ahead.append(x)
+        if cache not in self._ahead:
+            raise ValueError(FIRST)
+        x = self._first(torch.unsqueeze(token, -1), cache)
+        self._ahead[cache].append(x)
         return self.head(self.exit(x))[:, -1]
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Guesses k tokens a row after the pending ones [B], reading them ahead."""
-        return draw_chain(self.read_ahead, pending, k, warp, rng)
+    def propose(self, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B], reading them ahead into a shared cache.
+
+        Raises:
+            ValueError: if the target has not read the last draft of this cache.
+        """
+        if self._ahead.get(cache):
+            raise ValueError("the last draft was never verified: a drafter serves one run at a time")
+        return draw_chain(partial(self.read_ahead, cache), pending, k, warp, rng)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Reads tokens as the GPT does, but not twice through a layer: [B, n] -> [B, n, D]."""
-        if cache is None or cache is not self.cache:
+        if cache is None or cache not in self._ahead:
             return self.model.hidden(tokens, cache)
         x, later = self._streams(tokens, cache), slice(self.exit.layers, None)
         view = self.model.view(x.shape[1], cache, None, later)
@@ -113,7 +133,7 @@ class EarlyExitGPT:
 
     def _streams(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Returns what the first layers make of tokens [B, n], read ahead or only now: [B, n, D]."""
-        ahead, self._ahead = self._ahead, []
+        ahead, self._ahead[cache] = self._ahead[cache], []
         read = sum(x.shape[1] for x in ahead)
         if read < tokens.shape[1]:
             ahead = [*ahead, self._first(tokens[:, read:], cache)]
@@ -137,15 +157,18 @@ class ExitDrafter:
         """Makes a drafter; warp: how to warp its logits, None: like the target's."""
         self.target, self.warp = target, warp
         self.vocab_size, self.max_length = target.vocab_size, target.max_length
+        self._cache: KVCache | None = None  # of the run, which the target reads into as well
 
     def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:
         """Reads nothing: the target has read the prompts, and the cache of its run is the draft's."""
         if rows is None:
-            self.target.share()
+            self._cache = self.target.share()
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
-        return self.target.propose(pending, k, self.warp or warp, rng)
+        if self._cache is None:
+            raise ValueError(FIRST)
+        return self.target.propose(self._cache, pending, k, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
         """Does nothing: the target's rollback was the draft's as well."""

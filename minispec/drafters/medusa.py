@@ -24,7 +24,7 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import Choice, depths_of, draw_tree
-from minispec.drafters.tree import grow, without_replacement
+from minispec.drafters.tree import grow, levels, without_replacement
 
 DOUBTFUL = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
 Which = Sequence[int] | None
@@ -119,7 +119,7 @@ class MedusaDrafter:
 
 def doubtful_tree(nodes: int, depth: int) -> list[int]:
     """Returns the parents of the tree that is best for heads that are often in doubt."""
-    return grow([DOUBTFUL] * depth, nodes)[0]
+    return grow(levels(DOUBTFUL, nodes, depth), nodes)[0]
 
 
 class MedusaTreeDrafter(MedusaDrafter):

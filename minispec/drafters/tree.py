@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from minispec.core.draft import ModelDrafter
-from minispec.core.model import GPT, Tree
+from minispec.core.model import GPT, Tree, read_tree
 from minispec.core.records import ORDER, Draft, Round, are_parents
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
 from minispec.drafters.chain import Choice, depths_of, draw_tree
 
+MOST_NODES = 4096  # of a tree: each token sees or does not see each other one
 RATES = (0.8, 0.1, 0.04)  # assumed: how often a position's first, second, third candidate is the one kept
 
 
@@ -76,7 +77,13 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     Returns:
         Of each token its parent, 0 for the pending one or i + 1 for token i, and which candidate it is; level
         by level.
+
+    Raises:
+        ValueError: if there is no depth, no token, or more than `MOST_NODES`.
     """
+    if not rates or not 1 <= nodes <= MOST_NODES:
+        wrong = f"{nodes:,} tokens and a depth of {len(rates):,}"
+        raise ValueError(f"a tree has 1 to {MOST_NODES:,} tokens and is at least 1 deep, not {wrong}")
     # Likeliest first, then the one found first: (−probability, order, path, its parent's probability).
     heap: list[tuple[float, int, tuple[int, ...], float]] = [(-rates[0][0], 0, (0,), 1.0)]
     paths: list[tuple[int, ...]] = []
@@ -96,7 +103,12 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
 
 def common_tree(nodes: int, depth: int | None = None) -> list[int]:
     """Returns the parents of the tree that is best for the usual rates, and no deeper than `depth`."""
-    return grow([RATES] * (nodes if depth is None else depth), nodes)[0]
+    return grow(levels(RATES, nodes, depth), nodes)[0]
+
+
+def levels(rates: Sequence[float], nodes: int, depth: int | None = None) -> list[Sequence[float]]:
+    """Returns the same rates for each level of a tree: no more levels than tokens, or than `depth`."""
+    return [rates] * min(nodes, MOST_NODES, nodes if depth is None else depth)
 
 
 class TreeDrafter(ModelDrafter):
@@ -143,7 +155,7 @@ class TreeDrafter(ModelDrafter):
             self._read += at
             mask = self._tree.mask[:, at][:, :, self._read].expand(len(tokens), -1, -1)
             here = Tree(lengths + self._tree.positions[:, at], mask)
-            return self.model.head(self.model.hidden(tokens[:, at], self.cache, tree=here))
+            return self.model.head(read_tree(self.model, tokens[:, at], self.cache, here))
 
         return draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
 

@@ -4,7 +4,8 @@
 the layout of Hugging Face's `LlamaForCausalLM`. Next to them lie `tokenizer.json` and `pair.json`, which says
 how the pair was made. Nothing is ever unpickled: a file from a stranger can be wrong, but it cannot run.
 
-A pair is written under a temporary name and renamed when it is complete. A crash leaves the old pair.
+A pair is written under a temporary name and renamed when it is complete. A crash leaves the old pair, and
+where it came just between two renames, `find_pair` reads the old one from where it was put aside.
 
 `pair.json` holds a SHA-256 of each model's weights and config and of the tokenizer. What is loaded is
 compared with those that are there; a pair without them, made by hand, is not. They find damage and mix-ups,
@@ -15,21 +16,31 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from minispec.core.model import GPT
-from minispec.io.files import read_json, shown, write_json
+from minispec.io.files import (
+    names_aside,
+    printable_line,
+    read_json,
+    shown,
+    shown_path,
+    whole_folder,
+    write_json,
+    write_tensors,
+)
 from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, stored_weights
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
+OTHERS = frozenset({"native", "runs", "drafters", "drafts"})  # folders of the cache that are no pairs
 # Training a preset, on two cores.
 MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15", "python": "5 to 15"}
 
@@ -64,11 +75,10 @@ def cache_folder() -> Path:
 def find_pair(name: str | Path) -> Path:
     """Returns a pair's folder, given that or its name; if there is none, a ValueError says what there is."""
     for folder in (Path(name), cache_folder() / str(name), SHIPPED / str(name)):
-        try:
+        with suppress(OSError, ValueError):  # a name that no file can have
+            folder = whole_folder(folder)
             if (folder / "pair.json").is_file():
                 return folder
-        except OSError:  # a name that no file can have
-            continue
     how = "Train one with: minispec train"
     if str(name) in MINUTES:
         how = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
@@ -76,10 +86,24 @@ def find_pair(name: str | Path) -> Path:
     raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {known}. {how}")
 
 
+def check_name(name: str) -> None:
+    """Raises ValueError if a pair in the cache cannot have this name, or would hide one of the package."""
+    give = "give the pair another folder with --out"
+    if not name.isprintable() or name.startswith(".") or not name.strip():
+        raise ValueError(
+            f"{shown(name)} is no name for a pair: a name can be printed, and begins with no dot"
+        )
+    if (SHIPPED / name / "pair.json").is_file():
+        raise ValueError(f"a pair named {name} comes with the package, and this one would hide it: {give}")
+    if name in OTHERS:
+        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
+
+
 def known_pairs() -> set[str]:
     """Returns the names of all pairs that can be loaded without a path."""
     roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]
     names = {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
+    names |= {name for root in roots for name in names_aside(root)}
     return {name for name in names if not name.startswith(".")}  # what a crash has left half-written
 
 
@@ -124,6 +148,45 @@ def load_pair(
     return Pair(target, small, tokenizer, folder, info)
 
 
+def load_models(
+    target: str | Path,
+    draft: str | Path,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Pair:
+    """Loads a target and a draft from two folders that are no pair.
+
+    Args:
+        target: its folder; `tokenizer.json` lies in it, or in the folder around it.
+        draft: its folder; a tokenizer that lies there has to have the same tokens as the target's.
+        device: where to put the models.
+        dtype: float32, bfloat16 or float64.
+
+    Raises:
+        ValueError: if a file is missing or damaged, or vocabularies or tokenizers differ.
+    """
+    folders = (Path(target), Path(draft))
+    paths = [path for folder in folders for path in tokenizer_files(folder)[:1]]
+    if not tokenizer_files(folders[0]):
+        raise ValueError(f"{shown_path(folders[0])} has no tokenizer.json, nor has the folder around it")
+    tokenizers = [load_tokenizer(path) for path in paths]
+    models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
+    sizes = (models[0].vocab_size, models[1].vocab_size, tokenizers[0].vocab_size)
+    where = " and ".join(map(shown_path, folders))
+    if fault := fault_of({}, *sizes):
+        raise ValueError(f"{where}{fault}")
+    if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
+        raise ValueError(f"{where}: draft and target must share one vocabulary: their tokenizers differ")
+    info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
+    return Pair(models[0], models[1], tokenizers[0], folders[0], info)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Returns the tokenizers of a model's folder: in it, and in the folder around it, as a pair has it."""
+    return [path for path in (folder / "tokenizer.json", folder.parent / "tokenizer.json") if path.is_file()]
+
+
 def fault_of(info: Mapping[str, Any], target: int, draft: int, tokenizer: int) -> str | None:
     """Says what does not fit of a pair's vocabulary sizes and its `pair.json`; None if all does."""
     if target != draft:
@@ -131,6 +194,9 @@ def fault_of(info: Mapping[str, Any], target: int, draft: int, tokenizer: int) -
         return f": draft and target must share one vocabulary: {both}"
     if tokenizer != target:
         return f": the tokenizer has {tokenizer} tokens, the models {target}"
+    name = info.get("name", "")
+    if not isinstance(name, str) or not name.isprintable():
+        return "/pair.json: name should be a text that can be printed"
     prompts = info.get("prompts", [])
     if not (isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)):
         return "/pair.json: prompts should be a list of lists of token ids"
@@ -197,14 +263,19 @@ def mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
     return None
 
 
-def save_model(model: GPT, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
-    """Writes one model, `config.json` and `model.safetensors`, into a folder that exists; dtype: on disk."""
+def save_model(model: GPT, folder: str | Path, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Writes one model, `config.json` and `model.safetensors`, into a folder; dtype: on disk.
+
+    Raises:
+        ValueError: if it cannot be written.
+    """
+    folder = Path(folder)
     weights = {
         name if name.startswith("lm_head") else f"model.{name}": weight.to("cpu", dtype).contiguous()
         for name, weight in model.state_dict().items()
         if not (model.config.tied and name == "lm_head.weight")
     }
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(folder / WEIGHTS, weights, {"format": "pt"})
     write_json(folder / "config.json", config_to_json(model.config, dtype))
 
 

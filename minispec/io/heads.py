@@ -20,6 +20,7 @@ from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, mismatch, tensors_hash
 from minispec.io.files import shown, write_tensors
+from minispec.io.llama import check_types
 
 # How each is made for a target, given its one number: the exit's layer, how many heads, how many layers.
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
@@ -38,13 +39,13 @@ def heads_folder(pair: Pair) -> Path:
     return pair.folder / "drafters"
 
 
-def save_heads(module: nn.Module, path: Path, info: Mapping[str, Any]) -> None:
+def save_heads(module: nn.Module, path: str | Path, info: Mapping[str, Any]) -> None:
     """Writes heads in bfloat16; ValueError if the file cannot be written.
 
     info: `kind`, `number` (see `MAKERS`), `target_sha256`, and how they were trained.
     """
     weights = {name: weight.to(torch.bfloat16) for name, weight in module.state_dict().items()}
-    write_tensors(path, weights, {"minispec": json.dumps(info)})
+    write_tensors(Path(path), weights, {"minispec": json.dumps(info)})
 
 
 def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
@@ -66,11 +67,12 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["minispec"])
             weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        number = int(info["number"])
-        if info["kind"] != kind or not 1 <= number <= MOST:
-            raise ValueError(f"it says kind {info['kind']}, number {number}")
+        number = info["number"]
+        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MOST:
+            raise ValueError(f"it says kind {shown(info['kind'])}, number {shown(number)}")
         made_for = info["target_sha256"]
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        check_types(weights)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
     module = MAKERS[kind](pair.target, number)
     if wrong := mismatch(module, weights):

@@ -19,6 +19,7 @@ from minispec.io.files import read_json, shown
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # where weights are in several files: which one has which
 MOST_FILES = 1000
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # of weights that stand for themselves
 # What a checkpoint may say only if it says this: our model has nothing else.
 REQUIRED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 # Where transformers 4 and 5 describe how positions are turned.
@@ -116,18 +117,32 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
         try:
             if path.exists() and not path.is_file():
                 raise OSError("it is no file")
-            stored |= load_file(path)
-        except (OSError, SafetensorError) as error:
+            found = load_file(path)
+            if again := sorted(stored.keys() & found.keys()):
+                raise ValueError(f"{shown(again[0])} stands in another file, too, and only one can be right")
+            check_types(found)
+            stored |= found
+        except (OSError, SafetensorError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-    # Old checkpoints store the rotary frequencies, which follow from the config.
-    weights = {
-        name.removeprefix("model."): weight
-        for name, weight in stored.items()
-        if not name.endswith("rotary_emb.inv_freq")
-    }
+    weights: dict[str, Tensor] = {}
+    for name, weight in stored.items():
+        if name.endswith("rotary_emb.inv_freq"):
+            continue  # old checkpoints store the rotary frequencies, which follow from the config
+        short = name.removeprefix("model.")
+        if short in weights:
+            raise ValueError(f"{folder}: {short} is stored twice, with and without model. before its name")
+        weights[short] = weight
     if tied and "embed_tokens.weight" in weights:
         weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     return weights
+
+
+def check_types(weights: Mapping[str, Tensor]) -> None:
+    """Raises ValueError if a weight, [...], is of a type that needs scales to be read: integers, 8 bits."""
+    for name, weight in weights.items():
+        if weight.dtype not in TYPES:
+            known = ", ".join(map(str, TYPES))
+            raise ValueError(f"{shown(name)} has type {weight.dtype}; minispec reads {known}")
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -27,7 +27,7 @@ def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **s
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
     rounds = tuple(observe(target, drafter, prompts, **settings))
     config = run_config(target, drafter, settings)
-    return Trace(tuple(tuple(prompt) for prompt in prompts), config, rounds)
+    return Trace(tuple(tuple(map(int, prompt)) for prompt in prompts), config, rounds)
 
 
 def observe(
@@ -70,7 +70,7 @@ PHASES = ("draft", "verify", "rollback", "other")
 
 
 class Clock:
-    """Adds up seconds by phase; all before the first round is `prefill`."""
+    """Adds up seconds by phase; all before the first round is `prefill`, and what reads a later prompt."""
 
     def __init__(self) -> None:
         self.in_prefill = True
@@ -119,13 +119,18 @@ class WatchedTarget:
         def timed(lengths: Sequence[int] | Tensor) -> None:
             self._clock.lap("other")
             truncate(lengths)
-            self._clock.lap("rollback")
+            self._clock.lap("rollback" if cache is self._cache else "prefill")
 
         cache.truncate = timed  # type: ignore[method-assign]
         return cache
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, **tree: Any) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D]."""
+        if cache is not None and cache is not self._cache:  # of prompts that begin in rows of others
+            self._clock.lap("other")
+            read = self._model.hidden(tokens, cache, **tree)
+            self._clock.lap("prefill")
+            return read
         if tree:
             self._clock.round_begins()
         return self._watch(partial(self._model.hidden, **tree), tokens, cache)
@@ -151,7 +156,8 @@ class WatchedDrafter:
     """A drafter that notes how long its cache is before and after it drafts."""
 
     def __init__(self, drafter: Drafter, clock: Clock) -> None:
-        self._drafter, self._clock = drafter, clock
+        self.__wrapped__ = self._drafter = drafter
+        self._clock = clock
         self._before: tuple[int, ...] | None = None
         self._verified: tuple[int, ...] | None = None
 
@@ -160,7 +166,9 @@ class WatchedDrafter:
 
     def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
         """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
+        self._clock.lap("other")
         self._drafter.start(prompts, *hidden, **rows)
+        self._clock.lap("prefill")
         self._before = self._verified = self._drafter.cache_lengths
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:

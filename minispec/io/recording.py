@@ -16,7 +16,7 @@ from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.io.observe import observe, run_config
-from minispec.io.trace import Trace
+from minispec.io.trace import Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
 
@@ -25,8 +25,8 @@ DrawKind = Literal["accept", "pick"]
 class Draw:
     """One decision."""
 
-    row: int  #: the row of the batch
-    position: int | None  #: which token of the row's text, from 0, prompt included; None: not said
+    prompt: int  #: which prompt's text it is about
+    position: int | None  #: which token of that text, from 0, prompt included; None: not given
     kind: DrawKind  #: `accept`, a yes or no; or `pick`, one id of many
     low: float  #: the outcome owns the numbers from here …
     high: float  #: … to here, as many as it is probable; a yes those from 0
@@ -78,9 +78,9 @@ class LoggingRng(SeededRng):
         each = [None] * count if positions is None else torch.as_tensor(positions).expand(count).tolist()
         decided = [True] * count if live is None else live.tolist()
         columns = names, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
-        for happens, (row, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
+        for happens, (prompt, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
             if happens:
-                self.draws.append(Draw(row, position, kind, *rest))
+                self.draws.append(Draw(prompt, position, kind, *rest))
 
 
 @dataclass(frozen=True)
@@ -99,40 +99,54 @@ class Recording:
         if sizes - {len(self.words)}:
             raise ValueError(f"{len(self.words)} words do not fit distributions over {max(sizes)} ids")
 
-    def text(self, row: int = 0) -> str:
-        """Returns what was emitted for a row, word after word."""
-        return "".join(self.words[token] for token in self.trace.tokens(row))
+    def text(self, prompt: int = 0) -> str:
+        """Returns what was emitted for a prompt, word after word."""
+        return "".join(self.words[token] for token in self.trace.tokens(prompt))
 
-    def accept_draw(self, index: int, i: int, row: int = 0) -> Draw | None:
-        """Returns the test of token i of a draft; None if it is not known or there was none."""
-        wanted = ("accept", row, self._start(index, row) + i)
-        return next((d for d in self.draws[index] if (d.kind, d.row, d.position) == wanted), None)
+    def accept_draw(self, index: int, i: int, prompt: int = 0) -> Draw | None:
+        """Returns the test of token i of a draft; None if it is not known or there was none.
 
-    def draft_draw(self, index: int, i: int, row: int = 0) -> Draw | None:
-        """Returns the pick of token i of a draft; None if it is not known."""
-        picks = self._picks(index, i, row)
+        In a tree it is not known: candidates of one position are told apart by nothing that is noted.
+        """
+        if self._row(index, prompt) is None:
+            return None
+        wanted = ("accept", prompt, self._start(index, prompt) + i)
+        return next((d for d in self.draws[index] if (d.kind, d.prompt, d.position) == wanted), None)
+
+    def draft_draw(self, index: int, i: int, prompt: int = 0) -> Draw | None:
+        """Returns the pick of token i of a draft; None if it is not known, as in a tree."""
+        picks = self._picks(index, i, prompt)
         return next((draw for draw, is_tested in picks if not is_tested), None)
 
-    def next_draw(self, index: int, row: int = 0) -> Draw | None:
+    def next_draw(self, index: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of the token after the accepted prefix: a correction, or a bonus."""
+        row = self._row(index, prompt)
+        if row is None:
+            return None
         i = self.trace.rounds[index].accepted(row)
-        drafted = self.draft_draw(index, i, row) if i < self.trace.rounds[index].drafted(row) else None
-        picks = [draw for draw, _ in self._picks(index, i, row) if draw is not drafted]
+        drafted = self.draft_draw(index, i, prompt) if i < self.trace.rounds[index].drafted(row) else None
+        picks = [draw for draw, _ in self._picks(index, i, prompt) if draw is not drafted]
         return picks[-1] if picks else None
 
-    def _picks(self, index: int, i: int, row: int) -> list[tuple[Draw, bool]]:
+    def _picks(self, index: int, i: int, prompt: int) -> list[tuple[Draw, bool]]:
         """Returns the picks of token i, and of each whether testing had begun: then it is the verifier's."""
-        mine = [d for d in self.draws[index] if d.row == row]
+        if self._row(index, prompt) is None:
+            return []
+        mine = [d for d in self.draws[index] if d.prompt == prompt]
         first_test = next((n for n, d in enumerate(mine) if d.kind == "accept"), len(mine))
-        position = self._start(index, row) + i
+        position = self._start(index, prompt) + i
         return [
             (d, n > first_test) for n, d in enumerate(mine) if d.kind == "pick" and d.position == position
         ]
 
-    def _start(self, index: int, row: int) -> int:
+    def _row(self, index: int, prompt: int) -> int | None:
+        """Returns the row of a prompt in a round that drafted chains, where draws tell tokens apart."""
+        r = self.trace.rounds[index]
+        return row_of(r, prompt) if r.draft.parents is None else None
+
+    def _start(self, index: int, prompt: int) -> int:
         """Returns the position of the first new token of a round."""
-        before = sum(len(r.emitted[row]) for r in self.trace.rounds[:index])
-        return len(self.trace.prompts[row]) + before
+        return len(self.trace.committed(prompt, index))
 
 
 def record_run(

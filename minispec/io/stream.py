@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from minispec.core.records import Round
 from minispec.io.tokenizer import Tokenizer
+from minispec.io.trace import row_of
 
 AnyRound = TypeVar("AnyRound", bound=Round)
 
@@ -35,20 +36,23 @@ class TextStream:
         return self._decoder.decode(b"", final=True)
 
 
-def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Iterator[str]:
-    """Yields one row's text as rounds arrive.
+def stream(rounds: Iterable[Round], tokenizer: Tokenizer, prompt: int = 0) -> Iterator[str]:
+    """Yields the text of one prompt as rounds arrive.
 
     Args:
         rounds: from `speculate`, or a trace's.
         tokenizer: the pair's.
-        row: which row.
+        prompt: which prompt, in whatever row it is.
 
     Yields:
         Pieces of text, none empty, none with half a character but perhaps the very last.
+
+    Raises:
+        ValueError: for a negative number.
     """
     pieces = TextStream(tokenizer)
     for r in rounds:
-        for token in r.emitted[row]:
+        for token in emitted_for(prompt, r):
             if text := pieces.push(token):
                 yield text
     if rest := pieces.flush():
@@ -56,19 +60,28 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, row: int = 0) -> Itera
 
 
 def until(
-    rounds: Iterable[AnyRound], tokenizer: Tokenizer, stops: Sequence[str], row: int = 0
+    rounds: Iterable[AnyRound], tokenizer: Tokenizer, stops: Sequence[str], prompt: int = 0
 ) -> Iterator[AnyRound]:
-    """Yields rounds up to the one in which a stop text appears in a row.
+    """Yields rounds up to the one in which a stop text appears in the text of one prompt.
 
     The tokens of that round stay as they are: they were verified. It is the text that is cut.
+
+    Raises:
+        ValueError: for a negative number.
     """
     tokens: list[int] = []
     for r in rounds:
-        tokens.extend(r.emitted[row])
+        tokens.extend(emitted_for(prompt, r))
         yield r
         text = tokenizer.decode(tokens) if stops else ""
         if any(stop in text for stop in stops):
             return
+
+
+def emitted_for(prompt: int, r: Round) -> tuple[int, ...]:
+    """Returns what a round emits for a prompt: nothing where no row holds it."""
+    row = row_of(r, prompt)
+    return () if row is None else r.emitted[row]
 
 
 def cut(text: str, stops: Sequence[str]) -> str:

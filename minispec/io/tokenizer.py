@@ -10,7 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from minispec.io.files import read_text
+from minispec.io.files import read_text, write_whole
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -56,9 +56,9 @@ class Tokenizer:
         """Returns one token as text, for pictures; end-of-text is shown as ⏹."""
         return "⏹" if token == self.end_of_text else self.decode([token])
 
-    def save(self, path: Path) -> None:
-        """Writes the tokenizer in the `tokenizers` library's JSON format."""
-        path.write_text(self.library.to_str(pretty=False), encoding="utf-8")
+    def save(self, path: str | Path) -> None:
+        """Writes the tokenizer in the `tokenizers` library's JSON format; ValueError if it cannot."""
+        write_whole(Path(path), self.library.to_str(pretty=False))
 
 
 def byte_signs() -> dict[str, int]:
@@ -72,12 +72,13 @@ def byte_signs() -> dict[str, int]:
     return signs | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Reads a `tokenizer.json`.
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Reads a `tokenizer.json`, given its path or its folder.
 
     Raises:
         ValueError: if the file is missing or no tokenizer.
     """
+    path = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     try:
         return Tokenizer(Library.from_str(read_text(path)))
     except BaseException as error:  # the library raises plain Exception; where it panics, a BaseException

@@ -5,7 +5,7 @@ a `Trace`, never a model.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minispec.core.records import Finish, Round
@@ -26,50 +26,90 @@ class ObservedRound(Round):
 
     target_cache: CacheLengths  #: lengths of the target's cache
     draft_cache: CacheLengths | None  #: lengths of the drafter's cache, or None if it has none
-    seconds: Mapping[str, float]  #: by phase: `draft`, `verify`, `rollback`, `other`; at first `prefill` too
+    #: by phase: `draft`, `verify`, `rollback`, `other`, and `prefill` where prompts were read before it
+    seconds: Mapping[str, float]
+
+
+def row_of(r: Round, prompt: int) -> int | None:
+    """Returns which row holds a prompt in a round; None where none does.
+
+    Raises:
+        ValueError: for a negative number.
+    """
+    if prompt < 0:
+        raise ValueError(f"prompts are counted from 0, not {prompt}")
+    prompts = r.names or range(len(r.live))
+    return prompts.index(prompt) if prompt in prompts else None
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole run: a header and its rounds."""
+    """A whole run: a header and its rounds.
 
-    prompts: tuple[tuple[int, ...], ...]  #: token ids, row by row
+    Of a queue (`at_once`) a row holds one prompt after another. What belongs to a prompt is found under its
+    number, whichever row it had; a number that is not there is refused by ValueError.
+    """
+
+    prompts: tuple[tuple[int, ...], ...]  #: token ids, prompt by prompt
     config: Mapping[str, Any]  #: what the run was called with (k, verifier, …), for people and files
     rounds: tuple[ObservedRound, ...]  #: in order
 
     @property
     def prefill_lengths(self) -> tuple[int, ...]:
-        """How many tokens of each prompt were read before the first round: all but the pending one."""
-        if not self.rounds:
-            return (0,) * len(self.prompts)
-        return self.rounds[0].target_cache.before
+        """How many tokens of each prompt were read before its first round: all but the pending one.
 
-    def tokens(self, row: int = 0) -> list[int]:
-        """All tokens emitted for a row, without the prompt."""
-        return [token for r in self.rounds for token in r.emitted[row]]
+        0 for a prompt that never had a row.
+        """
+        return tuple(map(self._prefill_length, range(len(self.prompts))))
 
-    def finish(self, row: int = 0) -> Finish | None:
-        """Why the row ended, or None if it had not."""
-        if self.rounds:
-            return self.rounds[-1].finish[row]
-        # Without a round there was no budget from the start.
-        full = len(self.prompts[row]) >= self.config.get("context", float("inf"))
+    def rounds_of(self, prompt: int) -> list[tuple[ObservedRound, int]]:
+        """Returns the rounds in which a prompt has a row, each with that row, also after the text's end."""
+        if not 0 <= prompt < len(self.prompts):
+            raise ValueError(f"there is no prompt {prompt}; the trace has 0 to {len(self.prompts) - 1}")
+        places = ((r, row_of(r, prompt)) for r in self.rounds)
+        return [(r, row) for r, row in places if row is not None]
+
+    def tokens(self, prompt: int = 0) -> list[int]:
+        """All tokens emitted for a prompt, which itself is left out."""
+        return [token for r, row in self.rounds_of(prompt) for token in r.emitted[row]]
+
+    def committed(self, prompt: int = 0, rounds: int | None = None) -> list[int]:
+        """A prompt and what was emitted for it, in the first so many rounds of the run; None: in all."""
+        part = self if rounds is None else replace(self, rounds=self.rounds[:rounds])
+        emitted = part.tokens(prompt)
+        return [*self.prompts[prompt], *emitted]
+
+    def finish(self, prompt: int = 0) -> Finish | None:
+        """Why a prompt's text ended, or None if it had not."""
+        for r, row in self.rounds_of(prompt)[-1:]:
+            return r.finish[row]
+        # It never had a row: there was no budget from the start, or its turn had not come.
+        full = len(self.prompts[prompt]) >= self.config.get("context", float("inf"))
         return "context" if full else "cap" if self.config.get("max_new_tokens") == 0 else None
 
-    def statistics(self) -> "Statistics":
-        """Counts over all rows and rounds."""
-        each = [(r, row) for r in self.rounds for row in range(len(self.prompts)) if r.live[row]]
+    def statistics(self, prompt: int | None = None) -> "Statistics":
+        """Counts over all rounds; of one prompt, those in which it was live, with all of their seconds."""
+        if prompt is None:
+            each = [(r, row) for r in self.rounds for row, live in enumerate(r.live) if live]
+            rounds = list(self.rounds)
+        else:
+            each = [(r, row) for r, row in self.rounds_of(prompt) if r.live[row]]
+            rounds = [r for r, _ in each]
         tested = [r.tested(row) for r, row in each]
-        phases = dict.fromkeys(phase for r in self.rounds for phase in r.seconds)
+        phases = dict.fromkeys(phase for r in rounds for phase in r.seconds)
         return Statistics(
             emitted=sum(len(r.emitted[row]) for r, row in each),
-            target_calls=len(self.rounds),
+            target_calls=len(rounds),
             row_rounds=len(each),
             accepted=sum(r.accepted(row) for r, row in each),
             tested=None if None in tested else sum(n for n in tested if n is not None),
             drafted=sum(r.drafted(row) for r, row in each),
-            seconds={phase: sum(r.seconds.get(phase, 0.0) for r in self.rounds) for phase in phases},
+            seconds={phase: sum(r.seconds.get(phase, 0.0) for r in rounds) for phase in phases},
         )
+
+    def _prefill_length(self, prompt: int) -> int:
+        first = self.rounds_of(prompt)[:1]
+        return first[0][0].target_cache.before[first[0][1]] if first else 0
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ Types, shapes and sizes are asked here. At numbers the library looks itself, in 
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +16,8 @@ from torch import Tensor
 from minispec.core.rng import BlockRng, Rng
 
 LARGEST = 2**63 - 1  # what the library can count to
+NO_MEMORY = -3  # what a function of the library returns where the system refuses it memory
+REFUSED = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
 
 
 def checked(
@@ -90,6 +94,36 @@ def check_memory(size: int, what: str) -> None:
     if size > machine_memory():
         has = machine_memory() / 2**30
         raise ValueError(f"{what} would take {size / 2**30:,.0f} GiB; this machine has {has:,.0f} GiB")
+
+
+def granted(result: Any, *_: Any) -> Any:
+    """Returns the result of a function of the library; raises MemoryError if memory was refused."""
+    if result is None or result == NO_MEMORY:
+        raise MemoryError(REFUSED)
+    return result
+
+
+def space_for(*sizes: int, dtype: torch.dtype) -> Tensor:
+    """Returns a tensor [sizes] for results, with any numbers; raises MemoryError if memory was refused."""
+    try:
+        return torch.empty(sizes, dtype=dtype, device="cpu")  # whatever the default device is
+    except RuntimeError as error:
+        raise MemoryError(REFUSED) from error
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Within it, memory that is refused raises MemoryError with a line; torch raises RuntimeError."""
+    try:
+        yield
+    except MemoryError as error:
+        if str(error):  # Python's has no line
+            raise
+        raise MemoryError(REFUSED) from error
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        raise MemoryError(REFUSED) from error
 
 
 @cache

@@ -22,7 +22,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import BlockRng, Rng, SeededRng, Which
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import budgets_of, check_code, check_temperature, checked
+from minispec.native.checks import budgets_of, check_code, check_temperature, checked, space_for
 from minispec.native.library import native_functions
 
 T = TypeVar("T")
@@ -52,7 +52,8 @@ class NativeRng(SeededRng, Lender):
     def __init__(self, seed: int) -> None:
         """Starts a stream of its own; the seed is as for `SeededRng`."""
         super().__init__(seed)
-        self._stream, self._next = torch.empty(0, dtype=torch.float64), 0
+        self._stream = space_for(0, dtype=torch.float64)
+        self._next = 0
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -72,7 +73,8 @@ class NativeRng(SeededRng, Lender):
         if not 0 <= index(count) <= MOST:
             raise ValueError(f"0 to {MOST:,} numbers can be lent at a time, not {count}")
         if self._next + count > self._stream.numel():
-            more = super()._numbers(max(AHEAD, count))
+            with torch.device("cpu"):  # whatever the default device is
+                more = super()._numbers(max(AHEAD, count))
             self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
         first, self._next = self._next, self._next + count
         return self._stream[first : self._next]
@@ -106,7 +108,7 @@ def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[
     is_live = (ctypes.c_int64 * batch)(*chosen)
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
-        picked = torch.empty(batch, dtype=torch.long)
+        picked = space_for(batch, dtype=torch.long)
         addresses = is_live, numbers.data_ptr(), picked.data_ptr()
         used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
         return check_code(used, vocab), picked
@@ -129,7 +131,8 @@ class NativeWarp(Warp):
         given = checked("logits", logits, None)
         if self.top_k is not None or self.top_p is not None or given.dtype is not logits.dtype:
             return super().__call__(logits)
-        probs, vocab = torch.empty_like(given), given.shape[-1]
+        probs = space_for(*given.shape, dtype=given.dtype)
+        vocab = given.shape[-1]
         rows, warp = given.numel() // vocab, native_functions(given.dtype).warp
         if not warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
             raise ValueError(DAMAGED)

@@ -20,7 +20,7 @@ from minispec.core.records import Draft
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.native.checks import check_ids
+from minispec.native.checks import check_ids, space_for
 from minispec.native.drafter import native_draft
 from minispec.native.model import CLOSE, NativeGPT
 from minispec.native.pack import packed_gain
@@ -37,7 +37,8 @@ class NativeExitGPT(EarlyExitGPT):
             raise ValueError(f"the exit must be of {model._head.dtype} on a CPU, as the target is")
         self.native, self._library = model, model._native
         self._exit: int = self._library.exit(exit.layers, len(gain), proj.data_ptr(), gain.data_ptr())
-        weakref.finalize(self, self._library.free_exit, self._exit)
+        # Not at the end of the process: another thread may be in a forward then.
+        weakref.finalize(self, self._library.free_exit, self._exit).atexit = False
         self.check()
 
     __reduce__ = NativeGPT.__reduce__  # it refuses to be copied
@@ -54,23 +55,23 @@ class NativeExitGPT(EarlyExitGPT):
         """Whether `draw` can take k steps: it reads one token more than a draft model does."""
         return self.native.can_draw(cache, k + 1)
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `NativeDrafter`)."""
-        core = partial(super().propose, pending, k, warp, rng)
-        return native_draft(self, self.cache, pending, k, warp, rng, core)
+        core = partial(super().propose, cache, pending, k, warp, rng)
+        return native_draft(self, cache, pending, k, warp, rng, core)
 
     def draw(self, tokens: Tensor, cache: KVCache, k: int, *how: Any) -> tuple[Tensor, Tensor, int]:
         """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead.
 
         how: temperature, numbers, and budgets or none, as there.
         """
-        if cache is not self.cache or not self.can_draw(cache, k):
+        if cache not in self._ahead or not self.can_draw(cache, k):
             raise ValueError(f"an exit draws into the cache of its run, if it has space: not {k} more tokens")
         if cache._lengths[0] != cache._lengths[-1]:  # a generator that enumerates drafts more than once
             cache.truncate(cache.row_lengths)
-        streams = torch.empty(cache.rows, max(k, 0) + 1, self.native.config.width, dtype=self.native.dtype)
+        streams = space_for(cache.rows, max(k, 0) + 1, self.native.config.width, dtype=self.native.dtype)
         drawn = self.native.draw(tokens, cache, k, *how, part=(self._exit, streams))
-        self._ahead = [streams]
+        self._ahead[cache] = [streams]
         return drawn
 
     @torch.inference_mode()
@@ -80,10 +81,9 @@ class NativeExitGPT(EarlyExitGPT):
         cache = self.new_cache(len(tokens))
         self.share()
         _, found, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
-        wanted = self.head(self.exit(self._ahead[0][:, :1])).softmax(-1)
+        wanted = self.head(self.exit(self._ahead[cache][0][:, :1])).softmax(-1)
         if not torch.allclose(found, wanted, rtol=0, atol=CLOSE):
             raise ValueError("the native backend does not compute what the exit does")
-        self.cache = None
 
     def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
         part = self._exit, None
@@ -91,7 +91,7 @@ class NativeExitGPT(EarlyExitGPT):
 
     def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int) -> Tensor:
         check_ids(tokens, 2)
-        if cache is None or cache is not self.cache:
+        if cache is None or cache not in self._ahead:
             return self.native._read(run, tokens, cache, wide)
         part = self._exit, self._streams(tokens, cache).contiguous()
         return self.native._read(run, tokens, cache, wide, part)

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from minispec.io.checkpoint import cache_folder
+from minispec.native.checks import granted
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
@@ -83,14 +84,20 @@ def load_native(
 
 @cache
 def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
-    """Returns the functions of a library; all that use it share them."""
+    """Returns the functions of a library; all that use it share them.
+
+    One that the system refuses memory has changed nothing, and raises MemoryError.
+    """
     library = ctypes.CDLL(str(path))
     tables = (("model", NAMES[dtype], MODEL), ("decisions", NAMES[COMPUTES_IN[dtype]], DECISIONS))
     found = SimpleNamespace()
     for table, kind, functions in tables:
         addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
         for address, (name, types) in zip(addresses, functions.items(), strict=True):
-            setattr(found, name, ctypes.CFUNCTYPE(*types)(address))
+            function = ctypes.CFUNCTYPE(*types)(address)
+            if types[0] is not None:
+                function.errcheck = granted
+            setattr(found, name, function)
     return found
 
 

@@ -12,16 +12,24 @@ import weakref
 from collections.abc import Callable, Sequence
 from operator import index
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT
+from minispec.core.model import GPT, Tree
 from minispec.core.warp import DAMAGED
-from minispec.native.checks import check_budgets, check_ids, check_memory, check_temperature, checked
+from minispec.native.cache import ALL, FIRST, OTHERS, NativeCache
+from minispec.native.checks import (
+    check_budgets,
+    check_ids,
+    check_memory,
+    check_temperature,
+    checked,
+    memory_errors,
+    space_for,
+)
 from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import hand_over, packed_weights
 
@@ -29,68 +37,8 @@ MOST_THREADS = 62  # that `Team` in threads.h can count
 WORTH = 250_000  # a forward is worth one more thread for so many weights
 CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
 OUTSIDE = "there is a token id outside 0 to {}"
-FIRST, OTHERS, ALL = (0,), (1,), (0, 1)  # groups of layers: before an exit, after it
 Part = tuple[int | None, Tensor | None]  # an exit by its address, and streams [B, n, D] after its layers
 WHOLE: Part = (None, None)  # of a forward
-
-
-class NativeCache(KVCache):
-    """A cache whose keys and values lie as `native.cpp` wants them. It counts each group of layers.
-
-    Attributes:
-        owner: the address of the model that it is for.
-    """
-
-    def __init__(self, model: "NativeGPT", rows: int) -> None:
-        """Takes the memory for `rows` rows of a model's whole context.
-
-        Raises:
-            TypeError: if `rows` is no integer.
-            ValueError: if it is below 1, or more than this machine can hold.
-        """
-        if index(rows) < 1:
-            raise ValueError(f"a cache has at least 1 row, not {rows}")
-        check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
-        # Without the mask of a whole context, which the library does not need.
-        super().__init__(len(ALL), rows, 0, 1, 0, model.dtype)
-        # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
-        kind = np.float64 if model.dtype == torch.float64 else np.float32
-        zeros = np.zeros(rows * model.cache_numbers, kind)
-        self._memory = torch.from_numpy(zeros)
-        self._by_row = self._memory.view(model.config.layers, rows, -1)
-        self.capacity, self.owner, self._numbers = model.max_length, model._handle, self._memory.numel()
-
-    @property
-    def address(self) -> int:
-        """The address of its first number: a copy of a cache has its own."""
-        return self._memory.data_ptr()
-
-    def _extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
-        """Counts n more tokens in every row, in some layers; those past the context's end are not stored."""
-        grown = [min(n + new, self.capacity) for n in self._lengths[groups[-1]]]
-        self._lengths = [grown if group in groups else self._lengths[group] for group in ALL]
-
-    def gather(self, indices: Sequence[Sequence[int]]) -> None:
-        """Refuses, with a ValueError: the library cannot move what it holds."""
-        raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
-
-    def place(self, row: int, other: KVCache, source: int) -> None:
-        """Takes over, into one row, what another cache of the same model holds in its row `source`.
-
-        Raises:
-            ValueError: if the other cache is another model's, or there is no such row.
-        """
-        if not isinstance(other, NativeCache) or other.owner != self.owner:
-            raise ValueError("a row can be taken over from a cache of the same native model only")
-        if not (0 <= index(row) < self._by_row.shape[1] and 0 <= index(source) < other._by_row.shape[1]):
-            raise ValueError(f"there is no row {row}, or no row {source} to take over")
-        self._by_row[:, row] = other._by_row[:, source]
-        length = other.row_lengths[source]
-        self._lengths = [[length if b == row else n for b, n in enumerate(each)] for each in self._lengths]
-
-    def begin(self, *_: Any, **__: Any) -> Any:
-        """Refuses, with a ValueError: only its model writes into it."""
-        raise ValueError("a native cache is for native models; take one from the other model's new_cache")
 
 
 class NativeGPT:
@@ -119,6 +67,7 @@ class NativeGPT:
             TypeError: if the model is no GPT, or `threads` no integer.
             ValueError: if the model is on another device or of another type, `threads` is below 1, there is
                 no C++ compiler, the build fails, or the library does not compute what the model does.
+            MemoryError: if the system refuses the memory.
         """
         if not isinstance(model, GPT):
             raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
@@ -132,16 +81,19 @@ class NativeGPT:
         self.config, self.dtype, self.device = model.config, COMPUTES_IN[model.dtype], model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
-        self._native = load_native(model.dtype, folder)
-        weights = packed_weights(model)
+        with memory_errors(), torch.device("cpu"):  # whatever the default device is
+            self._native = load_native(model.dtype, folder)
+            weights = packed_weights(model)
         self._head = weights[-4]
         self._handle = hand_over(self._native, self.config, self.threads, weights)
-        weakref.finalize(self, self._native.free, self._handle)
+        # Not at the end of the process: another thread may be in a forward then.
+        weakref.finalize(self, self._native.free, self._handle).atexit = False
         self.cache_numbers = self._native.cache(self._handle)
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
         wide = 3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
         self._each = self.dtype.itemsize * wide
-        self.check(model)
+        with memory_errors(), torch.device("cpu"):
+            self.check(model)
 
     def __reduce__(self) -> NoReturn:
         """Refuses to be copied: two would share memory of which neither knows when the other frees it."""
@@ -151,12 +103,16 @@ class NativeGPT:
         """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
         return NativeCache(self, rows)
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache.
 
         Raises:
-            ValueError: if the context has no space for n more tokens, or the cache is of another kind.
+            ValueError: if the context has no space for n more tokens, the cache is of another kind, or a tree
+                is given: the library reads chains only.
+            MemoryError: if the system refuses the memory; the cache is as before.
         """
+        if tree is not None:
+            raise ValueError("the native backend reads no trees; decode trees with the torch backend")
         return self._read(self._native.hidden, tokens, cache, self.config.width)
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -206,6 +162,7 @@ class NativeGPT:
             TypeError: if an argument is of a wrong type.
             ValueError: if the context has no space for K more tokens, there are too few numbers or one is
                 outside [0, 1), a token is out of range, or a logit is not finite.
+            MemoryError: if the system refuses the memory; the cache is as before.
         """
         pending: list[int] = check_ids(tokens, 1).tolist()
         rows = len(pending)
@@ -221,8 +178,8 @@ class NativeGPT:
         if temperature > 0 and len(numbers) < needed:
             raise ValueError(f"{needed} numbers are needed, not {len(numbers)}")
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
-        ids = torch.empty(rows, k, dtype=torch.long)
-        probs = torch.empty(rows, k, self.vocab_size, dtype=self.dtype)
+        ids = space_for(rows, k, dtype=torch.long)
+        probs = space_for(rows, k, self.vocab_size, dtype=self.dtype)
         # One array is made sooner than three.
         lists = (ctypes.c_int64 * (3 * rows))(*pending, *before, *decided)
         first, size = ctypes.addressof(lists), 8 * rows
@@ -240,7 +197,9 @@ class NativeGPT:
         """Compares logits with a model's own, in two blocks; ValueError if more than rounding differs."""
         text = ((7 * torch.arange(min(8, self.max_length)) + 3) % self.vocab_size)[None]
         cache = self.new_cache(1)
-        ours = torch.cat([self(block, cache) for block in text.split([1, text.shape[1] - 1], dim=1)], dim=1)
+        blocks = (text[:, :1], text[:, 1:])
+        # The second is empty where the context holds one token.
+        ours = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
         if model.dtype != self.dtype:
             model = copy.deepcopy(model).to(self.dtype)
         # A damaged model says NaN; that is for the warp to report.
@@ -261,7 +220,7 @@ class NativeGPT:
         check_memory(rows * new * self._each, "this forward")
         cache.check_space(new, groups[-1])
         starts = (ctypes.c_int64 * rows)(*cache._lengths[groups[-1]])
-        to = torch.empty(rows, new, wide, dtype=self.dtype)
+        to = space_for(rows, new, wide, dtype=self.dtype)
         addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
         if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
@@ -285,7 +244,7 @@ class NativeGPT:
             return self.new_cache(rows)
         if not isinstance(cache, NativeCache):
             raise ValueError("a native model needs a cache of its own: take it from its new_cache")
-        if cache.owner != self._handle or cache.capacity != self.max_length:
+        if cache.owner() is not self or cache.capacity != self.max_length:
             raise ValueError("the cache is another model's: take it from this model's new_cache")
         if cache.rows != rows or cache._memory.numel() != rows * self.cache_numbers:
             raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")

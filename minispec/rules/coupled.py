@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, Which
+from minispec.core.rng import Rng, Which, check_one_a_row
 
 
 def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
@@ -66,8 +66,9 @@ class KeyedRng:
         """Says yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
 
         Raises:
-            ValueError: if a decision is open.
+            ValueError: if a decision is open, or the probabilities are not [B].
         """
+        check_one_a_row(probs)
         live = which.get("live")
         undecided = (probs > 0) & (probs < 1)
         if bool((undecided if live is None else undecided & live).any()):

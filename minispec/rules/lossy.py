@@ -66,8 +66,7 @@ def accept_likely(
         likely: says which tokens are, of p [B, K, V]: [B, K, V] bool.
     """
     p = target_probs.double()
-    inside = torch.arange(draft.k, device=p.device) < draft.lengths.to(p.device)[:, None]
-    kept = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & inside  # [B, K]
+    kept = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & draft.inside  # [B, K]
     accepted = kept.long().cumprod(-1).sum(-1)  # length of the leading run
     here = p[torch.arange(len(p), device=p.device), accepted]  # [B, V]
     return Verdict(accepted, rng.categorical(here, positions=accepted))
@@ -81,8 +80,7 @@ def verify_mixture(draft: Draft, target_probs: Tensor, rng: Rng, *, weight: floa
     of `Verifier`, target_probs being [B, K+1, V]; weight: w, 1 being lossless.
     """
     p, q = target_probs.double(), draft.probs.double()
-    inside = torch.arange(draft.k, device=p.device) < draft.lengths.to(p.device)[:, None]
-    mixed = torch.where(inside[..., None], weight * p[:, :-1] + (1 - weight) * q, p[:, :-1])
+    mixed = torch.where(draft.inside[..., None], weight * p[:, :-1] + (1 - weight) * q, p[:, :-1])
     return verify_rejection(draft, torch.cat([mixed, p[:, -1:]], dim=1), rng)
 
 

@@ -8,7 +8,7 @@ One rule serves all ways to choose candidates, for each is tested against the di
 from, given those before it. Drawn from one q again and again: recursive rejection (Miao et al. 2024,
 SpecInfer, section 4.3). Drawn without replacement, q then lacks the earlier candidates (Jeon et al. 2024).
 Fixed in advance: q has all its mass on the candidate, which is accepted with the probability that is left on
-it, and else struck out (Li et al. 2024, EAGLE). A chain is the tree with one candidate at each position.
+it, and else struck out (Li et al. 2024, EAGLE-2). A chain is the tree with one candidate at each position.
 
 Recursive rejection tests each candidate against what the ones before have left over. K-sequential selection
 is for candidates that were drawn from one q, and tests all of them alike (Sun et al. 2023, SpecTr).
@@ -83,7 +83,7 @@ def verify_k_sequential(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict
     p, q = target_probs.double(), draft.probs.double()
     parents, left = parents_of(draft), p[:, 0]
     each = torch.arange(len(p), device=p.device)
-    inside = torch.arange(draft.k, device=p.device) < draft.lengths.to(p.device)[:, None]
+    inside = draft.inside
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
         nonlocal left

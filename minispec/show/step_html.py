@@ -146,9 +146,7 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
     if sampled:
         cells["q, the draft's"] = _number(p.q)
         cells["p, the target's"] = _number(p.p)
-        cells["min(1, p/q)"] = ""
-        if p.verdict in ("accepted", "rejected") and p.q and p.p is not None:
-            cells["min(1, p/q)"] = _number(min(1.0, p.p / p.q))
+        cells["min(1, p/q)"] = _number(p.ratio)
         # A test that needed no number has a dash.
         drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
         cells["u, the number drawn"] = "" if p.test is None else drawn
@@ -210,8 +208,11 @@ def _draw(step: Step) -> str:
     if draw.kind == "accept":
         low, high = (low, high) if draw.outcome else (0.0, low)
         state = "accepted"  # the stretch where a number accepts
-        said = "below min(1, p/q): accepted" if draw.outcome else "not below min(1, p/q): rejected"
-        words = f"u = {draw.number:.4f} is {said}"
+        known = step.here is not None and step.positions[step.here].ratio is not None
+        edge = "min(1, p/q)" if known else "the probability to be accepted"
+        words = f"u = {draw.number:.4f} is " + (
+            f"below {edge}: accepted" if draw.outcome else f"not below {edge}: rejected"
+        )
     else:
         kept = None if step.here is None else step.positions[step.here].kept
         state = "drafted" if kept is None else kept.state

@@ -32,6 +32,7 @@ class RoundPosition:
     q: float | None = None  #: the guess's probability for the draft
     says: str | None = None  #: the target's most probable token there, once it has read so far
     p: float | None = None  #: the guess's probability for the target
+    ratio: float | None = None  #: min(1, p/q) of a guess that it decided about, else None
     test: Draw | None = None  #: the number drawn, and what it was compared with
     kept: Token | None = None  #: what is committed there in the end
 

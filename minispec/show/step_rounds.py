@@ -24,6 +24,10 @@ ENDS = {
     "context": "The context is full",
 }
 
+# These accept with probability min(1, p/q), and correct from the residual.
+REJECTION = ("verify_rejection", "native_rejection")
+OWN_PICKS = ("verify_coupled", "verify_compare")  # compare the guess with a token drawn from p
+
 
 def settled(text: Sequence[Token]) -> tuple[Token, ...]:
     """A pending token of the prompt is an ordinary token of the text once it has been read."""
@@ -38,11 +42,11 @@ class RoundSteps:
     """
 
     def __init__(
-        self, recording: Recording, r: ObservedRound, row: int, committed: tuple[Token, ...]
+        self, recording: Recording, r: ObservedRound, row: int, prompt: int, committed: tuple[Token, ...]
     ) -> None:
-        """Starts where the last round ended."""
+        """Starts where the last round ended, in the row that holds a prompt."""
         self.committed = committed
-        self._recording, self._r, self._row = recording, r, row
+        self._recording, self._r, self._row, self._prompt = recording, r, row, prompt
         self._p, self._q = r.target_probs[row], r.draft.probs[row]
         self._accepted, self._emitted = r.accepted(row), r.emitted[row]
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
@@ -80,7 +84,7 @@ class RoundSteps:
         if self._draft_holds is not None:
             self._draft_holds += 1  # it reads the token before, to guess this one
             who = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
-        draw = self._recording.draft_draw(self._r.index, i, self._row)
+        draw = self._recording.draft_draw(self._r.index, i, self._prompt)
         sentence = f"{who} and says what it finds most probable: {quoted(guess.text)}."
         shown = NO_CHART
         if not is_one_hot(q):
@@ -110,7 +114,7 @@ class RoundSteps:
 
     def _test(self, i: int) -> Step:
         token, p, q, verdict = self._guesses[i].id, self._p[i], self._q[i], self._verdicts[i]
-        draw = self._recording.accept_draw(self._r.index, i, self._row)
+        draw = self._recording.accept_draw(self._r.index, i, self._prompt)
         self._tests.append(draw)
         self._judge(i + 1 if verdict == "accepted" else len(self._guesses))
         guess, best = self._word(token), self._word(int(p.argmax()))
@@ -133,11 +137,13 @@ class RoundSteps:
             self._guesses[i] = replace(self._guesses[i], state=self._verdicts[i])
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
-        """Says how p, q and the number drawn decide."""
-        if self._verifier == "verify_coupled":
+        """Tells how p, q and the number drawn decide, as far as the rule is known."""
+        if self._verifier in OWN_PICKS:
             pick = "the same" if verdict == "accepted" else "another token"
             return f"The target's own pick here is {pick}."
         both = f"{equation('p', p)} and {equation('q', q)}"
+        if self._verifier not in REJECTION:
+            return f"{both}. By this rule the guess is {verdict}."
         if p >= q:
             return f"{both}, so min(1, p/q) = 1: accepted, and no number is drawn."
         sentence = f"{both}, so {equation('min(1, p/q)', p / q)}."
@@ -158,7 +164,7 @@ class RoundSteps:
             sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
             return self._step("commit", f"Commit {count(len(emitted), 'token')}", sentence, len(emitted) - 1)
         last = self._word(emitted[-1])
-        draw = self._recording.next_draw(r.index, row)
+        draw = self._recording.next_draw(r.index, self._prompt)
         how, shown = self._source(draw)
         if kind == "correction":
             guess = quoted(self._guesses[accepted].text)
@@ -178,13 +184,17 @@ class RoundSteps:
         if is_one_hot(p):
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
         source = "p"
-        if rejected and self._verifier == "verify_rejection":
+        if self._verifier not in REJECTION + OWN_PICKS:
+            source = "what this rule makes of p and q" if self._guesses else "p"
+        if rejected and self._verifier in REJECTION:
             q, source = self._q[i], "the residual, norm(max(0, p − q))"
             title = "the residual: p − q where it is positive, scaled to 1"
             short = residual(p.double(), q.double())
             shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
         else:
-            shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
+            title = "the target's distribution p"
+            title += ", from which the token is drawn" if source == "p" else ""
+            shown = self._chart(title, marks, "p", p=p)
         by = _drawn(draw, ", by the number {:.4f}")
         return f"{self._word(picked)} is drawn from {source}{by}.", shown
 
@@ -259,6 +269,9 @@ class RoundSteps:
         if self._verified:
             p, says = self._p[i], self._recording.words[int(self._p[i].argmax())]
             found = replace(found, says=says, p=float(p[found.guess.id]) if found.guess else None)
+        tested = found.verdict in ("accepted", "rejected") and self._verifier in REJECTION
+        if tested and found.q and found.p is not None:
+            found = replace(found, ratio=min(1.0, found.p / found.q))
         test = self._tests[i] if i < len(self._tests) else None
         return replace(found, test=test, kept=self._new[i] if i < len(self._new) else None)
 

@@ -17,8 +17,9 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_html import legend_html, step_html
 from minispec.show.step_records import Step, Token
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
-from minispec.show.text import count, quoted
+from minispec.show.text import check_chain, count, printable, quoted
 
+RoundRow = tuple[ObservedRound, int]  # a round, and the row of it that is shown
 HERE = Path(__file__).parent
 SCRIPT = "\n" + (HERE / "step.js").read_text(encoding="utf-8")
 PAGE = Template((HERE / "page.html").read_text(encoding="utf-8"))
@@ -36,11 +37,11 @@ class Stepper:
     """
 
     def __init__(
-        self, recording: Recording, *, row: int = 0, rounds: int | None = None, title: str | None = None
+        self, recording: Recording, *, prompt: int = 0, rounds: int | None = None, title: str | None = None
     ) -> None:
         """Takes a recording apart (see `steps`); title: by default what the recording says of itself."""
-        self.steps: list[Step] = steps(recording, row, rounds)
-        self.title = title or default_title(recording)
+        self.steps: list[Step] = steps(recording, prompt, rounds)
+        self.title = printable(title or default_title(recording))
         self._sampled = recording.trace.config.get("temperature", 0) != 0
 
     def html(self) -> str:
@@ -89,41 +90,44 @@ def default_title(recording: Recording) -> str:
     return line[:1].upper() + line[1:] or "Speculative decoding"
 
 
-def steps(recording: Recording, row: int = 0, rounds: int | None = None) -> list[Step]:
-    """Takes a row of a recording apart: one step for prefill, those of each round, and one for the end.
+def steps(recording: Recording, prompt: int = 0, rounds: int | None = None) -> list[Step]:
+    """Takes the text of one prompt apart: a step for prefill, those of each round, and one for the end.
 
-    rounds: only this many from the start; None: all.
+    rounds: only so many of the prompt's own, from its first; None: all.
 
     Raises:
-        ValueError: if there is no such row, or `rounds` is below 1.
+        ValueError: if there is no such prompt, `rounds` is below 1, or one of the rounds drafted a tree.
     """
-    trace = recording.trace
-    if not 0 <= row < len(trace.prompts):
-        raise ValueError(f"there is no row {row}; the recording has {len(trace.prompts)}")
     if rounds is not None and rounds < 1:
         raise ValueError(f"rounds must be at least 1, not {rounds}")
-    shown = [r for r in trace.rounds[:rounds] if r.live[row]]
-    prompt = [Token(t, recording.words[t], "prompt") for t in trace.prompts[row]]
-    committed = (*prompt[:-1], replace(prompt[-1], state="pending", pending=True))
-    found = [_prefill(prompt, committed, shown)]
-    for r in shown:
-        one = RoundSteps(recording, r, row, committed)
+    trace = recording.trace
+    live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
+    shown = live[:rounds]
+    for r, row in shown:
+        check_chain(r, row)
+    before = [Token(t, recording.words[t], "prompt") for t in trace.prompts[prompt]]
+    committed = (*before[:-1], replace(before[-1], state="pending", pending=True))
+    finish = trace.finish(prompt) if len(shown) == len(live) else None
+    found = [_prefill(before, committed, shown, finish)]
+    for r, row in shown:
+        one = RoundSteps(recording, r, row, prompt, committed)
         found.extend(one.steps())
         committed = one.committed
     text = settled(committed)
-    finish = trace.finish(row)
-    if finish is not None and len(shown) == sum(r.live[row] for r in trace.rounds):
+    if finish is not None:
         text = tuple(replace(t, pending=False) for t in text)
-    whole = bool(shown) and shown[-1].index == len(trace.rounds) - 1
-    title, sentence = _sum_up(shown, row, ENDS.get(finish or "") if whole else None)
+    title, sentence = _sum_up(shown, ENDS.get(finish or ""))
     return [*found, Step("end", title, sentence, text, found[-1].target_cache, found[-1].draft_cache)]
 
 
-def _prefill(prompt: Sequence[Token], committed: tuple[Token, ...], shown: Sequence[ObservedRound]) -> Step:
+def _prefill(
+    prompt: Sequence[Token], committed: tuple[Token, ...], shown: Sequence[RoundRow], finish: str | None
+) -> Step:
     if not shown:
-        return Step("prefill", "Nothing to do", "Not a single token fits.", committed, (), None)
+        why = "The run ended before this prompt had a row." if finish is None else "Not a single token fits."
+        return Step("prefill", "Nothing to do", why, committed, (), None)
     read, draft_cache, who, where = tuple(prompt[:-1]), None, "The target reads", ""
-    if any(r.draft_cache is not None for r in shown):
+    if any(r.draft_cache is not None for r, _ in shown):
         draft_cache, who, where = read, "Both models read", ", each into a cache of its own"
     last = quoted(prompt[-1].text)
     sentence = f"{who} the prompt but its last token{where}. The last one, {last}, is pending."
@@ -132,8 +136,9 @@ def _prefill(prompt: Sequence[Token], committed: tuple[Token, ...], shown: Seque
     )
 
 
-def _sum_up(shown: Sequence[ObservedRound], row: int, end: str | None) -> tuple[str, str]:
-    tokens, accepted = sum(len(r.emitted[row]) for r in shown), sum(r.accepted(row) for r in shown)
+def _sum_up(shown: Sequence[RoundRow], end: str | None) -> tuple[str, str]:
+    tokens = sum(len(r.emitted[row]) for r, row in shown)
+    accepted = sum(r.accepted(row) for r, row in shown)
     title = f"{count(tokens, 'token')} in {count(len(shown), 'target call')}"
     if not shown:
         return title, "Nothing was decoded."
@@ -141,6 +146,6 @@ def _sum_up(shown: Sequence[ObservedRound], row: int, end: str | None) -> tuple[
         f"{end or 'The run goes on from here'}. Alone, the target needs {count(tokens, 'call')}; here it "
         f"needed {len(shown)}."
     )
-    if tested := sum(r.tested(row) or 0 for r in shown):
+    if tested := sum(r.tested(row) or 0 for r, row in shown):
         sentence += f" Of {tested} guesses tested, {accepted} were accepted."
     return title, sentence

@@ -4,6 +4,7 @@ Each kind of token has the colour and the glyph of `signs`. A rejected token sta
 correction. Terminals that cannot print the glyphs get ASCII characters.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
-from minispec.io.trace import ObservedRound, Statistics
+from minispec.io.trace import ObservedRound, Statistics, row_of
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
@@ -22,6 +23,8 @@ PLAIN = {"accepted": "+", "rejected": "x", "correction": ">", "bonus": "*"}
 FANCY = {kind: STATES[kind].glyph for kind in PLAIN}
 COLOURS = {kind: STATES[kind].colour for kind in PLAIN} | {"target": "#888888"}
 SPACE = "␣"
+# Control characters, what turns the direction of a line, ends of lines and paragraphs, halves of characters.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 MEANINGS = {
     "accepted": "drafted and accepted",
     "rejected": "drafted and rejected: not in the text",
@@ -30,9 +33,17 @@ MEANINGS = {
 }
 
 
+def printable(text: str) -> str:
+    r"""Returns a text that controls no terminal: what would do so is written out, such as `\x1b`.
+
+    Line ends and tabs stay.
+    """
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def readable(text: str) -> str:
     """Returns a text with line ends to be seen, and end-of-text, a sign that few fonts have, as a word."""
-    return text.replace("\n", "⏎").replace("⏹", " <end>")
+    return printable(text).replace("\n", "⏎").replace("⏹", " <end>")
 
 
 def shown(word: str) -> str:
@@ -76,26 +87,38 @@ def kinds(r: Round, row: int) -> list[str]:
     return ["accepted"] * (count - 1) + ["accepted" if last == "draft" else last] if count else []
 
 
+def check_chain(r: Round, row: int = 0) -> None:
+    """Refuses, by ValueError, a round in whose row there is no chain of tokens to show one after another."""
+    if r.draft.parents is not None:
+        raise ValueError(f"round {r.index} drafted a tree; this shows chains alone")
+    if not r.live[row]:
+        raise ValueError(f"row {row} was done before round {r.index}")
+
+
 def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
     """Whether the draft's cache lacked a token after the rollback: the last drafted one, never read."""
     lengths = r.draft_cache
     return lengths is not None and lengths.verified[row] < lengths.after[row]
 
 
-def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: int = 0) -> Iterator[Text]:
-    """Yields a row's decoded text as it comes, each stretch of one kind with its glyph and colour.
+def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt: int = 0) -> Iterator[Text]:
+    """Yields a prompt's decoded text as it comes, each stretch of one kind with its glyph and colour.
 
     Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
     The pieces are to be printed one after another, without line ends of their own.
     """
     pieces, end = TextStream(tokenizer), " <end>"
     for r in rounds:
+        row = row_of(r, prompt)
+        if row is None:
+            continue
         last = ""
         for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
-            text = end if token == tokenizer.end_of_text else pieces.push(token)
+            text = end if token == tokenizer.end_of_text else printable(pieces.push(token))
             if kind == "correction":
                 wrong = int(r.draft.tokens[row, r.rejected(row)[0]])
-                said = end if wrong == tokenizer.end_of_text else tokenizer.piece(wrong).replace("\n", "\\n")
+                piece = printable(tokenizer.piece(wrong)).replace("\n", "\\n")
+                said = end if wrong == tokenizer.end_of_text else piece
                 sign = glyphs["rejected"]
                 sign = f" {sign}" if sign.isalpha() else sign  # a letter would belong to the word before it
                 yield Text(sign, style=f"bold {COLOURS['rejected']}")
@@ -105,7 +128,7 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, row: i
                 last = kind
             yield Text(text, style=COLOURS[kind])
     if rest := pieces.flush():
-        yield Text(rest)
+        yield Text(printable(rest))
 
 
 def legend(glyphs: Glyphs) -> Text:
@@ -140,7 +163,7 @@ class Outcome:
 def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
     """Lays out pairs of target-only and speculative runs, each decoded from the same prompt."""
     # No vertical lines, so that it fits a terminal of 80 columns; in a narrower one cells take two lines.
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=Text(printable(title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", overflow="fold")
     table.add_column("backend", overflow="fold")
     for column in ("K", "target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up"):
@@ -186,7 +209,7 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
         table.add_column(column, justify="left" if column == "model" else "right")
     for stage, of in info.items():
         numbers = f"{int(of['parameters']):,}", str(int(of["steps"])), f"{of['seconds']:.0f}"
-        table.add_row(stage, *numbers, f"{of['validation_loss']:.4f}")
+        table.add_row(Text(printable(stage)), *numbers, f"{of['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from pydoc_data.topics import topics
 
+from minispec.io.files import read_text, shown_path
 from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
@@ -93,11 +94,11 @@ def story_corpus(seed: int, count: int, friends: int = 3) -> Corpus:
 def read_documents(path: Path) -> list[str]:
     """Reads the passages of a text file; ValueError if it is missing, not UTF-8, or empty."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_text(path)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: byte {error.start} cannot be read") from error
+        raise ValueError(f"{shown_path(path)} is not UTF-8: byte {error.start} cannot be read") from error
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"{shown_path(path)} cannot be read: {error.strerror or error}") from error
     if not text.strip():
         raise ValueError(f"{path} is empty; it needs some text to train on")
     lines = text.replace("\r\n", "\n").split("\n")

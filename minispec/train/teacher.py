@@ -2,7 +2,7 @@
 
 A draft goes on with what its target has written, and that differs from the corpus: a small target soon writes
 what nobody else would, and at temperature 0 it repeats itself. So some of the sequences that the draft learns
-from are written by the target (Kim and Rush 2016; for drafts, Zhou et al. 2024).
+from are written by the target (Kim and Rush 2016). Zhou et al. 2024 also let the draft itself write them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -201,9 +201,9 @@ class TrainingRun:
             with safe_open(self.path, framework="pt") as file:
                 progress = json.loads((file.metadata() or {}).get("progress", "{}"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError):
+        except (OSError, SafetensorError, ValueError, RecursionError):
             return  # nothing usable is there: begin at the beginning
-        if progress.get("fingerprint") != self.fingerprint:
+        if not isinstance(progress, dict) or progress.get("fingerprint") != self.fingerprint:
             return
         weights: dict[str, Tensor] = {}
         states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]

@@ -46,13 +46,15 @@ Stepper(recording, rounds=2, title="Two rounds of speculative decoding")
 #
 # A model reads *tokens*: words, or pieces of words. For each token that it has read, it gives every
 # token of its vocabulary a score, a *logit*, as the next one. Softmax makes probabilities of them
-# that sum to 1: a *distribution*. Here are the five most probable tokens after the story above.
+# that sum to 1: a *distribution*. The model gives one for each position of the story. Here are the
+# five most probable tokens after its first eleven.
 
 # %%
 with torch.inference_mode():
     logits = target(torch.tensor([prompt]))  # [1, n, V]: a row for each of the n tokens
-distribution = torch.softmax(logits[0, -1], dim=-1)  # [V]: what follows the last token
+distribution = torch.softmax(logits[0, 10], dim=-1)  # [V]: what follows token 10, counted from 0
 best = distribution.topk(5)
+print(pair.tokenizer.decode(prompt[:11]), "…")
 for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
     print(f"{probability:6.1%} {pair.tokenizer.piece(token)!r}")
 assert abs(float(distribution.sum()) - 1) < 1e-5
@@ -188,18 +190,18 @@ print("Cheaper than five passes." if ratio < 5 else "Is the machine busy? Run it
 five_guess.against(ratio)
 
 # %% [markdown]
-# A pass has a cost that does not depend on how many positions go through it. For a few positions
-# that cost is nearly all of it. A processor computes more slowly than the chip above, so its limit
-# comes earlier.
+# Reading the weights takes the same time for one position and for five, and for a few positions it
+# is most of the pass. A processor computes more slowly than the chip above, so the time grows from
+# fewer positions on.
 #
 # ## Speculative execution
 #
-# A processor does not wait at a branch. It guesses which way the program will go and works ahead.
-# If the guess was right, time is saved; if not, the work is wasted.
+# When a program comes to an `if`, a processor does not wait until the condition is known. It
+# guesses and works ahead. If the guess was right, time is saved; if not, the work is wasted.
 #
 # Here the draft model guesses k tokens. Then one pass of the target reads the text and all guesses.
-# Its answers say, for each guess, what the target would have written there. This is the whole
-# method:
+# For each guess, the pass gives the token that the target would have written there. This is the
+# whole method:
 
 
 # %% tags=["written", "nbval-check-output"]
@@ -239,8 +241,22 @@ print("(near the limit a round guesses fewer)")
 assert (run.tokens(), counts.target_calls) == (tokens, passes) and tokens == alone
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Another k, such as 1 or 15, or another beginning. Look at the number of passes. Does k change the
+# text?
+
+# %% tags=["try-it"]
+k, beginning = 5, "Once there were two friends. Rue the cat had a kite."
+start = pair.tokenizer.encode(beginning)
+written, needed = speculate_greedily(target, draft, start, n=30, k=k)
+print(beginning + pair.tokenizer.decode(written))
+print(f"{len(written)} tokens, {needed} passes of the target")
+
+# %% [markdown]
 # The draft model runs token by token, and meanwhile the target waits. Then the target has its one
-# pass. Here are the first rounds over time, if a step of the draft takes a tenth of a pass.
+# pass. Here are the first rounds over time, if a step of the draft takes a tenth of a pass. Under
+# each pass stand the five guesses that it judges, and what it adds.
 
 # %% tags=["claim-E1"]
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
@@ -250,8 +266,9 @@ assert speculative_spans(run, work)[-1].end < counts.emitted * work.target
 timeline(run, recording.words, work, tokens=11)
 
 # %% [markdown]
-# Which tokens were easy? ✓ is a guess that was kept. A guess that was not (✗) is struck through,
-# and ↳ is what the target wrote in its place. ★ is the free token after guesses that were all kept.
+# ✓ is a guess that was kept. A guess that was not is ✗, and ↳ is what the target wrote in its
+# place. Guesses after it (○) are dropped. ★ is the free token after guesses that were all kept.
+# Which tokens were easy?
 
 # %% tags=["claim-B1"]
 from minispec.show.plots.coloured import coloured_text

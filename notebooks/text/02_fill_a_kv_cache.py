@@ -198,6 +198,18 @@ for temperature in (0, 1):
 assert ours == theirs
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Another temperature (0, 0.5, 3), another seed, another beginning. At which temperature does the
+# story stop making sense?
+
+# %% tags=["try-it"]
+temperature, seed, beginning = 1.0, 7, "Once there were two friends. Rue the cat had a kite."
+sampling = dict(warp=minispec.Warp(temperature), rng=minispec.SeededRng(seed))
+start = pair.tokenizer.encode(beginning)
+print(pair.tokenizer.decode(generate_basic(target, start, max_new_tokens=40, **sampling)))
+
+# %% [markdown]
 # ## What it is worth
 #
 # Take the whole story, and time one more token, with and without the cache.

@@ -297,6 +297,18 @@ assert near > len(positions) / 2  # agreement is the rule
 along_the_text(positions)
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Tell a story of your own, or change where the cat slept. Which words have p and q least in common?
+
+# %% tags=["try-it"]
+mine = "Once there were two friends. Rue the cat had a kite. She slept on the floor."
+ids = pair.tokenizer.encode(mine + " The cat sat on the floor.")
+shares = in_common(target, draft, torch.tensor([ids]))[0].tolist()
+for share, token in zip(shares, ids[1:], strict=True):
+    print(f"{share:.2f} {'█' * round(20 * share):20} {pair.tokenizer.piece(token)!r}")
+
+# %% [markdown]
 # ## How far apart, in one number
 #
 # The lower bars have a name, *total variation*. It is 0 for equal distributions and 1 for
@@ -343,11 +355,13 @@ from minispec.evidence.proof.models import table_model
 foreign = minispec.ModelDrafter(table_model(vocab_size=3))
 settings = dict(k=4, verifier=minispec.verify_greedy, max_new_tokens=8)
 sampling = dict(warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
+refusal = "a draft with other tokens was taken"
 try:
     next(minispec.speculate(target, foreign, [[1, 2]], **settings, **sampling))
-    raise AssertionError("a draft with other tokens was taken")
 except ValueError as error:
-    print(error)
+    refusal = str(error)
+print(refusal)
+assert "share one vocabulary" in refusal
 
 # %% [markdown]
 # And the pair that you trained? α says how far two models agree, not how good they are. Yours agree

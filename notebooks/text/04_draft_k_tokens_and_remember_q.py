@@ -134,6 +134,21 @@ hook.remove()
 assert len(calls) == 4 and tokens[:2] == [first, second] and torch.equal(dists[1], q2)
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Another K, temperature or seed. At temperature 0.2 nearly all q are 1, at 3 they are small. Where
+# is the draft model unsure at temperature 1?
+
+# %% tags=["try-it"]
+K, temperature, seed = 6, 1.0, 3
+memory = draft_model.new_cache(rows=1)
+catch_up(draft_model, memory, prompt)
+sampling = minispec.Warp(temperature), minispec.SeededRng(seed)
+guesses, q_of_each = draft(draft_model, memory, prompt[-1], K, *sampling)
+for token, q in zip(guesses, q_of_each, strict=True):
+    print(f"{words[token]!r:10} drawn with q = {q[token]:.3f}")
+
+# %% [markdown]
 # ## What is handed over
 #
 # A drafter hands over a `Draft`: the tokens, and for each of them its q. In the figure, ◀ marks

@@ -284,9 +284,10 @@ predict("tokens-of-a-round", guess=None)
 # %% [markdown]
 # ## The bonus
 #
-# Two accepted and a correction are three tokens. Here is a later round of the recorded run: all
-# five guesses are kept, and the last row adds a sixth token. It too comes out of the same pass. K =
-# 5 gains 6 tokens at best, and 1 at worst.
+# Each round emits what it accepts, plus one: 25 + 10 tokens. That one need not be a correction.
+# Here is a later round of the recorded run: all five guesses are kept, and the last row adds a
+# sixth token. It too comes out of the same pass. With K = 5 a round emits 6 tokens at best, 1 at
+# worst.
 
 # %% tags=["claim-B3", "misleads-second-pass"]
 full = next(r for r in rounds if r.kind(0) == "bonus")
@@ -295,23 +296,38 @@ assert ours == list(full.emitted[0]) and len(ours) == full.drafted(0) + 1
 verification_strip(full, words)
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Guess yourself how the story goes on, in words of the story. How many of your tokens does the
+# target accept in one call?
+
+# %% tags=["try-it"]
+mine = " sat on the mat. Pip the cow"
+guesses = pair.tokenizer.encode(mine)
+with torch.inference_mode():
+    answers = target(torch.tensor([[*prompt, *guesses]]))[0, -len(guesses) - 1 :]
+emitted = accept_greedy(guesses, None, answers, None)
+print(f"{len(emitted) - 1} of {len(guesses)} accepted; emitted:", *(words[id] for id in emitted))
+
+# %% [markdown]
 # ## What the correction is worth
 #
-# One could also keep the accepted guesses only, and if there are none, call the target again for
-# one token. Recipes like that are in use. Count the target calls.
+# Is the correction needed? A loop can also keep the accepted guesses and nothing else. If none was
+# accepted, it calls the target once more, for one token. Some programs do that. Count the target
+# calls of such a loop, on another story.
 
 # %% tags=["claim-C4", "misleads-no-bonus"]
 settings = dict(warp=minispec.Warp(temperature=0), rng=rng)
-text, calls = list(prompt), 0
+story = pair.info["prompts"][0]
+text, calls = list(story), 0
 with torch.inference_mode():
-    while len(text) < len(prompt) + 60:
-        steps = minispec.generate(draft, [text], max_new_tokens=5, **settings)
-        guesses = [step[0] for step in steps]
+    while len(text) < len(story) + 60:
+        guesses = [x for (x,) in minispec.generate(draft, [text], max_new_tokens=5, **settings)]
         answers = target(torch.tensor([text + guesses]))[0, -6:].argmax(-1).tolist()
         kept = next((i for i in range(5) if guesses[i] != answers[i]), 5)
         text += guesses[:kept] or answers[:1]  # no correction, no bonus
         calls += 1 if kept else 2
-made = len(text) - n
+made = len(text) - len(story)
 print(f"{made} tokens in {calls} target calls: {made / calls:.2f} a call")
 
 # %% [markdown]
@@ -320,7 +336,7 @@ print(f"{made} tokens in {calls} target calls: {made / calls:.2f} a call")
 # %%
 drafter = minispec.ModelDrafter(draft)
 loop = dict(k=5, verifier=minispec.verify_greedy, max_new_tokens=made, **settings)
-counts = minispec.record(target, drafter, [prompt], **loop).statistics()
+counts = minispec.record(target, drafter, [story], **loop).statistics()
 print(f"{counts.emitted} tokens in {counts.target_calls} target calls", end=": ")
 print(f"{counts.tokens_per_target_call:.2f} a call")
 assert counts.target_calls < calls
@@ -337,8 +353,8 @@ assert counts.target_calls < calls
 # %% tags=["claim-A7", "claim-A6", "claim-C3"]
 settings = dict(max_new_tokens=100, warp=greedy, rng=rng, eos=pair.tokenizer.end_of_text)
 speculative = dict(k=5, verifier=minispec.verify_greedy, **settings)
-run = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **speculative)
-alone = [step[0] for step in minispec.generate(target, [prompt], **settings)]
+run = minispec.record(target, minispec.ModelDrafter(draft), [story], **speculative)
+alone = [step[0] for step in minispec.generate(target, [story], **settings)]
 print(f"{len(alone)} tokens: target alone {len(alone)} calls, with the draft {len(run.rounds)}")
 assert run.tokens() == alone
 
@@ -352,7 +368,7 @@ assert run.tokens() == alone
 sampled_draft, same = minispec.ModelDrafter(draft, minispec.Warp(temperature=1.0)), []
 for seed in (1, 2, 3):
     again = speculative | dict(rng=minispec.SeededRng(seed))
-    other = minispec.record(target, sampled_draft, [prompt], **again)
+    other = minispec.record(target, sampled_draft, [story], **again)
     counts, same = other.statistics(), [*same, other.tokens() == alone]
     print(f"seed {seed}: kept {counts.accepted} of {counts.tested} tested guesses", end=", ")
     print(f"{counts.target_calls} target calls, the same text: {same[-1]}")
@@ -365,7 +381,7 @@ assert all(same)
 
 # %%
 calls = run.statistics().tokens_per_target_call
-wrote(accept_greedy, measured=f"{calls:.2f} tokens for each call of the target, on this story.")
+wrote(accept_greedy, measured=f"{calls:.2f} tokens for each call of the target, on that story.")
 
 # %% [markdown]
 # ## Recap

@@ -1,14 +1,13 @@
 # %% [markdown]
 # # 6. Verify by rejection
 #
-# **You'll do**: take a vocabulary of three tokens, work out by hand the distribution that each of
-# four rules gives, write each rule, count what it says 10,000 times, and prove the one that is
-# right and fast.
+# **You'll do**: compute by hand which distribution each of four rules gives for a vocabulary of
+# three tokens, run each rule 10,000 times and count, and prove that one of them is exact.
 #
 # **You'll learn**: why min(1, p/q) and the residual give exactly the target's distribution, and
 # what goes wrong with rules that look simpler.
 #
-# **You'll need**: notebook 5. Fractions, a pencil and paper.
+# **You'll need**: notebook 5, fractions, pencil and paper.
 #
 # **Time**: 45 minutes, and a few seconds of computing.
 
@@ -40,11 +39,11 @@ print("target: a 3/6, b 2/6, c 1/6\ndraft:  a 1/6, b 1/6, c 4/6")
 # with a draft: `a` has to come up in 3 of 6 cases, `b` in 2, `c` in 1. But the draft proposes from
 # its own distribution q, which overweights `c`.
 #
-# So a rule is needed. It is given one drafted token x, and keeps it or says another. You will meet
-# four. Work out on paper the distribution that each gives, in twelfths, before you run it.
+# So a rule is needed. It gets one drafted token x, and keeps it or emits another. You will meet
+# four. Compute on paper the distribution that each gives, in twelfths, before you run it.
 #
 # **Rule 1** is that of notebook 5. Keep the drafted token if it is the target's most probable one.
-# Otherwise say the target's most probable token.
+# Otherwise emit the target's most probable token.
 
 # %% tags=["predict"]
 top_match = predict("law-of-top-match", guess=None)
@@ -52,7 +51,7 @@ top_match
 
 # %% [markdown]
 # The rule is one line of code. Below it, the same by hand: for each token, the probability that it
-# is drafted and *kept*, and the probability that it is *said instead*.
+# is drafted and *kept*, and the probability that it is *emitted instead*.
 
 # %% tags=["written", "misleads-top-1-sampled"]
 from minispec.evidence.proof.first_token import FirstToken
@@ -64,8 +63,8 @@ def rule_1(x, p, q):
 
 
 kept = [q[0], 0, 0]  # x is kept if it is a
-said = [1 - q[0], 0, 0]  # else the rule says a
-exact_1 = FirstToken(kept, said)
+instead = [1 - q[0], 0, 0]  # else the rule emits a
+exact_1 = FirstToken(kept, instead)
 rule_distribution(exact_1, p, "abc", q=q, name="Rule 1", guess=top_match.distribution)
 
 # %% [markdown]
@@ -73,7 +72,7 @@ rule_distribution(exact_1, p, "abc", q=q, name="Rule 1", guess=top_match.distrib
 # token gives greedy text.
 #
 # **Rule 2**: let the target draw a token of its own from p. If it is the drafted one, keep the
-# draft. Otherwise say the target's.
+# draft. Otherwise emit the target's.
 
 # %% tags=["predict"]
 fresh_draw = predict("law-of-fresh-draw", guess=None)
@@ -91,13 +90,13 @@ print(f"kept with probability {exact_2.acceptance:.2f}")
 rule_distribution(exact_2, p, "abc", q=q, name="Rule 2", guess=fresh_draw.distribution)
 
 # %% [markdown]
-# The distribution is right: what comes out is the target's own draw, whatever the draft says. But
+# The distribution is right: what comes out is the target's own draw, whatever was drafted. But
 # the rule keeps a guess only if two independent draws agree. A guess that is kept saves time, so
 # more would be better.
 #
-# How much can be kept? The draft says `a` in 1 of 6 cases, and the target wants it in 3 of 6. So
-# each drafted `a` may stay. It says `c` in 4 of 6 cases, four times too often. So one in four may
-# stay. In short: **keep x with probability min(1, p(x)/q(x))**.
+# How much can be kept? The draft proposes `a` in 1 of 6 cases, and the target wants it in 3 of 6.
+# So each drafted `a` may stay. It proposes `c` in 4 of 6 cases, four times too often. So one in
+# four may stay. In short: **keep x with probability min(1, p(x)/q(x))**.
 
 # %% tags=["predict"]
 predict("acceptance-by-hand", guess=None)
@@ -106,7 +105,7 @@ predict("acceptance-by-hand", guess=None)
 # To do something with probability 1/4, draw a number u between 0 and 1, and do it if u < 1/4. So
 # the test is `u < p[x] / q[x]`. (If the ratio is 1 or more, the test always passes.)
 #
-# What is left open is what to say after a rejection. **Rule 3**: draw from p. It is the target's
+# What is left open is what to emit after a rejection. **Rule 3**: draw from p. It is the target's
 # distribution, after all.
 
 # %% tags=["predict"]
@@ -115,7 +114,7 @@ predict(
     {
         "a": "(6, 4, 2): it is drawn from p, after all",
         "b": "(4, 3, 5): half way between q and p",
-        "c": "(5, 4, 3): too little a, too much c",
+        "c": "(5, 4, 3): a too rarely, c too often",
     },
     guess=None,
 )
@@ -135,9 +134,10 @@ exact_3 = FirstToken(kept, [rejected * a for a in p])
 rule_distribution(exact_3, p, "abc", q=q, name="Rule 3")
 
 # %% [markdown]
-# What is kept is right: no green part goes beyond the target's line. But what is said instead does
-# not fill it up to the line. Too little is added to `a`, too much to `c`. What is missing differs
-# from token to token: max(0, p − q). Scaled so that it sums to 1, it is called the *residual*.
+# What is kept is right: no green part goes beyond the target's line. But what is emitted instead
+# does not fill it up to the line. Too little is added to `a`, too much to `c`. What is missing
+# differs from token to token: max(0, p − q). Scaled so that it sums to 1, it is called the
+# *residual*.
 #
 # ## Exercise: the residual
 #
@@ -181,12 +181,12 @@ exact_4 = FirstToken(kept, [rejected * mass / sum(lacking) for mass in lacking])
 rule_distribution(exact_4, p, "abc", q=q, name="Rule 4", guess=rejection.distribution)
 
 # %% [markdown]
-# Now both parts together meet the line at every token. This is *modified rejection sampling*
-# (Leviathan and others 2023, Chen and others 2023).
+# Now kept tokens and corrections together reach the target's line at every token. The method is
+# called *modified rejection sampling* (Leviathan and others 2023, Chen and others 2023).
 #
-# That was arithmetic. Do the rules behave that way? Draft 10,000 tokens from q for each rule, and
-# count which token comes out. (Grey is how far a share may be off by accident: right code leaves it
-# once in a million times.)
+# These were exact computations. Now run the code: for each rule, draft 10,000 tokens from q and
+# count which tokens it emits. The grey bands show random variation: for a rule that emits p, all
+# shares stay inside, except in one of a million runs.
 
 # %% tags=["claim-D1"]
 from minispec.show.plots.distributions import sampled_shares
@@ -208,8 +208,8 @@ sampled_shares(counts, p, "abc")
 # 1. x is drafted and kept with probability q · min(1, p/q) = **min(p, q)**.
 # 2. The drafted token is rejected with probability 1 − Σ min(p, q). That is Σ (p − min(p, q)),
 #    because p sums to 1. So **P(reject) = Σ max(0, p − q)**.
-# 3. x is said instead with probability P(reject) · max(0, p − q) / Σ max(0, p − q) = **max(0, p −
-#    q)**.
+# 3. x is emitted instead with probability P(reject) · max(0, p − q) / Σ max(0, p − q), which is
+#    **max(0, p − q)**.
 #
 # Together: min(p, q) + max(0, p − q) = p. So a token that the draft never proposes (q = 0) still
 # comes out with probability p: as a correction.
@@ -230,10 +230,11 @@ for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
 assert all(same)
 
 # %% [markdown]
-# The package has all four rules: the second is `verify_coupled` of notebook 9, the third one of the
-# planted bugs that test its tests. On every branch they give what you have worked out.
+# The package contains all four rules. Rule 2 is `verify_coupled` (notebook 9). Rule 3 is a bug that
+# the project plants on purpose, to see that its tests find it. Each was run on every possible draw,
+# and gives the distribution that was computed above.
 #
-# Look at `c`. It is never said after a rejection. Is that an accident?
+# Now for any p and q: a drafted token x was rejected, and a correction is drawn.
 
 # %% tags=["predict"]
 predict(
@@ -276,29 +277,42 @@ predict(
 )
 
 # %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Make q equal to p. Give `c` the weight 0 in p, then in q. How much is kept each time, and does p
+# still come out?
+
+# %% tags=["try-it"]
+p_weights, q_weights = (3, 2, 1), (1, 1, 4)  # change these: of a, b and c, any numbers from 0 up
+my_p, my_q = ([x / sum(weights) for x in weights] for weights in (p_weights, q_weights))
+my_rule = first_token(minispec.verify_rejection, my_p, my_q)
+print(f"kept with probability {my_rule.acceptance:.3f}")
+rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
+
+# %% [markdown]
 # ## Why q matters
 #
-# Suppose that our draft does not sample. It takes its most probable token, `c`, every time. Which q
-# should the rule be told: the softmax (1, 1, 4)/6, or the distribution that `c` was really drawn
-# from, (0, 0, 1)? Rule 4 by hand, for x = `c`:
+# Suppose that the draft model always proposes its most probable token, `c`. Rule 4 needs a q. Is it
+# the draft model's softmax, (1, 1, 4)/6? Or is it (0, 0, 1), the distribution that the proposal was
+# drawn from? Compute rule 4 with both:
 
 # %% tags=["claim-D1"]
 always_c, made = [0.0, 0.0, 1.0], {}
-for name, told in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
-    stays = min(1, p[2] / told[2])
-    lacking = [max(0, a - b) for a, b in zip(p, told, strict=True)]
-    said = [(1 - stays) * mass / sum(lacking) for mass in lacking]
-    made[name] = [said[0], said[1], said[2] + stays]
-    print(f"told {name:11}: keeps {stays:.3f}, and gives {parts(made[name], 12)}")
+for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
+    stays = min(1, p[2] / used[2])
+    lacking = [max(0, a - b) for a, b in zip(p, used, strict=True)]
+    a, b, c = ((1 - stays) * mass / sum(lacking) for mass in lacking)
+    made[name] = [a, b, c + stays]
+    print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(made[name], 12)}")
 wrong = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
 assert max(abs(a - b) for a, b in zip(wrong.distribution, made["(1, 1, 4)/6"], strict=True)) < 1e-12
 rule_distribution(wrong, p, "abc", q=always_c, name="With the wrong q, rule 4")
 
 # %% [markdown]
-# Told the wrong q, the rule keeps more, and the text no longer has the target's distribution. The
-# bug looks like progress, and libraries have had it: `minispec zoo` says which. So a high
-# acceptance rate proves nothing. A rule that keeps everything accepts 100%, and its text has the
-# draft's distribution.
+# With the wrong q, the rule keeps more, and the text no longer has the target's distribution. The
+# bug looks like progress. `minispec zoo greedy-draft-soft-q` names a library that had it. So a
+# high acceptance rate proves nothing. A rule that keeps everything accepts 100%, and its text has
+# the draft's distribution.
 #
 # ## K tokens
 #
@@ -392,13 +406,13 @@ assert abs(share - expected) < 0.1
 along_the_text(positions_of(eight, run.words, 0))
 
 # %% [markdown]
-# Eight texts of the pair: on average, what was kept is what 1 − TV says.
+# Over eight texts, the share of tokens that were kept agrees with the average of 1 − TV.
 #
-# ## A second step: many rows
+# ## For engineers: a batch
 #
-# This one is for engineers. Write the rule for many rows, whose drafts differ in length. `check`
-# hands it to `check_verifier`, which enumerates all branches on some 300 small examples. If the
-# rule is wrong anywhere, it shows the smallest example in which it fails.
+# Write the rule for the rows of a batch, whose drafts may differ in length. `check` tries every
+# possible draw on about 300 small examples. If the rule is wrong on one of them, you see the
+# smallest.
 
 # %%
 goal("write-the-verifier")
@@ -411,7 +425,7 @@ def my_verifier(draft, target_probs, rng):
     draft.tokens [B, K], draft.probs [B, K, V] (q); draft.lengths [B]: how many of the K are
     proposals. target_probs [B, K + 1, V] (p).
     Draws: rng.bernoulli(probabilities [B], live=which [B]) and rng.categorical(probs [B, V]).
-    To take one row after another is fine too: then B is 1.
+    To take one row after another is fine too; or one row only, then B is 1.
     Returns Verdict(accepted [B], token [B]).
     """
     ...
@@ -426,12 +440,12 @@ wrote(rule_4, accept_rejection, measured=f"{share:.1%} of {len(tests)} tested gu
 # ## Recap
 #
 # - Keep a drafted x if u < p(x)/q(x). After a rejection draw from the residual, the mass that q
-#   lacks. What is kept and what is said instead add up to p.
+#   lacks. What is kept and what is emitted instead add up to p.
 # - The shortcuts fail: agreement with the best token gives greedy text, and a draw from p after a
 #   rejection gives too much of what the draft overweights.
 # - q must be the distribution that the token was really drawn from.
-# - The acceptance rate of this rule is α = Σ min(p, q) = 1 − TV(p, q). It says how fast, never how
-#   right.
+# - The acceptance rate of this rule is α = Σ min(p, q) = 1 − TV(p, q). It measures speed, and never
+#   whether the text is right.
 # - A correction is never the token that was rejected.
 #
 # Next, notebook 7: what becomes of the caches after a rejection. (On the short way, notebook 8: the

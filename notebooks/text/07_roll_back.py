@@ -128,6 +128,21 @@ rolled_back = read(target, cache, gained[-1:])  # the correction: [1, V]
 from_the_start = target(torch.tensor([[*prompt, *gained]]))[0, -1:]
 assert torch.allclose(rolled_back, from_the_start, rtol=0, atol=1e-3)
 
+# %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Cut one token too few (`kept + 1`) or too many (`kept - 1`), then read the correction. What would
+# the target write next, and is it still what it writes after the true text?
+
+# %% tags=["try-it"]
+keep = kept
+spoiled = target.new_cache(rows=1)
+read(target, spoiled, [*prompt, *drafted])
+spoiled.truncate([keep])
+best = read(target, spoiled, gained[-1:])[-1].softmax(-1).topk(3)
+for token, p in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+    print(f"{p:6.1%} {words[token]!r}, from the start {from_the_start[0].softmax(-1)[token]:6.1%}")
+
 # %% tags=["hide-input"]
 embedded = target.embed_tokens.weight[[*prompt, *drafted]]
 real = minispec.KVCache(layers=1, rows=1, kv_heads=1, capacity=64, head_dim=size)

@@ -320,8 +320,22 @@ assert all(any(row.marks[index] != "." for index in ours) for row in matrix.poin
 kill_matrix(matrix.points, checks, theirs)
 
 # %% [markdown]
-# `minispec zoo` plants them all again, and takes about a minute.
+# `minispec zoo` plants them all again, and takes some minutes.
 #
+# ### Try it: change a value and run the cell again
+#
+# Another bug: `ratio-inverted`, `greedy-draft-soft-q`, or any name on the left of the matrix. Or
+# other distributions. Can you find p and q for which a bug does no harm?
+
+# %% tags=["try-it"]
+bug, p, q = "correction-from-p", (0.6, 0.3, 0.1), (0.2, 0.3, 0.5)
+with planted(mutant_named(bug)):
+    out = first_token(minispec.verify_rejection, p, q)
+print("p:      ", *(f"{x:.3f}" for x in p))
+print("emitted:", *(f"{x:.3f}" for x in out.distribution))
+print(f"accepted with probability {out.acceptance:.3f}, with {bug}")
+
+# %% [markdown]
 # ## The smallest counterexample
 #
 # "It is wrong" helps little; "here is the smallest case" helps a lot. `check_verifier` takes any

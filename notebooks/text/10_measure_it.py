@@ -211,6 +211,19 @@ predicted_measured(points)
 # Points above the diagonal were faster than predicted, points below it slower. What no formula here
 # knows: the time outside the models, in Python, in the verifier, in rollback.
 #
+# ### Try it: change a value and run the cell again
+#
+# A worse draft (a smaller α), or a slower one: which K is best, and from where on is there none?
+# What checking costs is what you measured above.
+
+# %% tags=["try-it"]
+alpha, slower = 0.8, 1.0  # accepted of tested; how many times as long a draft step takes
+for k in (1, 2, 4, 8, 16):
+    taken = k * c * slower + steps[k + 1]  # target steps: K draft steps, one check
+    gain = expected_tokens(alpha, k) / taken
+    print(f"K = {k:2}: {expected_tokens(alpha, k):.2f} tokens, {gain:.2f} times as fast")
+
+# %% [markdown]
 # ## A draft at another temperature
 #
 # The draft need not use the target's temperature. At 0 it always proposes its most probable token;
@@ -333,13 +346,13 @@ assert busiest.target_only > first.target_only and busiest.gain < first.gain
 batch_sweep(batches.points)
 
 # %% [markdown]
-# Both are right. Many texts share one reading of the weights, so throughput grows. But then the
-# machine has little arithmetic to spare, and the positions of a draft are no longer nearly free.
+# Both are right, while weights dominate what is read, as here. Many texts share one reading of
+# them, so throughput grows. But then the machine has little arithmetic to spare, and the positions
+# of a draft are no longer nearly free. (No batch shares the caches of long texts: notebook 11.)
 #
-# This is a small model on a processor. On a GPU the same happens with larger batches, since it can
-# compute for hundreds of tokens while it reads the weights once. With a mixture of experts further
-# tokens read further experts, so a draft is not nearly free even for one text. (Not measured here;
-# the cost model's page has the arithmetic.)
+# On a GPU the same happens with larger batches, since it computes hundreds of tokens while it reads
+# the weights once. With a mixture of experts further tokens read further experts. (Not measured
+# here; the cost model's page has the arithmetic.)
 #
 # ## What it takes in memory
 #
@@ -372,8 +385,8 @@ wrote(acceptance_probabilities, measured=said)
 #   models. Accepted of tested estimates it.
 # - K guesses yield at most K + 1 tokens and cost Kc + 1 steps or more. There is a best K.
 # - A larger draft is accepted more often and costs more. The best one lies in between.
-# - A batch gives more tokens a second and less gain from speculation: both use the same spare
-#   arithmetic.
+# - A batch gives more tokens a second and, while weights dominate what is read, less gain from
+#   speculation: both use the same spare arithmetic.
 # - A speed-up belongs to a machine, a pair, a temperature and a batch. Measure your own.
 #
 # Next, notebook 11: what else makes models fast, and how this method compares.

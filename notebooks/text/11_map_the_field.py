@@ -163,8 +163,29 @@ for rows in (1, 8, 64, 256):
 assert ratios[1] == 1 and ratios[256] > 4.9 and [*ratios.values()] == sorted(ratios.values())
 
 # %% [markdown]
-# The batch uses up the spare arithmetic, and then a drafted position costs what any position costs.
-# That was computed for a chip. Notebook 10 shows the same measured, on a processor.
+# While weights dominate what is read, the batch uses up the spare arithmetic, and then a drafted
+# position costs what any position costs. Notebook 10 shows the same measured, on a processor.
+#
+# But each text also has a cache to read, which no batch shares. Let each of them be a long one.
+#
+# ### Try it: change a value and run the cell again
+#
+# A shorter context, other key heads, a smaller batch: when are five positions free?
+
+# %% tags=["try-it"]
+context, kv_heads, rows = 4096, 32, 256
+config = minispec.GPTConfig(kv_heads=kv_heads, **sizes)
+caches = rows * kv_cache_bytes(config, tokens=context, dtype_bytes=2)
+looking_back = 4 * context * config.width * config.layers  # operations of attention, a position
+reading = (7e9 * 2 + caches) / chip.bandwidth
+computing = [rows * n * (2 * 7e9 + looking_back) / chip.arithmetic for n in (1, 5)]
+one, five = (max(reading, seconds) for seconds in computing)
+print(f"{rows} texts of {context} tokens: caches of {caches / 14e9:.1f} times the weights' bytes;")
+print(f"with a draft of 4 a forward takes {five / one:.2f} times as long")
+
+# %% [markdown]
+# With long contexts reading stays the limit at any batch size, and drafting can pay in large
+# batches too (MagicDec, Sadhukhan and others 2024).
 #
 # Two kinds of layers differ. With a mixture of experts each position reads experts of its own, so
 # five positions read more weights than one. And a state-space layer keeps a state, not a cache: to
@@ -354,7 +375,8 @@ wrote(forwards, measured=said)
 # | trees: several guesses a position | target calls a token | the same | notebook 13: `tree` |
 #
 # The methods combine, up to a point. A quantized target is read faster, so the same draft is less
-# cheap beside it: c rises. A large batch and a draft use the same spare arithmetic.
+# cheap beside it: c rises. While weights dominate what is read, a large batch and a draft use the
+# same spare arithmetic.
 #
 # ## What engines do
 #

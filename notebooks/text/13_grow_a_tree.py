@@ -447,7 +447,27 @@ assert len(forwards) == 2 * (1 + 4)
 # %% [markdown]
 # The tree gains more, for as many draft forwards. But the target reads up to 17 tokens instead of
 # K + 1. On a laptop, with eight rows, that mostly costs more than it gains. A tree pays where more
-# tokens in a pass are nearly free, as on a GPU with one text.
+# tokens in a forward are nearly free, as on a GPU with one text.
+#
+# ### Try it: change a value and run the cell again
+#
+# Now let the target read as many tokens of both. Does the tree still gain more? Try a smaller tree,
+# a less deep one, and other temperatures.
+
+# %% tags=["try-it"]
+nodes, deep, T = 16, 5, 1
+chain = run_with(minispec.ModelDrafter(pair.draft), nodes, T).statistics()
+tree = run_with(TreeDrafter(pair.draft, common_tree(nodes, deep)), deep, T).statistics()
+print(f"a chain of {nodes}: {chain.tokens_per_target_call:.2f} tokens a target call,", end=" ")
+print(f"{nodes} draft forwards a round")
+print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {deep} draft forwards a round")
+
+# %% tags=["hide-input"]
+assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
+
+# %% [markdown]
+# On stories the chain of 16 gains more: this draft is sure of itself. What the tree saves is draft
+# forwards, not target positions.
 #
 # ## Which shape?
 #
@@ -508,11 +528,12 @@ wrote(seen_from, accept_path, path_slots, best_first, measured=said)
 #
 # - A tree has several candidates for one position. One pass checks all of it, because each token
 #   sees its own ancestors only, and siblings share a position.
-# - Candidates are tried one after another. What one has left over of p is what the next is tested
-#   against. However they are chosen, the text keeps its distribution, if each is tested with the q
-#   that it was drawn from.
+# - Candidates are tried one after another. Each rejection replaces p by its residual. However they
+#   are chosen, the text keeps its distribution, if each is tested with the q that it was drawn
+#   from.
 # - The slots of the path are moved together. A sibling that stays spoils the text.
-# - For as many draft forwards a tree gains more tokens a call than a chain. The target reads more.
+# - For as many draft forwards a tree gains more tokens a call than a chain. The target reads more:
+#   for as many tokens read, on stories, the chain gains more.
 # - How often candidates are kept decides the shape: sure drafts go deep, doubtful ones wide.
 #
 # Next, notebook 14: many prompts on a few rows.

@@ -150,10 +150,11 @@ weigh = block_ratios if check("block-ratios", block_ratios).passed else running
 # Now a coin for *every* token. A no ends nothing: the last yes counts. The coins are such that at
 # least i tokens are kept with probability w_i.
 #
-# After the last token the coin is w. Before that, later coins help: on average over the next token
-# they keep Σ min(w·p, q) = w − S, with S = Σ max(0, w·p − q). A coin h makes it (w − S) + (1 − w +
-# S)·h. That must be w, so **h = S / (S + 1 − w)**. The correction is drawn from what is lacking,
-# max(0, w·p − q).
+# After the last token the coin accepts with probability w. Before that, later coins help: on
+# average over the next token they keep Σ min(w·p, q) = w − S, with S = Σ max(0, w·p − q). Let h be
+# the probability that this coin accepts. With it, at least i tokens are kept with probability (w −
+# S) + (1 − w + S)·h. This equals w for **h = S / (S + 1 − w)**. The correction is drawn from what
+# is lacking, max(0, w·p − q).
 
 
 # %% tags=["written"]
@@ -182,6 +183,9 @@ def accept_block(tokens, dists, target_dists, rng):
 # %% tags=["claim-D6", "nbval-check-output"]
 found, block = judged(accept_block)
 print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {damage(found):.3f}")
+starts = [start for i in (1, 2) for start in product((0, 1), repeat=i)]
+most = sum(min(prod(float(of[x]) for x in start) for of in (p, q)) for start in starts)
+print(f"whatever a lossless rule knows: at most {9 * most:.0f}/9")
 assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
 
 # %% [markdown]
@@ -189,7 +193,8 @@ assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
 # 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b it is 1. So one token alone is kept in
 # a drafted ba whose second coin says no: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
 #
-# With K = 1, or a one-hot q, as for a look-up, both rules accept the same.
+# No lossless rule exceeds Σ min(P, Q) over all beginnings, here 12/9. To come nearer it would need
+# p after tokens not drafted.
 
 
 # %% tags=["hide-input", "claim-D6"]
@@ -207,7 +212,7 @@ for row, (ps, qs) in enumerate(zip(real.target_probs, real.draft.probs, strict=T
 assert all(same) and len(same) >= 200
 
 # %% [markdown]
-# The package's `verify_block` gains the same tokens. (A folded cell compares, on recorded drafts.)
+# The package's `verify_block` gains the same tokens.
 #
 # ## More on the pair?
 #
@@ -224,8 +229,9 @@ for of in means:
 assert all(of.block > of.token for of in means)
 
 # %% [markdown]
-# On average block verification never accepts fewer tokens, whatever p and q are. Now eight stories,
-# at temperature 1.
+# On average block verification never accepts fewer tokens, whatever p and q are. (Of a single draft
+# it may: of aa above 2 · 1/4 = 1/2, and token by token 1/2 + 1/4 = 3/4.) With K = 1, or a one-hot
+# q, as for a look-up, both accept the same. Now eight stories, at temperature 1.
 
 # %%
 from minispec.rules.block import verify_block
@@ -377,8 +383,9 @@ for name, drawn in (("one", one), ("two", two), ("both tokens", [((0, 1), 1.0)])
     print(f"{name}: at most {Fraction(limit(p, drawn)).limit_denominator(99)}")
 
 # %% [markdown]
-# With one candidate it is 2/3 = Σ min(p, q): the rejection rule is the best for one token. With two
-# it is 8/9, since in 4 of 9 cases both are a. With two different ones it is 1.
+# This limit is for one position. With one candidate it is 2/3 = Σ min(p, q): the rejection rule is
+# the best for one token. With two it is 8/9, since in 4 of 9 cases both are a. With two different
+# ones it is 1.
 #
 # That this limit can be reached is a theorem (optimal transport: Sun and others 2023, Hu and others
 # 2025). Now 300 positions with three to six tokens, and three candidates. All numbers are
@@ -469,6 +476,20 @@ titled("rules", figure, head, alt, f"On 300 positions, {said}.", twin)
 # Squares are lossy. No rule is above the line, and the mixtures lie on it. `typical` does as much
 # damage as `mixture`, and accepts less. But it asks for no q. Along a text damage adds up.
 
+# %% [markdown]
+# ### Try it: change a value and run the cell again
+#
+# Other p and q, or another `n` of candidates (2 or 3, for rules that take several): which rule
+# comes closest to its limit?
+
+# %% tags=["try-it"]
+mine, drafts_from, n = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6], 1
+given = [torch.tensor([dist]).double() for dist in (mine, drafts_from)]
+for rule in [rule for rule in RULES if n in rule.candidates]:
+    of = measure(rule, n, *given)
+    print(f"{rule.name:30} accepted {of.accepted:.3f}, limit {of.optimum:.3f},", end=" ")
+    print(f"damage {of.total_variation:.3f}")
+
 # %%
 said = f"of two tokens {Fraction(block).limit_denominator(99)} are accepted as a block"
 said += f" and {accepted} one by one"
@@ -502,8 +523,9 @@ wrote(judged, running, accept_block, limit, measured=f"{said}, both without dama
 # - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
 #   a later token makes up for an earlier one.
 # - Its coins belong together. Stop at the first no, and the text is another one.
-# - How much any rule can accept of some candidates is known. Candidates that differ are worth more
-#   than a better rule.
+# - How much any rule can accept of some candidates for one position is known. On these 300
+#   positions candidates that differ gain more than the best rule; on the pair, with two candidates,
+#   the best rule does (the page of the atlas).
 # - A lossy rule accepts at most its damage more than a lossless one.
 #
 # This was the last notebook. Check a rule of your own next: `docs/howto/own_verifier.md`.

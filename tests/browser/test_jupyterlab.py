@@ -33,7 +33,7 @@ def test_a_guess_is_answered(browser, address):
             'positions_without_cache = predict("positions-without-cache", guess=200)\npositions_without_cache'
         )
         answered = edit_cell(page, 'predict("positions-without-cache"', source)
-        assert "You said 200 positions." in answered.inner_text()
+        assert "You predicted 200 positions." in answered.inner_text()
         assert "not 10 each time" in answered.inner_text()
         run_all(page)
         assert errors(page) == []

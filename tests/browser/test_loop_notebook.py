@@ -25,7 +25,7 @@ def test_a_guess_and_a_wrong_loop(browser, address):
         run_all(page)
         ask = 'target_calls = predict("target-calls", guess={})\ntarget_calls'
         guess = edit_cell(page, 'predict("target-calls"', ask.format(66))
-        assert "You said 66 target calls." in guess.inner_text()
+        assert "You predicted 66 target calls." in guess.inner_text()
         assert "Still blank" in cell_with(page, "def my_loop").inner_text()
         wrong = edit_cell(page, "def my_loop", LOOP.format(pending=0))
         said = " ".join(wrong.inner_text().split())
@@ -35,7 +35,7 @@ def test_a_guess_and_a_wrong_loop(browser, address):
         run_all(page)
         assert errors(page) == []
         answer = cell_with(page, "target_calls.against(").inner_text()
-        assert "You said 66" in answer and "the target alone" in answer
+        assert "You predicted 66" in answer and "the target alone" in answer
 
 
 def test_the_stepper_to_its_end_and_back(browser, address):

@@ -26,7 +26,7 @@ def test_notebook_5_answers(browser, address):
         run_all(page)
         guess = edit_cell(page, 'predict("change-one-token"', 'predict("change-one-token", guess=6)')
         assert (
-            "You said 6 distributions." in guess.inner_text()
+            "You predicted 6 distributions." in guess.inner_text()
             and "The causal mask hides" in guess.inner_text()
         )
         wrong = edit_cell(page, "def verify_greedily", ALL_MATCHES)
@@ -42,7 +42,7 @@ def test_notebook_6_answers(browser, address):
     with opened(browser, address, "06_verify_by_rejection.ipynb") as page:
         run_all(page)
         guess = edit_cell(page, asked, ask.format("(6, 4, 2)"))
-        assert "You said (6, 4, 2) twelfths." in guess.inner_text()
+        assert "You predicted (6, 4, 2) twelfths." in guess.inner_text()
         assert "the rule says a" in guess.inner_text()
         odd = edit_cell(page, asked, ask.format("(1, 0, 0)"))
         assert "3 numbers that sum to 12" in odd.inner_text()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from solution_code import expressions, solutions, told
 
 import minispec
-from minispec.classroom import check, goal, hint
+from minispec.classroom import check, goal, hint, wrote
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.rules import rule_with
 from minispec.classroom.running import time_limit
@@ -33,16 +34,6 @@ def defined(source):
     exec(compile(source, "cell", "exec"), space)
     (name,) = (node.name for node in ast.parse(source).body if hasattr(node, "name"))
     return space[name]
-
-
-def solutions():
-    """Returns all solution cells: key and source."""
-    found = []
-    for path in sorted((FOLDER / "solutions").glob("*_solutions.py")):
-        for cell in re.split(r"^# %%.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
-            if key := re.search(r'^check\("([\w-]+)", (\w+), strict=True\)\s*\Z', cell, re.MULTILINE):
-                found.append((key[1], path, cell))
-    return found
 
 
 SOLUTIONS = solutions()
@@ -116,31 +107,6 @@ def test_a_wrong_answer_gets_its_message(exercise, name):
 
 
 # A hint leads, and leaves the decisive expression to the student.
-
-WHOLE = ast.Call | ast.BinOp | ast.BoolOp | ast.Compare | ast.Subscript | ast.IfExp | ast.GeneratorExp
-PIECE = re.compile(r"\w+|\*\*|//|[<>=!]=|\S")
-
-
-def pieces(text):
-    """Splits text into words and signs."""
-    return PIECE.findall(text.replace("·", "*").replace("−", "-").replace("≤", "<=").replace("≥", ">="))
-
-
-def expressions(source):
-    """Yields each expression of a solution, of three pieces or more, as a pattern: its own names are open."""
-    (definition,) = (n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef))
-    stored = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for node in ast.walk(definition):
-        found = pieces(ast.unparse(node)) if isinstance(node, WHOLE) else []
-        named = any(word.isidentifier() and word not in stored for word in found)
-        if len(found) >= (3 if named else 6):
-            yield " ".join(r"\w+" if word in stored else re.escape(word) for word in found)
-
-
-def told(text, source):
-    """Returns the expressions of a solution that stand in a text."""
-    plain = " ".join(pieces(text))
-    return [e for e in expressions(source) if re.search(rf"(?<!\S){e}(?!\S)", plain, re.IGNORECASE)]
 
 
 @pytest.mark.parametrize(("key", "path", "source"), SOLUTIONS, ids=[key for key, _, _ in SOLUTIONS])
@@ -332,3 +298,18 @@ def test_notebooks_start_from_the_stubs(path):
         if exercise.notebook == int(path.name[:2]):
             assert exercise.stub in text, exercise.key
             assert f'check("{exercise.key}", ' in text and f'goal("{exercise.key}")' in text
+
+
+def test_lines_are_shown_without_a_claim_about_who_wrote_them():
+    """Most of them stood in the notebook already."""
+    text = wrote(signature, measured="3 of 4.").text()
+    assert text.startswith("✎ The lines: signature") and "Measured: 3 of 4." in text
+    assert "You wrote" not in text and "def signature(source):" in text
+
+
+def test_the_goal_of_the_residual_is_not_its_solution():
+    """The rows that are asked for are blank; what the rows above them hold is given."""
+    exercise = EXERCISES[KEYS.index("residual")]
+    *given, missing, residual = exercise.picture.strip().splitlines()
+    assert "1/6" in given[-1] and not re.search(r"\d", missing)
+    assert re.findall(r"\d\S*", residual) == ["1"]  # its sum

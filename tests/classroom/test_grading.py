@@ -230,7 +230,7 @@ def test_our_own_solutions_get_full_marks_and_stubs_none(tmp_path):
 
 
 HANDED_IN = Path(__file__).parent / "handed_in"
-NEW = {"draft-one-row", "accept-one-row"}  # since then
+NEW = {"draft-one-row", "accept-one-row", "write-the-sampled-loop"}  # since then
 NEW |= {exercise.key for exercise in EXERCISES if exercise.notebook > 11}
 
 
@@ -324,6 +324,8 @@ def test_nothing_right_is_loaded_in_the_worker(worker):
     assert "KeyError: '[]True'" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
     body = "from minispec.classroom.exercises.rejection import RESIDUAL\n    return RESIDUAL.right(p, q)"
     assert "ModuleNotFoundError" in judgement_of(worker, "residual", HANDS_IN.format(body)).message
+    again = f"import sys\n    sys.modules.pop('minispec.classroom.exercises', None)\n    {body}"
+    assert "ModuleNotFoundError" in judgement_of(worker, "residual", HANDS_IN.format(again)).message
 
 
 def test_the_page_on_grading_has_the_warning():

@@ -74,7 +74,7 @@ def test_each_choice_has_its_reply(question):
     for letter, choice in question.choices.items():
         prediction = predict(question.key, guess=f" {letter.upper()} ")
         assert prediction.guess == letter and prediction.right is choice.right
-        assert str(prediction).startswith("✓ Right" if choice.right else "✗ Not yet")
+        assert str(prediction).startswith("✓ Right" if choice.right else "≠ Compare")
         assert choice.reply in str(prediction)
 
 
@@ -90,7 +90,7 @@ def test_each_slip_has_its_reply(question):
     exact = predict(question.key, guess=str(truth)).against(truth)
     assert exact.right and exact.value == truth and str(exact).startswith("✓ Right")
     far = predict(question.key, guess=1000 * truth + 1).against(truth)
-    assert far.right is False and f"{truth:.4g}" in str(far) and "you said more" in str(far)
+    assert far.right is False and f"{truth:.4g}" in str(far) and "your number is more" in str(far)
 
 
 @pytest.mark.parametrize("question", WITH_SEVERAL, ids=names(WITH_SEVERAL))
@@ -103,7 +103,7 @@ def test_a_distribution_is_guessed_part_by_part(question):
         wrong = predict(question.key, guess=slip.number)
         assert wrong.right is False and slip.reply in str(wrong)
     other = predict(question.key, guess=(0, 0, 12))
-    assert other.right is False and "It is (" in str(other) and str(other).startswith("✗ Not yet")
+    assert other.right is False and "It is (" in str(other) and str(other).startswith("≠ Compare")
     assert "guess=(…, …, …)" in str(predict(question.key))
 
 
@@ -140,7 +140,7 @@ def test_a_measured_number_is_compared_later():
 def test_choices_are_shown_as_the_notebook_has_them():
     """What stands in the cell is what the card shows; replies go by letter."""
     prediction = predict("bad-draft", {"a": "worse", "b": "shorter", "c": "slower"}, guess="a")
-    assert "You said a: worse" in str(prediction)
+    assert "You predicted a: worse" in str(prediction)
     assert prediction.question.choices["a"].reply in str(prediction)
     assert predict("bad-draft", {"a": "worse"}, guess="c").guess == "c"  # a damaged cell still runs
 
@@ -189,3 +189,17 @@ def test_notebooks_ask_what_is_asked_here(path):
     for key, choices in calls:
         assert choices == {letter: choice.text for letter, choice in predict(key).question.choices.items()}
     assert len(re.findall(r"guess=None", text)) >= len(calls)
+
+
+def test_a_wrong_prediction_is_compared_and_not_scolded():
+    """The card has what was predicted, what is so, and how far one is from the other; then what it shows."""
+    choice = predict("bad-draft", guess="a")
+    assert "You predicted a: it gets worse" in str(choice) and "It is c: nothing" in str(choice)
+    parts = predict("law-of-fresh-draw", guess=(5, 4, 3))
+    assert "It is (6, 4, 2) twelfths: 1 of the 3 numbers is right." in str(parts)
+    assert "none of the 3 numbers are right" in str(predict("law-of-fresh-draw", guess=(4, 3, 5)))
+    number = str(predict("positions-without-cache", guess=195))
+    assert "It is 390 positions: your number is less, by a factor of 2." in number
+    assert "your number is less." in str(predict("positions-without-cache", guess=0))
+    for card in (str(choice), str(parts), number):
+        assert not card.startswith("✗") and "Not yet" not in card

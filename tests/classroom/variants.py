@@ -133,6 +133,28 @@ def my_loop(parts, prompt, k, n):
     return torch.tensor([int(next(source)) for _ in range(n)], dtype=torch.long)
 
 
+def my_sampled_loop(target, draft, prompt, k, n, rng):
+    """Without prefill and catch-up: each model reads what its cache lacks, the draft its last guess too."""
+    text, caches = [*prompt], {model: model.new_cache(1) for model in (target, draft)}
+
+    def read(model, ids):
+        lacking = torch.tensor([ids[caches[model].row_lengths[0] :]])
+        return model.head(model.hidden(lacking, caches[model]))[0].float().softmax(-1)
+
+    while len(text) < len(prompt) + n:
+        guesses, q = [], []
+        for _ in range(k):
+            q.append(read(draft, text + guesses)[-1])
+            guesses.append(rng.draw(q[-1]))
+        read(draft, text + guesses)
+        p = read(target, text + guesses)[-k - 1 :]
+        emitted = accept_one_row(guesses, q, p, rng)
+        text += emitted
+        for cache in caches.values():
+            cache.truncate([len(text) - 1])
+    return torch.tensor(text[len(prompt) :][:n])
+
+
 def my_test(verifier):
     """Pairs of tokens against the joint distribution, with asserts."""
     p = torch.tensor([[4, 3, 1], [1, 2, 5], [1, 1, 6]]).double() / 8
@@ -283,6 +305,29 @@ def most_accepted(p, drawn):
     return torch.tensor(spare, dtype=torch.float64).min() + 1
 
 
+# Slow right answers: they take batches, and ask for the draws of one row after another.
+
+
+def verifier_row_after_row(draft, target_probs, rng):
+    """A loop over the rows of the batch."""
+    verdicts = []
+    for b, length in enumerate(draft.lengths.tolist()):
+        one = slice(b, b + 1)
+        row = Draft(draft.tokens[one, :length], draft.probs[one, :length], draft.lengths[one])
+        verdicts.append(my_verifier(row, target_probs[one], rng))
+    accepted = torch.cat([verdict.accepted for verdict in verdicts])
+    return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
+
+
+def draft_row_after_row(model, cache, pending, k, warp, rng):
+    """One forward for all rows, since they share a cache; one draw for each."""
+    tokens, probs = [pending], []
+    for _ in range(k):
+        probs.append(warp(model(tokens[-1][:, None], cache)[:, -1]))
+        tokens.append(torch.cat([rng.categorical(row[None]) for row in probs[-1]]))
+    return Draft(torch.stack(tokens[1:], 1), torch.stack(probs, 1))
+
+
 VARIANTS = {
     "continue-greedily": continue_greedily,
     "cache-bytes": cache_bytes,
@@ -297,6 +342,7 @@ VARIANTS = {
     "write-the-verifier": my_verifier,
     "cache-lengths": cache_lengths,
     "write-the-loop": my_loop,
+    "write-the-sampled-loop": my_sampled_loop,
     "write-a-test": my_test,
     "choose-k": best_k,
     "look-up-drafter": LookUpDrafter,

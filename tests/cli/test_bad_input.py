@@ -36,6 +36,7 @@ def complaint(capsys, *arguments):
         (["--prompt", "The cat " * 200], "context holds 96"),
         (["--prompt", "\udcff"], "not UTF-8"),
         (["--prompt", "a", "--k", "-1"], "k must be at least 0"),
+        (["--prompt", "a", "--k", "-1", "--drafter", "tree"], "k must be at least 0, not -1"),
         (["--prompt", "a", "--temperature", "-1"], "temperature"),
         (["--prompt", "a", "--temperature", "nan"], "temperature"),
         (["--prompt", "a", "--top-p", "0"], "top-p"),

@@ -1,6 +1,8 @@
 """`minispec bench`: one document or tables, a file that is whole, and one line for what cannot be."""
 
 import json
+import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +12,9 @@ from minispec.cli import bench
 from minispec.cli.options import console
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import real_sizes
+from minispec.evidence.bench.measure import bench_prompts
 from minispec.evidence.bench.section import Plan
+from minispec.io.checkpoint import load_pair
 
 TINY = Plan(
     "quick",
@@ -100,13 +104,86 @@ def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
     monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
     monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
     status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "real-sizes")
-    assert status == 0 and out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
+    assert status == 0 and "float32: milli" in out and "bfloat16: milli" in out
+    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
     assert (
         "native" in out
         and "…" not in out
         and max(map(len, out.partition("not measured")[0].splitlines())) <= 80
     )
     assert "not measured: llama.cpp, float32: llama-cpp-python is not installed" in out
+
+
+def test_all_backends_fit_80_columns(capsys, monkeypatch):
+    """Milliseconds of large models on four backends: no heading and no number is broken."""
+    monkeypatch.setenv("COLUMNS", "80")
+    backends = {"native": 67.38, "torch": 150.0, "llama.cpp": 114.0, "transformers": 673.8}
+    rows = [
+        {"shape": "135M", "dtype": kind, "threads": 16, "backend": name, "milliseconds": {"9": seconds}}
+        for kind in ("float32", "bfloat16")
+        for name, seconds in backends.items()
+    ]
+    for table in bench.bench_tables.tables({"sections": {}, "real_sizes": rows}):
+        console().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and sum("llama.cpp     × transformers" in line for line in lines) == 2
+    assert sum("67.38 150.00 2.23x    114.00 1.69x       673.80 10.00x" in line for line in lines) == 2
+
+
+def test_every_section_prints_something(capsys):
+    """Sections that stand alone have tables, too, which fit 80 columns."""
+    speed = {"verifier": "rejection", "k": 3, "speedup": 1.5, "speedup_quartiles": [1.4, 1.6]}
+    speed |= {"acceptance": 0.7, "tokens_per_target_call": 2.1}
+    speed |= {"target_only_tokens_per_second": 100.0, "tokens_per_second": 150.0}
+    draft = {"name": "the pair's", "parameters": 9, "k": 3, "c": 0.1}
+    draft |= {"alpha": 0.7, "gain": 1.5, "low": 1.4, "high": 1.6}
+    auto = {"verifier": "greedy", "k": 3, "over_best_fixed": 1.01, "quartiles": [0.9, 1.1]}
+    sections = {
+        "auto": {"rows": [auto | {"mean_width": 2.5, "tokens_per_second": 99.0}]},
+        "temperature": {"points": [speed]},
+        "drafts": {"points": [draft]},
+    }
+    for name, found in sections.items():
+        (table,) = bench.bench_tables.tables({"sections": {name: found}})
+        console().print(table)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_latencies_are_a_table(capsys, pair, monkeypatch):
+    """`--section latency` alone prints milliseconds of both models."""
+    monkeypatch.setenv("COLUMNS", "80")
+    options = ("--quick", "--section", "latency", "--backend", "torch")
+    status, out, _ = call(capsys, "bench", "--pair", pair, *options)
+    assert status == 0 and "Milliseconds of a forward" in out and "n = 17" in out
+    assert "target" in out and "draft" in out and max(map(len, out.splitlines()[1:])) <= 80
+
+
+def test_two_folders_and_prompts_of_a_file(capsys, pair, tmp_path):
+    """`--target`, `--draft` and `--prompts` measure models that are no pair; a device takes the report."""
+    text = "\n\n".join(
+        f"Day {day}. The cat sat on the mat and the dog ran to the river. " * 4 for day in "abc"
+    )
+    (tmp_path / "texts.txt").write_text(text, encoding="utf-8")
+    models = ("--target", pair / "target", "--draft", pair / "draft", "--prompts", tmp_path / "texts.txt")
+    options = ("--quick", "--section", "latency", "--backend", "torch", "--output", os.devnull)
+    status, out, err = call(capsys, "bench", *models, *options, "--json")
+    assert (status, err) == (0, "") and json.loads(out)["pair"] == "target + draft"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "tiny"]
+    (tmp_path / "texts.txt").write_text(text + "\n\ntoo short", encoding="utf-8")
+    status, out, err = call(capsys, "bench", *models)
+    assert status == 2 and "text 4 of 4 has" in err and "at least 32" in err and err.count("\n") == 1
+    status, out, err = call(capsys, "bench", *models[:4])
+    assert status == 2 and "give a file of texts with --prompts" in err and err.count("\n") == 1
+
+
+def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
+    """The bench needs 3 prompts of at least 32 tokens, and says so where a pair has fewer."""
+    models = load_pair(pair)
+    rows = [[1] * 40, [2] * 32, [3] * 31, [4] * 99]
+    cut = bench_prompts(replace(models, info={"prompts": rows}))
+    assert cut == [[1] * 32, [2] * 32, [4] * 32]
+    with pytest.raises(ValueError, match="has 2 prompts of at least 32 tokens; the bench needs 3"):
+        bench_prompts(replace(models, info={"prompts": rows[1:]}))
 
 
 def test_a_setting_that_loses_is_explained(capsys, pair, monkeypatch):

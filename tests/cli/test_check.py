@@ -7,14 +7,37 @@ from importlib.resources import files
 
 import pytest
 
+from minispec.cli.check import check_named
 from minispec.cli.main import run
 
 RULES = """
+import os, sys
 from dataclasses import replace
-from minispec import verify_rejection as right
+from pathlib import Path
+from minispec import verify_greedy as greedy, verify_rejection as right
+from minispec.rules.tree import verify_tree as tree
+
+with Path(__file__).with_name("imports").open("a") as file:
+    file.write("once,")
 
 def wrong(draft, target_probs, rng):
     return replace(right(draft, target_probs, rng), token=target_probs[:, 0].argmax(-1))
+
+def prints(draft, target_probs, rng):
+    if draft.k == 4:
+        print("from Python")
+        os.write(1, b"from below\\n")
+    return right(draft, target_probs, rng)
+
+def leaves(draft, target_probs, rng):
+    os._exit(0)
+
+def hangs(draft, target_probs, rng):
+    while True:
+        pass
+
+def refuses(draft, target_probs, rng):
+    raise NotImplementedError("not for me")
 
 number = 3
 """
@@ -25,27 +48,74 @@ def rules(tmp_path, monkeypatch):
     """A folder with rules in it."""
     (tmp_path / "their_rules.py").write_text(RULES, encoding="utf-8")
     (tmp_path / "broken_rules.py").write_text("1 / 0", encoding="utf-8")
+    (tmp_path / "exiting_rules.py").write_text("import sys; sys.exit(0)", encoding="utf-8")
+    (tmp_path / "forking_rules.py").write_text("import os; os.fork()", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
-    sys.modules.pop("their_rules", None)
+    for name in ("their_rules", "broken_rules", "exiting_rules", "forking_rules"):
+        sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("place", ["their_rules", "minispec.core.verify"])
-def test_a_right_rule_passes(rules, capsys, place):
-    name = "verify_rejection" if place.startswith("minispec") else "right"
-    assert run(["check", f"{place}:{name}"]) == 0
-    assert capsys.readouterr().out.startswith("passed: on 3")
+def asked(rule, **settings):
+    """What the command's process answers, in this one."""
+    plain = {
+        "trees": False,
+        "candidates": [],
+        "greedy": False,
+        "samples": 1000,
+        "tolerance": 1e-10,
+        "seed": 0,
+    }
+    return check_named({"rule": rule} | plain | settings)["document"]
+
+
+def test_a_right_rule_passes_whatever_it_prints(rules, capsys):
+    """Standard output is one document; the module is imported once."""
+    assert run(["check", "their_rules:prints", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["passed"] and found["instances"] > 300 and found["left_out"] == []
+    assert "from Python" in err and "from below" in err and found["printed"] > 20
+    assert (rules / "imports").read_text() == "once,"
 
 
 def test_a_wrong_rule_fails(rules, capsys):
     """Exit status 1, in words and as a document; the smallest instance drafts nothing."""
     assert run(["check", f"{rules / 'their_rules.py'}:wrong"]) == 1
     assert capsys.readouterr().out.startswith("failed: ")
-    assert run(["check", "their_rules.py:wrong", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["passed"], found["method"], found["rule"]) == (False, "exact", "their_rules.py:wrong")
+    found = asked("their_rules.py:wrong")
+    assert (found["passed"], found["method"]) == (False, "exact")
     assert found["damage"]["low"] == found["damage"]["high"] == 0.5
-    assert found["counterexample"] == {"k": 0, "lengths": [0], "p": [[[0.5, 0.5]]], "q": []}
+    assert found["counterexample"] == {"k": 0, "lengths": (0,), "p": [[[0.5, 0.5]]], "q": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["their_rules:leaves"], "its process ended before the check was done, with exit status 0"),
+        (["their_rules:hangs", "--limit", "4"], "had not ended after 4 seconds; --limit"),
+        (["their_rules:refuses"], "nothing was checked, which is no pass: 305 left out: the rule refuses"),
+        (["their_rules:right", "--limit", "nan"], "--limit must be seconds above 0"),
+        (["their_rules:right", "--candidates", "most probable"], "give --trees too"),
+        (["their_rules:right", "--trees", "--candidates", "luck"], "--candidates 'luck' is unknown"),
+    ],
+)
+def test_what_is_not_checked_is_status_2_and_a_line(rules, capsys, arguments, words):
+    assert run(["check", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and words in err and err.count("\n") == 1
+
+
+def test_rules_for_trees_and_for_temperature_0(rules):
+    """A rule's own `greedy` counts; trees are tried where they are asked for."""
+    found = asked("their_rules:tree", trees=True)
+    assert found["passed"] and found["instances"] == 140
+    found = asked("their_rules:tree", trees=True, candidates=["most probable"])
+    assert found["passed"] and found["instances"] == 35
+    found = asked("their_rules:right", trees=True)
+    assert not found["passed"] and found["counterexample"]["parents"] == (0, 0)
+    assert asked("their_rules:greedy")["passed"] and asked("their_rules:right", greedy=True)["passed"]
 
 
 @pytest.mark.parametrize(
@@ -58,13 +128,14 @@ def test_a_wrong_rule_fails(rules, capsys):
         ("their_rulez:wrong", "No module named 'their_rulez'"),
         ("nowhere/rules.py:wrong", "cannot be imported: FileNotFoundError"),
         ("broken_rules:wrong", "cannot be imported: ZeroDivisionError"),
+        ("exiting_rules:wrong", "cannot be imported: it called sys.exit(0)"),
+        ("forking_rules:wrong", "the copy of the process came back"),
     ],
 )
-def test_a_rule_that_is_not_there_is_one_line(rules, capsys, name, words):
-    before = list(sys.path)
-    assert run(["check", name]) == 2 and sys.path == before
-    out, err = capsys.readouterr()
-    assert out == "" and words in err and err.count("\n") == 1
+def test_a_rule_that_is_not_there_is_one_line(rules, name, words):
+    with pytest.raises(ValueError, match=".") as caught:
+        asked(name)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_the_checks_import_no_figures_and_no_pair():

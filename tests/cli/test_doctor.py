@@ -79,8 +79,8 @@ def test_a_missing_package_fails_and_says_how_to_install_it(capsys, monkeypatch)
 
 def test_requirements_are_the_packages_own():
     """Without extras, and with the versions cut off."""
-    assert {"torch", "numpy", "matplotlib", "typer"} <= set(doctor.requirements())
-    assert not {"pytest", "ruff", "jupyterlab"} & set(doctor.requirements())
+    assert {"torch", "numpy", "tokenizers", "typer"} <= set(doctor.requirements())
+    assert not {"pytest", "ruff", "jupyterlab", "matplotlib"} & set(doctor.requirements())
 
 
 def test_no_folder_to_write_to(capsys, monkeypatch, tmp_path):
@@ -114,15 +114,16 @@ def test_it_says_whether_the_native_library_is_built(monkeypatch, tmp_path):
     assert one.state == "fine" and "no compiler" in one.value
 
 
-def test_no_jupyterlab(monkeypatch):
-    """It is missing, not broken, and the line says what to install."""
+def test_no_jupyterlab_and_no_matplotlib(monkeypatch):
+    """They are missing, not broken, and the lines tell what to install."""
 
     def none(name):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor.metadata, "version", none)
-    *others, one = doctor.versions()
-    assert one.state == "missing" and "minispec[notebooks]" in one.advice and not one.needed
+    *others, lab, figures = doctor.versions()
+    for fact, extra in ((lab, "notebooks"), (figures, "figures")):
+        assert fact.state == "missing" and f"pip install -e '.[{extra}]'" in fact.advice and not fact.needed
     assert any(other.state == "broken" for other in others)
 
 

@@ -80,6 +80,21 @@ def test_the_draft_models_context_is_no_limit(generate, tmp_path, name):
         assert len(report["prompt_tokens"]) > 8 and len(report["tokens"]) == 40
 
 
+def test_a_k_beyond_all_bounds_is_cut_to_the_budget(generate):
+    """A tree is no deeper than it has tokens, a chain no longer than the text: nothing is made for more."""
+    for name in ("tree", "model"):
+        options = ("--verifier", "greedy", "--drafter", name)
+        assert generate(*options, "--k", 10**30)["tokens"] == generate(*options, "--k", 40)["tokens"]
+
+
+def test_where_nothing_is_drafted_there_is_no_k(pair, capsys):
+    """A text of one token leaves no room for a draft: the demo's table has no K for it, and not 0."""
+    options = ("--no-train", "--backend", "torch", "--max-new-tokens", 1, "--drafter", "ngram", "--k", 3)
+    status, out, _ = call(capsys, "demo", "--pair", pair, "--prompt", "The cat", "--json", *options)
+    (found,) = json.loads(out)["pairs"]
+    assert status == 0 and [one["k"] for one in found["runs"]] == [None, None]
+
+
 def test_the_demo_shows_it(pair, capsys):
     """Its runs are named, the text is the target's, and nothing is said of the draft model's costs."""
     options = ("--no-train", "--prompt", "The cat", "--backend", "torch", "--max-new-tokens", 20)

@@ -112,9 +112,11 @@ def test_the_first_of_several_stop_texts_cuts(generate):
     assert generate(*options, "--stop", "no such thing")["text"] == whole
 
 
-def test_log_probabilities_are_the_targets(generate, pair):
+@pytest.mark.parametrize("drafter", ["model", "tree"])
+def test_log_probabilities_are_the_targets(generate, pair, drafter):
     """`--logprobs` gives for each token what an uncached forward of the target gives it, before the warp."""
-    document = generate("--logprobs", "--max-new-tokens", 20, "--temperature", 0.7, "--top-k", 50)
+    settings = ("--max-new-tokens", 20, "--temperature", 0.7, "--top-k", 50, "--drafter", drafter)
+    document = generate("--logprobs", *settings)
     ids = document["prompt_tokens"] + document["tokens"]
     with torch.no_grad():
         scores = load_pair(pair).target(torch.tensor([ids])).double().log_softmax(-1)[0]

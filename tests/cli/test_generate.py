@@ -123,7 +123,7 @@ def test_demo_says_why_it_loses(pair, capsys, monkeypatch):
     monkeypatch.setattr("minispec.cli.decoding.measure_costs", lambda *_, **__: costs)
     monkeypatch.setattr("minispec.show.text.Outcome.speed_up", lambda *_: 0.5)
     options = ["--no-train", "--prompt", "The cat", "--backend", "torch", "--max-new-tokens", "20", "--json"]
-    for k, widths in (("auto", {0}), ("3", {3})):
+    for k, widths in (("auto", {None}), ("3", {3})):
         assert run(["demo", "--pair", str(pair), *options, "--k", k]) == 0
         out, err = capsys.readouterr()
         runs = json.loads(out)["pairs"][0]["runs"]

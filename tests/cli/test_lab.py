@@ -110,7 +110,7 @@ def test_without_jupyterlab_one_line_says_what_to_install(course, tmp_path, caps
     """Nothing is copied when what was asked for cannot be done."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     status, _, err = call(capsys, "lab", tmp_path / "mine")
-    assert status == 2 and "pip install 'minispec[notebooks]'" in err and err.count("\n") == 1
+    assert status == 2 and "pip install -e '.[notebooks]'" in err and err.count("\n") == 1
     assert not (tmp_path / "mine").exists()
 
 

@@ -90,12 +90,12 @@ def test_a_text_of_ones_own_gives_a_pair_of_its_name(capsys, monkeypatch, minisp
     """A file is trained on even where it has a corpus's name, and its pair has the file's."""
     monkeypatch.setattr("minispec.cli.train.OWN_TEXT", replace(GOOD, name="own-text", corpus=""))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "stories").write_text("\n\n".join(f"Day {i}. " * 60 for i in range(12)), encoding="utf-8")
-    _, report, _ = train(capsys, "--text", "stories", "--seed", 3)
-    pair = load_pair(minispec_home / "stories")
+    (tmp_path / "python").write_text("\n\n".join(f"Day {i}. " * 60 for i in range(12)), encoding="utf-8")
+    _, report, _ = train(capsys, "--text", "python", "--seed", 3)
+    pair = load_pair(minispec_home / "python")
     assert report["entropy_floor"] is None and report["forced_accuracy"] is None
     assert pair.info["corpus"]["train_documents"] == 11 and pair.info["seed"] == 3
-    assert pair.info["command"] == "minispec train --text stories --seed 3"
+    assert pair.info["command"] == "minispec train --text python --seed 3"
     history = history_of(pair.info)
     assert len(history) > 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)

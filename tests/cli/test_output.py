@@ -33,6 +33,17 @@ def test_streaming_shows_the_prompt_the_marks_and_the_legend(capsys, pair):
     assert "drafted and accepted" in out.split("\n", 1)[1]
 
 
+def test_a_terminal_gets_no_control_sequences(capsys, pair, monkeypatch):
+    """A prompt's are written out where people read, and stay as they are where a program does."""
+    prompt = "The \x1b[2Jcat"
+    options = ("generate", "--pair", pair, "--prompt", prompt, "--max-new-tokens", 2)
+    assert call(capsys, *options)[1].startswith(prompt)
+    assert call(capsys, *options, "--stream")[1].startswith(r"The \x1b[2Jcat")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = call(capsys, *options)[1]
+    assert shown.startswith(r"The \x1b[2Jcat") and "\x1b" not in shown
+
+
 def test_streaming_beside_json_goes_to_standard_error(capsys, pair):
     """With both, standard output is one JSON document, the same as without streaming."""
     options = ("generate", "--pair", pair, "--prompt", PROMPT, "--json", "--seed", 1)

@@ -8,7 +8,7 @@ from native_models import needs_compiler
 import minispec.cli.prove as command
 from minispec.cli.main import run
 from minispec.evidence.proof import sampling
-from minispec.evidence.proof.prove import few_cases
+from minispec.evidence.proof.prove import Proof, Proved, few_cases
 from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
 
 
@@ -52,3 +52,26 @@ def test_prove_says_what_never_came_up(capsys):
     run(["prove"])
     out = capsys.readouterr().out
     assert "never came up" in out and "FAILED" in out
+
+
+def test_prove_says_how_much_it_did_and_what_it_left_out(capsys):
+    """Cases, the other drafters, the backend that was not asked for."""
+    run(["prove", "--json", "--backend", "torch"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["instances"] == len(document["cases"]) == 2
+    assert "the native backend: --backend torch" in document["left_out"]
+    run(["prove", "--backend", "torch"])
+    assert "FAILED: 2 cases with" in capsys.readouterr().out
+
+
+def test_a_proof_of_nothing_is_status_2_and_a_line(capsys):
+    """Both cases that there are here are the model's."""
+    assert run(["prove", "--drafter", "ngram", "--backend", "torch"]) == 2
+    out, err = capsys.readouterr()
+    assert "passed" not in out and err.count("\n") == 1
+    assert "nothing was enumerated" in err and "2 cases of the drafter model" in err
+
+
+def test_a_case_without_a_branch_proves_nothing():
+    assert not Proved("empty", 0, 0.0, 0.0).passed and not Proof((), {}, ()).passed
+    assert Proved("one", 1, 0.0, 0.0).passed and Proof((Proved("one", 1, 0.0, 0.0),), {}, ()).passed

@@ -74,6 +74,14 @@ def test_what_is_left_out_is_a_line(capsys, monkeypatch, report):
     assert json.loads(capsys.readouterr().out)["left_out"] == less.left_out
 
 
+def test_a_zoo_without_a_bug_is_status_2_and_a_line(capsys, monkeypatch):
+    empty = zoo([], size_ordered_cases()[:1], SOME[:1])
+    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: empty)
+    assert run(["zoo", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "nothing was planted" in err and err.count("\n") == 1
+
+
 def test_a_bug_of_the_cpp_is_shown_as_a_diff(capsys):
     """Of the file that it is planted in; nothing is built."""
     assert run(["zoo", "native-residual-reversed"]) == 0

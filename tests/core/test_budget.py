@@ -1,17 +1,28 @@
-"""The core stays small and stands alone: its files, its lines, and its imports, counted by reading it."""
+"""The core stands alone, and all folders stay small: imports and tokens of code, counted by reading them."""
 
 import ast
+import io
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
 from imports import imported
 
 CORE = Path(__file__).resolve().parents[2] / "minispec" / "core"
-MOST_FILES, MOST_CODE, MOST_LINES = 13, 900, 1_650
-MOST_OF_ALL = 25_000  # lines of the whole package
+ROOT = CORE.parents[1]
+# Tokens of code (names, numbers, operators, strings), which packing lines cannot lower. A tenth is slack.
+BUDGETS = {"minispec/core": 10_400, "minispec": 190_700, "tests": 262_000, "docs": 35_700}
+SLACK = 1.1
 MOST_BASIC, MOST_FUNCTION = 75, 15
-WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 
 def sources(folder=CORE):
@@ -20,27 +31,37 @@ def sources(folder=CORE):
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
-def code_lines(source):
-    """Counts the lines that are neither blank, nor a comment, nor part of a docstring."""
-    docstrings = set()
+def docstring_lines(source):
+    """Returns the numbers of the lines on which a string stands that nothing uses."""
+    lines = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
-            docstrings.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    lines = enumerate(source.splitlines(), 1)
-    return sum(
-        bool(line.strip()) and not line.strip().startswith("#") and number not in docstrings
-        for number, line in lines
-    )
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            lines.update(range(node.lineno, node.end_lineno + 1))
+    return lines
 
 
-def size_faults(core):
-    """Returns which of the three budgets the files exceed together."""
-    counts = {
-        "files": (len(core), MOST_FILES),
-        "lines of code": (sum(map(code_lines, core.values())), MOST_CODE),
-        "lines": (sum(len(source.splitlines()) for source in core.values()), MOST_LINES),
-    }
-    return [f"{count} {name}, at most {most}" for name, (count, most) in counts.items() if count > most]
+def code_tokens(source):
+    """Counts the names, numbers, operators and strings that are neither comment nor docstring."""
+    docstrings = docstring_lines(source)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return sum(token.type not in NO_CODE and token.start[0] not in docstrings for token in tokens)
+
+
+def size_faults(sizes, budgets):
+    """Returns which folders have more tokens of code than their budget and a tenth."""
+    faults = []
+    for folder, budget in budgets.items():
+        most = int(budget * SLACK)
+        if sizes[folder] > most:
+            faults.append(
+                f"{folder} has {sizes[folder]:,} tokens of code, at most {most:,}: "
+                f"look for a file, a test or a function to delete, or for a library that has it"
+            )
+    return faults
 
 
 def import_faults(source, allowed=("minispec.core", "torch")):
@@ -76,9 +97,11 @@ def basic_faults(source):
     return faults + [name for name in imported(source) if name.split(".")[0] != "torch"]
 
 
-def test_the_core_is_within_its_budget():
-    """At most 13 files, 900 lines of code, and 1,650 lines with comments and docstrings."""
-    assert size_faults(sources()) == []
+@pytest.mark.parametrize("folder", BUDGETS)
+def test_each_folder_is_within_its_budget(folder):
+    """The core, the package, tests and the book: who adds something looks for what can go."""
+    sizes = {folder: sum(map(code_tokens, sources(ROOT / folder).values()))}
+    assert size_faults(sizes, {folder: BUDGETS[folder]}) == []
 
 
 def test_the_core_imports_itself_torch_and_the_standard_library():
@@ -102,35 +125,19 @@ def test_basic_is_one_screen():
 # Each guard finds what it is there for.
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({f"part_{n}.py": "" for n in range(MOST_FILES)}, "files"),
-        ({"longer.py": "x = 1\n" * (MOST_CODE + 1)}, "lines of code"),
-        ({"wordy.py": "# so it is\n" * (MOST_LINES + 1)}, "lines"),
-    ],
-)
-def test_a_core_that_grows_is_found(more, says):
-    """One file, one line of code, one line too many."""
-    (fault,) = (fault for fault in size_faults(sources() | more) if f" {says}," in fault)
-    assert f"at most {MOST_FILES if says == 'files' else ''}" in fault
+def test_a_folder_that_grows_is_found():
+    """A tenth more than its budget passes, and a token more than that does not."""
+    assert size_faults({"a": 110}, {"a": 100}) == []
+    (fault,) = size_faults({"a": 111, "b": 1}, {"a": 100, "b": 1})
+    assert fault.startswith("a has 111 tokens of code, at most 110: look for")
 
 
-def test_budgets_are_met_exactly():
-    """What is allowed passes, and one more of it does not."""
-    files = {f"{n}.py": "" for n in range(MOST_FILES)}
-    assert size_faults(files) == [] and size_faults(files | {"more.py": ""}) == ["14 files, at most 13"]
-    assert size_faults({"a.py": "x = 1\n" * 900}) == []
-    assert size_faults({"a.py": "x = 1\n" * 901}) == ["901 lines of code, at most 900"]
-    assert size_faults({"a.py": "\n" * 1_650}) == []
-    assert size_faults({"a.py": "\n" * 1_651}) == ["1651 lines, at most 1650"]
-
-
-def test_lines_of_code_are_counted():
-    """Docstrings, comments and blank lines are none; a string that is used, and each line of a call, are."""
+def test_tokens_of_code_are_counted():
+    """Docstrings, comments and layout are none; the same code in fewer lines has as many."""
     head = '"""One.\n\nTwo."""\n\nimport torch  # used\n\n# no\nx = """a\nb"""\n\n\n'
     source = head + 'def f():\n    """No."""\n    return (\n        1\n    )\n'
-    assert code_lines(source) == 7
+    assert code_tokens(source) == 2 + 3 + 5 + 4
+    assert code_tokens("x = 1\ny = 2\n") == 6 < code_tokens("x, y = 1, 2\n") == 7
 
 
 @pytest.mark.parametrize(
@@ -186,8 +193,3 @@ def test_a_basic_that_grows_is_found(more, says):
     """A line, a line of a function, an import too many."""
     assert any(says in fault for fault in basic_faults(sources()["basic.py"] + more))
     assert basic_faults("import torch\n\n\ndef f():\n" + "    x = 1\n" * 14) == []
-
-
-def test_the_package_stays_small():
-    """All that stands around the core, too: who adds something looks for what can go."""
-    assert sum(len(source.splitlines()) for source in sources(CORE.parent).values()) <= MOST_OF_ALL

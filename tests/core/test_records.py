@@ -34,7 +34,7 @@ def test_a_rule_that_goes_on_after_a_rejection_has_no_tested_count():
 
 def test_lengths_are_k_by_default():
     """A draft that does not say how long its rows are means all of them."""
-    draft = Draft(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, 5))
+    draft = Draft(torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3, 5) / 5)
     assert draft.lengths.tolist() == [3, 3]
     assert draft.k == 3
 

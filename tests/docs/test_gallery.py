@@ -177,7 +177,7 @@ def test_the_residual_has_one_colour(pictures):
     for p in pictures:
         for legend in [*p.figure.legends, *(axes.get_legend() for axes in p.figure.axes)]:
             for text, handle in zip(legend.texts, legend.legend_handles, strict=True) if legend else ():
-                if re.search("missing: p|said instead", text.get_text()):
+                if re.search("missing: p|emitted instead", text.get_text()):
                     found.append((p.name, to_hex(handle.get_facecolor()).upper()))
     assert {name for name, _ in found} == {"overlap", "rule-distribution"}
     assert {colour for _, colour in found} == {STATES["correction"].colour}
@@ -194,7 +194,7 @@ def test_the_same_data_give_the_same_image(images):
 def test_made_up_numbers_are_readable_and_called_so(tmp_path):
     """Where nothing was saved, figures say so by their names; figures without a guess can be read too."""
     pictures = [picture for picture in of_numbers(tmp_path) if MADE_UP in picture.name]
-    assert len(pictures) == len(FIGURES) + 1  # two of the speed
+    assert len(pictures) == len(FIGURES) + 2  # three of the speed
     pictures += [latency(LATENCIES), draft_sweep(FIGURES["drafts"][1])]
     pictures.append(speed_up_curves([0.5, 0.7, 0.75, 0.8, 0.95], SPEEDS[0].c))
     assert {p.name: found for p in pictures if (found := faults(p.figure))} == {}

@@ -58,7 +58,7 @@ def test_an_unclear_draw_is_found(pair):
     draws = [list(of_round) for of_round in recording.draws]
     d = draws[index][number]
     edge = d.high if d.outcome else d.low
-    draws[index][number] = Draw(d.row, d.position, d.kind, d.low, d.high, edge + 1e-4, d.outcome)
+    draws[index][number] = Draw(d.prompt, d.position, d.kind, d.low, d.high, edge + 1e-4, d.outcome)
     moved = replace(recording, draws=tuple(map(tuple, draws)))
     assert any(
         line.startswith(f"round {index}, position {d.position}: accept") for line in unclear(moved, None)

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
 IO = ("trace", "recording", "recording_file", "stream")
-NATIVE = ("backend", "checks", "decisions", "drafter", "exit", "library", "model", "pack")
+NATIVE = ("backend", "cache", "checks", "decisions", "drafter", "exit", "library", "model", "pack")
 # Shown from their first line to their last.
 COMPLETE = [
     *(

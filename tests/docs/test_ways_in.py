@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ def text_files():
     for name in listed.stdout.splitlines():
         path = ROOT / name
         if (
-            path.suffix in {".md", ".py", ".toml", ".yml", ".cff", ".txt", ".cfg", ".ipynb", ""}
+            path.suffix
+            in {".md", ".py", ".toml", ".yml", ".cff", ".txt", ".cfg", ".ipynb", ".html", ".json", ""}
             and path.is_file()
         ):
             yield name, path.read_text(encoding="utf-8", errors="replace")
@@ -58,6 +60,61 @@ def test_another_file_that_names_it_is_found():
     assert naming(files, "ann/minispec") == ["a.md", "b.md"]
 
 
+# `minispec` on the package index is another project: our distribution is minispec-decoding, and is on none.
+OLD_ADVICE = re.compile(
+    r"(?<![\w.-])minispec(?:\[[a-z]| @ git)|pip3? +install\b[^\n`#&;|(]*?[\s'\"]minispec(?![\w./-])",
+    re.IGNORECASE,
+)
+
+
+def advising(files):
+    """Returns the files that install another project's package, or an extra of it."""
+    return [name for name, text in files if OLD_ADVICE.search(text)]
+
+
+def test_no_text_installs_the_other_minispec():
+    """Pages, messages, notebooks and Actions install from a clone or a git URL; the changelog is history."""
+    history = {"CHANGELOG.md", "tests/docs/test_ways_in.py"}
+    assert set(advising(text_files())) - history == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run: pip install minispec pytest",
+        "needs scipy: pip install 'minispec[atlas]'",
+        "it comes with `minispec[peers]`",
+        '%pip install --quiet "minispec @ git+URL"',
+    ],
+)
+def test_old_advice_is_found(text):
+    assert advising([("a.md", text)]) == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install -e '.[atlas]'  # in minispec's folder",
+        'pip install "minispec-decoding[atlas] @ git+<URL>"',
+        "pip install -e . && minispec demo",
+        'pip uninstall minispec, info["minispec"]',
+    ],
+)
+def test_right_advice_is_not(text):
+    assert advising([("a.md", text)]) == []
+
+
+def test_the_installation_page_names_the_other_package():
+    """It tells which package is ours, and that the other one is not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name = project["name"]
+    page = " ".join((ROOT / "docs/install.md").read_text(encoding="utf-8").split())
+    assert f"`{name}`" in page and f'"{name} @ git+<URL>"' in page
+    assert "called `minispec` on the package index is not ours" in page
+    assert [extra for extra in project["optional-dependencies"] if f"`{extra}`" not in page] == []
+    assert name != "minispec" and f'"{name}[' in online.Repository("ann/minispec", "v1").install
+
+
 def test_the_page_is_current():
     """`python docs/online.py` would write what is there."""
     assert online.PAGE.read_text(encoding="utf-8") == online.page(online.read_repository())
@@ -71,7 +128,7 @@ def test_links_lead_to_notebooks_that_exist():
     )
     colab = re.findall(r"\(https://colab[\w.]+/github/ann/minispec/blob/v1/notebooks/(.*?)\)", page)
     assert binder == colab == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert '"minispec @ git+https://github.com/ann/minispec@v1"' in page
+    assert '"minispec-decoding[figures] @ git+https://github.com/ann/minispec@v1"' in page
     assert "](https://" not in online.page(online.Repository("OWNER/minispec", "main"))
 
 

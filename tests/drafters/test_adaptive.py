@@ -152,7 +152,7 @@ class Counted:
         self.starts += 1
 
     def propose(self, pending, k, warp, rng):
-        return Draft(torch.zeros(1, k, dtype=torch.long), torch.zeros(1, k, 1))
+        return Draft(torch.zeros(1, k, dtype=torch.long), torch.ones(1, k, 1))
 
     def commit(self, round):
         self.reads += round.draft.k == 0

@@ -483,7 +483,7 @@ def test_publishing_writes_a_whole_pair(tmp_path):
     assert {f.name for f in (tmp_path / "made").iterdir()} == {*MODELS, "tokenizer.json", "pair.json"}
 
 
-@pytest.mark.parametrize("where", ["save_file", "write_json"])
+@pytest.mark.parametrize("where", [(files, "save_file"), (checkpoint, "write_json"), (os, "replace")])
 def test_a_full_disk_leaves_the_old_pair(where, pair, monkeypatch):
     """A disk that is full while a pair is published is one clear line; the old pair stays, alone."""
     before = everything(pair)
@@ -491,7 +491,7 @@ def test_a_full_disk_leaves_the_old_pair(where, pair, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, where, full)
+    monkeypatch.setattr(*where, full)
     with pytest.raises(ValueError, match="cannot write .*No space left on device.*unchanged"):
         publish(tiny_recipe(), *trained(), pair, "minispec train")
     assert everything(pair) == before

@@ -1,10 +1,24 @@
 """Files are there whole or not at all."""
 
 import os
+import re
+import stat
+import threading
+from pathlib import Path
 
 import pytest
+import torch
 
-from minispec.io.files import check_writable, write_whole
+import minispec
+from minispec.io.files import (
+    check_writable,
+    printable_line,
+    replaced,
+    replacing,
+    write_json,
+    write_tensors,
+    write_whole,
+)
 
 
 def test_writes_and_replaces(tmp_path):
@@ -48,3 +62,112 @@ def test_a_system_that_lets_every_folder_be_written_complains_when_writing(tmp_p
     with pytest.raises(ValueError, match="cannot write .*Permission denied"):
         write_whole(tmp_path / "a.txt", "x")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_devices_are_written_to_and_stay():
+    """A full device is one line, /dev/null takes everything, and both are devices afterwards."""
+    for attempt in (
+        lambda path: write_whole(path, "x"),
+        lambda path: write_tensors(path, {"a": torch.ones(2)}, {}),
+    ):
+        with pytest.raises(ValueError, match="^cannot write /dev/full: No space left on device$"):
+            attempt(Path("/dev/full"))
+        attempt(Path("/dev/null"))
+        check_writable(Path("/dev/full"))
+    assert all(stat.S_ISCHR(os.stat(path).st_mode) for path in ("/dev/full", "/dev/null"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX")
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    """Whoever reads the pipe gets the text, and it is a pipe afterwards."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    heard = []
+    reader = threading.Thread(target=lambda: heard.append(path.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    write_whole(path, "é\n")
+    reader.join(10)
+    assert heard == ["é\n"] and stat.S_ISFIFO(path.stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_links_are_followed(tmp_path):
+    """Text, tensors and a folder replace what a link leads to, also where nothing is there yet."""
+    (tmp_path / "far").mkdir()
+    for name, write in (
+        ("a.json", lambda path: write_json(path, {"a": 1})),
+        ("b.safetensors", lambda path: write_tensors(path, {"a": torch.ones(2)}, {})),
+    ):
+        (tmp_path / name).symlink_to(tmp_path / "far" / name)
+        for _ in range(2):
+            write(tmp_path / name)
+            assert (tmp_path / name).is_symlink() and (tmp_path / "far" / name).is_file()
+    (tmp_path / "pair").symlink_to(tmp_path / "far" / "pair")
+    for text in ("old", "new"):
+        with replacing(tmp_path / "pair") as new:
+            (new / "pair.json").write_text(text, encoding="utf-8")
+        assert (tmp_path / "far/pair/pair.json").read_text(encoding="utf-8") == text
+    assert (tmp_path / "pair").is_symlink()
+    assert sorted(os.listdir(tmp_path / "far")) == ["a.json", "b.safetensors", "pair"]
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    with pytest.raises(ValueError, match="cannot write .*round: Too many levels of symbolic links"):
+        write_whole(tmp_path / "round", "x")
+
+
+def test_where_standard_output_goes_no_file_is_replaced(tmp_path):
+    """`--output a.json > a.json` would lose what is printed: it is refused."""
+    path, before = tmp_path / "a.json", os.dup(1)
+    try:
+        with path.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            with pytest.raises(ValueError, match="standard output or error goes there; choose another file"):
+                check_writable(path)
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+
+
+def test_two_processes_have_different_temporary_names(tmp_path):
+    """Two that write the same file at the same time do not write into each other's, and leave nothing."""
+    path = tmp_path / "a"
+    with replaced(path) as first, replaced(path) as second:
+        assert first != second
+        first.write_text("first", encoding="utf-8")
+        second.write_text("second", encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == "first" and os.listdir(tmp_path) == ["a"]
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        with pytest.raises((ValueError, KeyboardInterrupt)), replaced(path) as new:
+            new.write_text("half", encoding="utf-8")
+            raise error
+        assert path.read_text(encoding="utf-8") == "first" and os.listdir(tmp_path) == ["a"]
+
+
+def test_nothing_else_in_the_package_writes():
+    """`write_text`, `write_bytes`, `save_file` and `open` for writing stand in files.py alone."""
+    writes = re.compile(
+        r"\.write_text\(|\.write_bytes\(|save_file\(|open\([^)]*[\"'][wax]b?[\"']|os\.replace\("
+    )
+    package = Path(minispec.__file__).parent
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if writes.search(path.read_text(encoding="utf-8"))
+    }
+    # The others: a copy that is imported and removed, pipes between processes, and what a compiler has built.
+    others = {
+        "cli/apart.py",
+        "evidence/zoo/mutation.py",
+        "classroom/grading/worker.py",
+        "cli/main.py",
+        "native/library.py",
+    }
+    assert found - others == {"io/files.py"}
+
+
+def test_nothing_in_a_message_controls_a_terminal(tmp_path):
+    """Escape sequences in names are shown, not sent; a long name is shortened."""
+    with pytest.raises(ValueError) as caught:
+        check_writable(tmp_path / "no" / "\x1b[31mred\x07")
+    assert r"\x1b[31mred\x07" in str(caught.value) and str(caught.value).isprintable()
+    assert printable_line("é…\n\u202e\udcff") == r"é…\n\u202e\udcff"

@@ -1,5 +1,8 @@
 """Heads on disk: what was written comes back; what does not fit is refused in one line."""
 
+import json
+import math
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -69,14 +72,33 @@ def without_a_word(pair):
     save_file(load_file(path), path)
 
 
+def in_header(pair, text):
+    write(pair, untrained_exit(pair.target, 3))
+    path = heads_folder(pair) / "exit.safetensors"
+    save_file(load_file(path), path, {"minispec": text})
+
+
+def whole_numbers(pair):
+    write(pair, untrained_exit(pair.target, 3))
+    path = heads_folder(pair) / "exit.safetensors"
+    weights = {name: weight.to(torch.int8) for name, weight in load_file(path).items()}
+    save_file(weights, path, {"minispec": json.dumps(info(pair))})
+
+
 @pytest.mark.parametrize(
     ("plant", "said"),
     [
         (damage, "cannot be read as a drafter"),
         (without_a_word, "cannot be read as a drafter"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), kind="medusa"), "it says kind medusa"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), kind="medusa"), "it says kind .medusa"),
         (lambda pair: write(pair, untrained_exit(pair.target, 3), number=0), "number 0"),
         (lambda pair: write(pair, untrained_exit(pair.target, 3), number="x"), "cannot be read as a drafter"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=3.5), "number 3.5"),
+        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=math.inf), "number inf"),
+        (lambda pair: in_header(pair, "[" * 100_000), "cannot be read as a drafter: maximum recursion"),
+        (lambda pair: in_header(pair, "[1]"), "cannot be read as a drafter"),
+        (lambda pair: in_header(pair, '{"number": 1e999, "kind": "exit"}'), "number inf"),
+        (whole_numbers, "has type torch.int8; minispec reads torch.float16"),
         (lambda pair: write(pair, Exit(64, 3)), r"another target: .*64.* and should be .*128"),
         (lambda pair: write(pair, Medusa(128, 494, 1)), "another target: 2 weights are missing"),
         (

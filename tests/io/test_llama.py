@@ -102,7 +102,9 @@ def test_what_transformers_writes(name, size, tmp_path):
     ids = torch.tensor([OPENING])
     with torch.inference_mode():
         torch.testing.assert_close(read(ids), theirs(ids).logits, rtol=0, atol=1e-4)
-        text = theirs.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None, pad_token_id=0)
+        given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 20, "do_sample": False}
+        # A token of the prompt has the id of padding: without the mask it would not be looked at.
+        text = theirs.generate(ids, **given, eos_token_id=None, pad_token_id=OPENING[0])
     assert written(read)[1] == text[0, len(OPENING) :].tolist()
 
 
@@ -142,6 +144,37 @@ def test_an_index_that_leads_nowhere_is_refused(index, says, tmp_path):
     with pytest.raises(ValueError, match=re.escape(says)) as caught:
         load_model(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.uint8, torch.float8_e4m3fn])
+def test_weights_that_do_not_stand_for_themselves_are_refused(kind, tmp_path):
+    """Quantized weights have scales elsewhere; without them the numbers would be wrong in silence."""
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    name = "model.layers.1.mlp.up_proj.weight"
+    save_file(weights | {name: weights[name].to(kind)}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=f"{re.escape(name)}' has type {kind}; minispec reads") as caught:
+        load_model(tmp_path)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_weight_that_is_stored_twice_is_refused(tmp_path):
+    """In two files, or under both of its names: which of the two is meant nobody can know."""
+    save_model(random_model(SHAPES["grouped"]), tmp_path)
+    whole = load_file(tmp_path / "model.safetensors")
+    save_file(whole | {"norm.weight": -whole["model.norm.weight"]}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="norm.weight is stored twice"):
+        load_model(tmp_path)
+    save_file(whole, tmp_path / "model.safetensors")
+    split(tmp_path)
+    last = tmp_path / "model-00003-of-00003.safetensors"
+    save_file(load_file(last) | {"model.norm.weight": -whole["model.norm.weight"]}, last)
+    other = "model-00001-of-00003.safetensors"
+    save_file(
+        load_file(tmp_path / other) | {"model.norm.weight": whole["model.norm.weight"]}, tmp_path / other
+    )
+    with pytest.raises(ValueError, match="'model.norm.weight' stands in another file, too"):
+        load_model(tmp_path)
 
 
 def test_a_file_of_several_that_is_missing_is_named(tmp_path):

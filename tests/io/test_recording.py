@@ -1,5 +1,6 @@
 """Draws: nothing is changed by taking notes, and the notes are true."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +10,12 @@ from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
 from minispec.io.recording import LoggingRng, record_run
 
 PROMPTS = [[1, 2, 3], [4], [3, 3]]
+SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 12, "warp": Warp(1.0)}
 
 
-def run(rng, models, k=3, how=record, **more):
+def run(rng, models):
     target, draft = models
-    arguments = {"k": k, "verifier": verify_rejection, "max_new_tokens": 12, "warp": Warp(1.0)}
-    return how(target, ModelDrafter(draft), PROMPTS, *more.values(), rng=rng, **arguments)
+    return record(target, ModelDrafter(draft), PROMPTS, rng=rng, **SETTINGS)
 
 
 @settings(max_examples=20)
@@ -37,8 +38,11 @@ def test_each_number_explains_its_outcome():
         yes = rng.bernoulli(torch.tensor([0.3, 1.0, 0.0]), live=torch.tensor([True, True, False]))
         draws = rng.take()
         assert [d.outcome for d in draws] == [*picked.tolist(), *yes.int().tolist()[:2]]
-        assert [(d.kind, d.row, d.position) for d in draws[:3]] == [("pick", b, 5 + b) for b in range(3)]
-        assert [(d.kind, d.row, d.position) for d in draws[3:]] == [("accept", 0, None), ("accept", 1, None)]
+        assert [(d.kind, d.prompt, d.position) for d in draws[:3]] == [("pick", b, 5 + b) for b in range(3)]
+        assert [(d.kind, d.prompt, d.position) for d in draws[3:]] == [
+            ("accept", 0, None),
+            ("accept", 1, None),
+        ]
         assert [d.number is None for d in draws] == [False, True, False, False, True]
         for d in draws:
             assert d.number is None or d.low <= d.number < d.high
@@ -46,23 +50,37 @@ def test_each_number_explains_its_outcome():
             assert abs(d.high - d.low - float(probs[row, d.outcome])) < 1e-6
 
 
-def test_a_recording_finds_the_draws_of_each_token():
-    """Draft picks, tests and the next token's pick of every row are found, and agree with the round."""
-    words = tuple(str(i) for i in range(11))
-    recording = run(LoggingRng(5), gpt_pair(), how=record_run, words=words)
+@pytest.mark.parametrize("at_once", [None, 1, 2])
+def test_a_recording_finds_the_draws_of_each_token(at_once):
+    """Draft picks, tests and the next token's pick of every prompt are found, and agree with the round."""
+    target, draft = gpt_pair()
+    recording = record_run(
+        target,
+        ModelDrafter(draft),
+        PROMPTS,
+        tuple(map(str, range(11))),
+        rng=LoggingRng(5),
+        at_once=at_once,
+        **SETTINGS,
+    )
     seen = 0
     for r, draws in zip(recording.trace.rounds, recording.draws, strict=True):
         found = []
-        for row in (b for b in range(3) if r.live[b]):
+        for row, prompt in enumerate(r.names):
+            if not r.live[row]:
+                continue
             for i in range(r.drafted(row)):
-                found.append(recording.draft_draw(r.index, i, row))
+                found.append(recording.draft_draw(r.index, i, prompt))
                 assert found[-1].outcome == int(r.draft.tokens[row, i])
             for i in range(r.tested(row) or 0):
-                found.append(recording.accept_draw(r.index, i, row))
+                found.append(recording.accept_draw(r.index, i, prompt))
                 assert found[-1].outcome == (i < r.accepted(row))
-            assert recording.accept_draw(r.index, r.tested(row), row) is None
-            found.append(recording.next_draw(r.index, row))
+            assert recording.accept_draw(r.index, r.tested(row), prompt) is None
+            found.append(recording.next_draw(r.index, prompt))
             assert found[-1].outcome == int(r.verdict.token[row])
+        for waiting in set(range(3)) - set(r.names):
+            assert recording.next_draw(r.index, waiting) is None
+            assert recording.draft_draw(r.index, 0, waiting) is None
         seen += len(found)
         assert sorted(map(id, found)) == sorted(map(id, draws))
     assert seen > 50

@@ -27,7 +27,7 @@ def in_rounds(tokens, sizes):
     """Returns rounds, as far as a stream reads them: so many tokens each, the rest in the last."""
     rounds, start = [], 0
     for size in [*sizes, len(tokens) - sum(sizes)]:
-        rounds.append(SimpleNamespace(emitted=((), tuple(tokens[start : start + size]))))
+        rounds.append(SimpleNamespace(names=(0, 1), emitted=((), tuple(tokens[start : start + size]))))
         start += size
     return rounds
 

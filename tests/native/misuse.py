@@ -21,12 +21,11 @@ from native_models import folder
 
 from minispec import SeededRng, Warp, verify_greedy, verify_rejection
 from minispec.core.draft import ModelDrafter
-from minispec.core.records import Draft
-from minispec.core.rng import BlockRng
+from minispec.core.rng import BlockRng, DraftingRng
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.evidence.proof.models import with_normals
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
-from minispec.native.drafter import NativeDrafter
+from minispec.native.drafter import DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 
@@ -160,7 +159,7 @@ def odd_cache(world):
             lambda: "cache",
             lambda: changed(copy.copy(given), "rows", given.rows + 3),
             lambda: changed(copy.copy(given), "capacity", 10**6),
-            lambda: changed(copy.copy(given), "owner", 0),
+            lambda: changed(copy.copy(given), "owner", lambda: None),
             lambda: (given.gather([[0]] * given.rows), given)[1],
             lambda: (given.place(dice.choice((0, 99, -1, "0", 1.5)), world.twin.new_cache(1), 0), given)[1],
             lambda: (given.place(dice.choice((99, -1, "0", 1.5)), world.native.new_cache(1), 0), given)[1],
@@ -367,7 +366,7 @@ def rule(world, dice):
     call = mutated(dice, call, odd)
     pairs = ((native_greedy, verify_greedy), (native_rejection, verify_rejection))
     ours, cores = dice.choice(pairs)
-    made = refusing(lambda: Draft(call["tokens"], call["probs"], call["lengths"]))
+    made = refusing(lambda: DrawnDraft(call["tokens"], call["probs"], call["lengths"]))
     if made is None:
         return
     made = dice.choice((made,) * 9 + ("draft", None, (made.tokens, made.probs)))
@@ -407,15 +406,31 @@ def drafter(world, dice):
     ours, cores = NativeDrafter(world.native), ModelDrafter(world.plain)
     if dice.random() < 0.95:
         ours.start(prompts)
-    wraps = dice.choice(
-        (lambda rng: rng, lambda rng: BlockRng(rng, [*map(len, prompts)], call["budgets"], CPU))
-    )
+    wraps, inside = by_budgets(dice, [*map(len, prompts)], call)
     setting = dice.choice((NativeWarp(call["warp"]),) * 9 + ("warp", None))
     made = ours.propose(call["pending"], call["k"], setting, wraps(NativeRng(seed)))
     yield made.probs
     cores.start(prompts)
     wanted = cores.propose(call["pending"], call["k"], Warp(call["warp"]), wraps(SeededRng(seed)))
-    yield (wanted.tokens, wanted.probs), (made.tokens, made.probs)
+    decided = inside()
+    yield tuple((draft.tokens[decided], draft.probs[decided]) for draft in (wanted, made))
+
+
+def by_budgets(dice, starts, call):
+    """Returns what narrows a generator to the budgets of a call, or leaves it; and what is then decided.
+
+    The latter returns which of the call's k tokens a row has budget for, [B, K]: the others decide nothing.
+    """
+    whole = dice.choice((True, False))
+
+    def wraps(rng):
+        return rng if whole else DraftingRng(rng, starts, call["budgets"], CPU)
+
+    def inside():
+        budgets = [call["k"]] * len(starts) if whole else call["budgets"]
+        return torch.arange(call["k"]) < torch.tensor(budgets)[:, None]
+
+    return wraps, inside
 
 
 def early(world, dice):
@@ -432,7 +447,7 @@ def early(world, dice):
     }
     call = mutated(dice, call, {"pending": odd_tensor, "k": integers, "warp": reals, "budgets": odd_budgets})
     top, begins, ahead = dice.choice((None, None, 3)), dice.random() < 0.9, dice.choice((0, 0, 0, 1))
-    wraps = dice.choice((lambda rng: rng, lambda rng: BlockRng(rng, [9] * rows, call["budgets"], CPU)))
+    wraps, inside = by_budgets(dice, [9] * rows, call)
     odd, new, found = dice.choice((False,) * 4 + (True,)), dice.choice((0, 0, 0, 1, 2)), []
     more = torch.randint(11, (rows, new), generator=seeded(dice))
     for target, make, rng in ((ours, NativeWarp, NativeRng), (plain, Warp, SeededRng)):
@@ -444,9 +459,9 @@ def early(world, dice):
             drafter.start([[1]] * rows)
         if ahead:
             token = torch.zeros(rows, dtype=torch.long)
-            target.read_ahead(odd_tensor(dice, token) if odd else token)
+            target.read_ahead(cache, odd_tensor(dice, token) if odd else token)
             cache.truncate(lengths)
-            drafter.start([[1]] * rows)
+            target._ahead[cache].clear()
         draft = drafter.propose(call["pending"], call["k"], make(call["warp"], top_k=top), wraps(rng(seed)))
         block = torch.cat([call["pending"][:, None], draft.tokens, more], dim=1)
         logits = target(odd_tensor(dice, block) if odd and target is ours else block, cache)
@@ -455,8 +470,12 @@ def early(world, dice):
             yield logits
         if odd:
             return
+    decided = inside()
     real = torch.arange(block.shape[1]) < 24 - torch.tensor(lengths)[:, None]
-    yield tuple((*made[:2], made[2][real], made[3]) for made in found)[::-1]
+    before = torch.cat([torch.ones(rows, 1, dtype=torch.bool), decided], dim=1)  # of what decided nothing
+    before = torch.cat([before, before[:, -1:].expand(rows, new)], dim=1)
+    real &= before
+    yield tuple((made[0][decided], made[1][decided], made[2][real], made[3]) for made in found)[::-1]
 
 
 def model(world, dice):

@@ -13,6 +13,7 @@ from minispec import SeededRng, Warp, verify_greedy, verify_rejection
 from minispec.core.records import Draft
 from minispec.core.rng import BlockRng
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
+from minispec.native.drafter import DrawnDraft
 
 pytestmark = needs_compiler
 CPU = torch.device("cpu")
@@ -134,10 +135,10 @@ def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
     """p = q but for what rounding does to a test: the residual is zero, and p itself is the limit."""
     p = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
     q = torch.tensor([[[1.0, 0.0]]])
-    draft = Draft(torch.tensor([[1]]), q)  # a token that neither could have drawn
+    draft = DrawnDraft(torch.tensor([[1]]), q)  # a token that neither could have drawn
     verdict = native_rejection(draft, p, BlockRng(NativeRng(0), [1], [2], CPU))
     assert verdict.accepted.tolist() == [0] and verdict.token.tolist() == [0]
-    nan = Draft(torch.tensor([[0]]), torch.full((1, 1, 2), float("nan")))
+    nan = DrawnDraft(torch.tensor([[0]]), torch.full((1, 1, 2), float("nan")))
     with pytest.raises(ValueError, match="not finite"):
         native_rejection(nan, p, BlockRng(NativeRng(0), [1], [2], CPU))
 
@@ -164,9 +165,9 @@ def test_a_draft_that_cannot_be_is_refused(rule):
     beyond, row = draft.tokens.clone(), torch.zeros(1, 8, dtype=torch.long)
     beyond[0, 1] = 5
     for bad in (
-        Draft(beyond, draft.probs),
-        Draft(-1 - beyond, draft.probs),
-        Draft(row[:, :2], draft.probs, torch.tensor([3])),  # ids stand after it, too
+        DrawnDraft(beyond, draft.probs),  # what `Draft` refuses itself
+        DrawnDraft(-1 - beyond, draft.probs),
+        DrawnDraft(row[:, :2], draft.probs, torch.tensor([3])),  # ids stand after it, too
     ):
         with pytest.raises(ValueError, match="a token id outside 0 to 4, or a length outside 0 to 2"):
             rule(bad, p, BlockRng(NativeRng(0), [1], [4], CPU))

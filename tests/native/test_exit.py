@@ -21,8 +21,9 @@ from minispec.evidence.proof.models import with_normals
 from minispec.io.heads import load_heads
 from minispec.native import library
 from minispec.native.backend import NATIVE, TORCH
+from minispec.native.cache import NativeCache
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeCache, NativeGPT
+from minispec.native.model import NativeGPT
 
 pytestmark = needs_compiler
 CPU = torch.device("cpu")
@@ -305,10 +306,10 @@ def test_a_draft_needs_a_run_and_space(model):
     """Before a run, in another's cache, at the end of the context: one line, and the cache is as before."""
     early = NativeExitGPT(native(model), exit_of(model, 1))
     drafter, pending = ExitDrafter(early), torch.tensor([1])
-    with pytest.raises(ValueError, match="start\\(prompts\\) first"):
+    with pytest.raises(ValueError, match="start\\(prompts\\) follows"):
         drafter.propose(pending, 2, NATIVE.warp(1.0), NATIVE.rng(0))
     with pytest.raises(ValueError, match="the target reads the prompts first"):
-        early.read_ahead(pending)
+        early.read_ahead(early.new_cache(1), pending)
     cache = early.new_cache(1)
     drafter.start([[1]])
     early.hidden(block(model, 1, 36), cache)

@@ -15,9 +15,11 @@ from notebook_rules import (
     shape_faults,
     sync_faults,
     texts,
+    try_faults,
 )
 
 TEXTS = texts()
+MAIN = [text for text in TEXTS if not is_solution(text)]
 named = pytest.mark.parametrize("text", TEXTS, ids=[text.stem for text in TEXTS])
 
 
@@ -39,9 +41,13 @@ def test_nothing_is_stored_that_changes_from_run_to_run(text):
     assert metadata_faults(read_notebook(notebook_of(text))) == []
 
 
-@pytest.mark.parametrize(
-    "text", [text for text in TEXTS if not is_solution(text)], ids=lambda text: text.stem
-)
+@pytest.mark.parametrize("text", MAIN, ids=lambda text: text.stem)
+def test_a_notebook_has_one_cell_to_play_with(text):
+    """Where a reader changes a value and runs the cell again."""
+    assert try_faults(read_text(text)) == []
+
+
+@pytest.mark.parametrize("text", MAIN, ids=lambda text: text.stem)
 def test_a_notebook_is_cut_into_small_pieces(text):
     """It opens with what is to come, ends with a recap; cells, and prose between outputs, are short."""
     assert shape_faults(read_notebook(notebook_of(text))) == []

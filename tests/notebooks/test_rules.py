@@ -19,6 +19,7 @@ from notebook_rules import (
     read_notebook,
     shape_faults,
     sync_faults,
+    try_faults,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,6 +122,21 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
 def test_a_planted_fault_is_found(rule, made):
     """Each fault that the rules speak of is found by its rule."""
     assert rule(made) != []
+
+
+TRY_TITLE = "### Try it: change a value and run the cell again"
+
+
+def test_a_notebook_has_one_cell_to_play_with():
+    """One, with its title before it, and without a check."""
+    title, play, another = new_markdown_cell(TRY_TITLE), *(cell(f"k = {k}", tags=["try-it"]) for k in (4, 5))
+    assert try_faults(notebook(title, play)) == []
+    checked = cell("k = 4\nassert k == 4", tags=["try-it"])
+    for wrong in ((cell(),), (play,), (title, cell(), play), (title, play, another), (title, checked)):
+        assert try_faults(notebook(*wrong)) != []
+    # It is no cell that a reader has to go through.
+    most = [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
+    assert shape_faults(notebook(*most, title, play)) == []
 
 
 def test_versions_and_other_ids_are_faults():

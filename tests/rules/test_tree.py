@@ -70,12 +70,12 @@ def two_candidates(q_second, first=0, second=1):
     out, accepted = torch.zeros(3).double(), 0.0
     for one in range(3):
         then = q_second(q, one)
-        for two in range(3):
+        for two in then.nonzero()[:, 0].tolist():
             draft = Draft(
                 torch.tensor([[one, two]]), torch.stack([q, then])[None], parents=torch.zeros(1, 2).long()
             )
             ways = tiny.branches(lambda rng, draft=draft: verify_tree(draft, p.expand(1, 3, 3), rng))
-            for verdict, weight in ways if then[two] > 0 else ():
+            for verdict, weight in ways:
                 token = (one, two)[verdict.kept()[0][0]] if int(verdict.accepted) else int(verdict.token)
                 weight = float(q[one] * then[two]) * weight
                 out[token] += weight

@@ -209,6 +209,17 @@ def test_what_stands_in_tokens_is_text():
     assert '<script>alert("1")</script>&' in text and "⏎" in text and "Pair <b>" in text
 
 
+def test_no_control_character_is_on_a_page():
+    """Those of words and of names are written out, in HTML and in plain lines."""
+    recording = load_walkthrough("rejection")
+    words = tuple(f"\x1b[2J\x00\ud800{word}" for word in recording.words)
+    odd = Recording(recording.trace, words, recording.draws, {"pair": "\x1b]0;x\x07"})
+    stepper = Stepper(odd, rounds=2)
+    for source in (stepper.page(), stepper.text()):
+        assert source.encode() and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", source)
+        assert r"\x1b[2J\x00\ud800" in source and r"Pair \x1b]0;x\x07" in source
+
+
 def test_several_on_a_page():
     """A page holds several steppers, each with its own name."""
     pieces = [Stepper(load_walkthrough(v), rounds=1).html() for v in ("greedy", "rejection")]

@@ -1,19 +1,25 @@
 """Steps: a run taken apart loses nothing, and each step shows how things stand at its moment."""
 
+from dataclasses import replace
+
 import pytest
 from tiny import gpt_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
+from minispec.drafters.tree import TreeDrafter
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.walkthrough import load_walkthrough
+from minispec.rules.block import verify_block
+from minispec.rules.lossy import verify_lenient, verify_mixture, verify_typical
+from minispec.rules.tree import verify_tree
 from minispec.show.step_records import equation
-from minispec.show.stepper import steps
+from minispec.show.stepper import Stepper, steps
 from minispec.show.text import quoted
 
 WORDS = tuple(" abcdefghij")
 
 
-def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, **more):
+def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, verifier=verify_rejection, **more):
     target, draft = gpt_pair()
     return record_run(
         target,
@@ -22,7 +28,7 @@ def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, **more):
         WORDS,
         rng=LoggingRng(1),
         k=k,
-        verifier=verify_greedy if temperature == 0 else verify_rejection,
+        verifier=verify_greedy if temperature == 0 else verifier,
         max_new_tokens=most,
         warp=Warp(temperature),
         **more,
@@ -225,9 +231,11 @@ def test_fewer_rounds(case):
     assert "goes on" in part[-1].sentence and part[-1].text[-1].pending
 
 
-@pytest.mark.parametrize(("arguments", "words"), [({"row": 7}, "no row 7"), ({"rounds": 0}, "at least 1")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [({"prompt": 7}, "no prompt 7"), ({"rounds": 0}, "at least 1")]
+)
 def test_wrong_arguments(arguments, words):
-    """A row that is not there, or no rounds at all, is said in a line."""
+    """A prompt that is not there, or no rounds at all, is said in a line."""
     with pytest.raises(ValueError, match=words):
         steps(recorded(), **arguments)
 
@@ -239,3 +247,78 @@ def test_wrong_arguments(arguments, words):
 def test_numbers_do_not_round_to_certainty(value, shown):
     """0 and 1 are written only where they are exact."""
     assert equation("p", value) == shown
+
+
+QUEUE = ((1, 2, 3), (4,), (5, 5), (9, 2, 6))
+
+
+@pytest.mark.parametrize("at_once", [1, 2, None])
+def test_a_prompt_of_a_queue_is_stepped_through_as_alone(at_once):
+    """At temperature 0 each prompt's steps are those of a run of it alone, whichever row it had, and when.
+
+    But for a catch-up: beside a row with more space the draft has read beyond this row's last guess.
+    """
+    together = recorded(0.0, prompts=QUEUE, eos=6, at_once=at_once)
+
+    def steps_of(recording, prompt):
+        return [step for step in steps(recording, prompt) if step.phase != "catch up"]
+
+    for number, prompt in enumerate(QUEUE):
+        alone = steps_of(recorded(0.0, prompts=(prompt,), eos=6), 0)
+        found = steps_of(together, number)
+        for one, other in zip(found, alone, strict=True):
+            assert (one.title, one.sentence, one.text) == (other.title, other.sentence, other.text)
+            assert (one.target_cache, one.positions) == (other.target_cache, other.positions)
+        assert steps(together, number, rounds=1)[1].title == alone[1].title
+
+
+def test_numbers_of_a_queue_are_those_of_the_prompt():
+    """Each test shows the number that was compared: below min(1, p/q) where the guess was accepted."""
+    queue = recorded(prompts=QUEUE, at_once=2)
+    seen = 0
+    for prompt in range(len(QUEUE)):
+        for step in steps(queue, prompt):
+            if step.phase == "test" and step.draw is not None and step.draw.number is not None:
+                ratio = step.positions[step.here].p / step.positions[step.here].q
+                assert (step.draw.number < ratio) == (step.positions[step.here].verdict == "accepted")
+                seen += 1
+    assert seen > 10
+
+
+def test_what_has_no_steps():
+    """A tree is refused in a line; a prompt whose turn had not come is told from one without space."""
+    target, draft = gpt_pair()
+    tree = record_run(
+        target,
+        TreeDrafter(draft, (0, 0, 1)),
+        [[1]],
+        WORDS,
+        rng=LoggingRng(0),
+        k=2,
+        verifier=verify_tree,
+        max_new_tokens=6,
+        warp=Warp(),
+    )
+    with pytest.raises(ValueError, match="round 0 drafted a tree; this shows chains alone"):
+        steps(tree)
+    queue = recorded(prompts=((1,), (2,), (3,) * 40), at_once=1)
+    cut = replace(queue, trace=replace(queue.trace, rounds=queue.trace.rounds[:1]), draws=queue.draws[:1])
+    sentences = [steps(cut, prompt)[0].sentence for prompt in (1, 2)]
+    assert sentences == ["The run ended before this prompt had a row.", "Not a single token fits."]
+
+
+@pytest.mark.parametrize(
+    ("rule", "tests"),
+    [(verify_typical, True), (verify_lenient, True), (verify_mixture, True), (verify_block, False)],
+)
+def test_of_another_rule_nothing_is_claimed(rule, tests):
+    """Where min(1, p/q) does not decide, it stands nowhere, and no token is drawn from p or the residual."""
+    recording = recorded(most=30, verifier=rule)
+    found = steps(recording)
+    assert any(step.phase == "test" for step in found) == tests
+    sentences = [step.sentence for step in found if step.phase in ("test", "commit")]
+    assert any("rule" in sentence for sentence in sentences)
+    for sentence in sentences:
+        assert "min(1" not in sentence and "residual" not in sentence and "drawn from p" not in sentence
+    assert not any(position.ratio for step in found for position in step.positions)
+    assert "below min(1, p/q)" not in Stepper(recording).html()

@@ -22,6 +22,9 @@ from minispec.show.text import (
     losses_table,
     marked,
     outcome_table,
+    printable,
+    readable,
+    shown,
 )
 
 TOKENIZER = train_tokenizer([], "characters")
@@ -34,7 +37,9 @@ def ids(text):
 
 def a_round(drafted, accepted, emitted):
     """Returns a round of one row that drafted, kept and emitted these tokens."""
-    draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), torch.zeros(1, len(drafted), 257))
+    draft = Draft(
+        torch.tensor([drafted], dtype=torch.long).view(1, -1), torch.ones(1, len(drafted), 257) / 257
+    )
     return Round(
         index=0,
         pending=torch.tensor([0]),
@@ -117,6 +122,37 @@ def test_a_rejected_token_stays_on_its_line():
     end = TOKENIZER.end_of_text
     wrong = [a_round(ids("\n"), 0, ids("X")), a_round([end], 0, ids("Y"))]
     assert "".join(p.plain for p in marked(wrong, TOKENIZER, PLAIN)) == r" x\n>X x <end>>Y"
+
+
+CONTROLS = ["\x1b[31m", "\x07", "\x08", "\r", "\x0b", "\x7f", "\x9b2J", "\u202e", "\u2028"]
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_what_controls_a_terminal_is_written_out(control):
+    """In a token that is kept, one that is rejected, a table's title and a row's name; the rest stays."""
+    text = f"a{control}\tb\n"
+    rounds = [a_round(ids(text), len(ids(text)), [*ids(text), *ids("c")])]
+    rounds += [a_round(ids(each), 0, ids("X")) for each in control if len(ids(each)) == 1]
+    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0)
+    console = Console(width=160, color_system=None, markup=False, emoji=False)
+    with console.capture() as capture:
+        for piece in marked(rounds, TOKENIZER, PLAIN):
+            console.print(piece, end="", soft_wrap=True)
+        console.print(outcome_table([(alone, fast)], control))
+        figures = {"parameters": 1, "steps": 1, "seconds": 1, "validation_loss": 1.0}
+        console.print(losses_table({control: figures}, None))
+    output = capture.get()
+    written = ascii(control)[1:-1]
+    assert not any(each in output for each in control if not each.isascii() or not each.isprintable())
+    assert output.startswith(f"+a{written}") and "b\n" in output
+    assert output.count(written) >= 3
+    assert readable(text) == f"a{written}\tb⏎" and shown(f" {control}") == written
+
+
+def test_ordinary_text_is_printed_as_it_is():
+    """Letters of any script, signs, joined emoji, line ends and tabs."""
+    text = "héllo wörld\t日本語\nשלום 👩‍🔬 �"
+    assert printable(text) == text
 
 
 def test_a_character_of_several_tokens_comes_whole():

@@ -1,5 +1,6 @@
 """Exercises at temperature 0: the serial loop, the mask of one pass, the greedy rule, the whole loop."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -23,6 +24,14 @@ def continue_greedily(
     return text[len(prompt) :]
 
 
+def largest_of_all_rows(model: LanguageModel, prompt: list[int], n: int) -> list[int]:
+    """A wrong answer: the largest entry of all rows [n, V], counted through as one list."""
+    text = list(prompt)
+    for _ in range(n):
+        text.append(int(model(torch.tensor([text]))[-1].argmax()))
+    return text[len(prompt) :]
+
+
 CONTINUE = exercise(
     "continue-greedily",
     wrong={
@@ -30,6 +39,7 @@ CONTINUE = exercise(
         "never-appended": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(len(prompt))),
         "first-row": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(1)),
         "last-token-alone": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(-1, None)),
+        "all-rows-at-once": largest_of_all_rows,
     },
     right=continue_greedily,
     trials=tuple(
@@ -104,21 +114,30 @@ MASK = exercise(
 
 
 def rounds(
-    parts: Parts, prompt: list[int], k: int, n: int, keep: int = 1, drop: bool = False, trust: bool = False
+    parts: Parts,
+    prompt: list[int],
+    k: int,
+    n: int,
+    keep: int = 1,
+    drop: Callable[[int], bool] = lambda accepted: False,
+    trust: bool = False,
+    stale: bool = False,
 ) -> list[int]:
     """Returns what is gained until there are n tokens, or a few more.
 
     Wrong answers `keep` another number of tokens than 1 out of the caches after a round (below 0: they do not
-    roll back), `drop` the target's token where a drafted one was accepted, or `trust` the whole draft.
+    roll back), `drop` the target's token after so many accepted ones, `trust` the whole draft, or read the
+    `stale` pending token of the first round in all rounds.
     """
     parts.prefill(prompt)
     text = list(prompt)
     while len(text) < len(prompt) + n:
-        draft = parts.draft(text[-1], k)
-        accepted, token = parts.verify(draft, parts.score(text[-1], draft))
+        pending = prompt[-1] if stale else text[-1]
+        draft = parts.draft(pending, k)
+        accepted, token = parts.verify(draft, parts.score(pending, draft))
         accepted = k if trust else accepted
         text += draft.tokens[0, :accepted].tolist()
-        text += [] if drop and accepted else [token]
+        text += [] if drop(accepted) else [token]
         if keep >= 0:
             parts.rollback(len(text) - keep)
     return text[len(prompt) :]
@@ -131,7 +150,9 @@ LOOP = exercise(
         "never-rolls-back": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=-1)[:n],
         "keeps-the-draft": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, trust=True)[:n],
         "rollback-one-short": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=0)[:n],
-        "drops-the-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=True)[:n],
+        "drops-the-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=bool)[:n],
+        "no-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=lambda _: True)[:n],
+        "pending-never-changes": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, stale=True)[:n],
     },
     right=lambda parts, prompt, k, n: rounds(parts, prompt, k, n)[:n],
     trials=tuple(

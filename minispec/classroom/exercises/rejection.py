@@ -158,11 +158,13 @@ def accepting(
     keep: int = 0,
     bonus: int | None = -1,
     one_number: bool = False,
+    after: Callable[[int, Sequence[Tensor], RowRng], list[int]] = lambda correction, p, rng: [correction],
 ) -> Callable[..., list[int]]:
     """Returns an answer; the right one by default.
 
     u must be below the `ratio` of p(x) and q(x); `correct` gives the distribution [V] of a correction. Wrong
-    answers `keep` rejected ids, take the `bonus` from elsewhere (None: nowhere), or all u from `one_number`.
+    answers `keep` rejected ids, take the `bonus` from elsewhere (None: nowhere), all u from `one_number`, or
+    make something else of the correction `after` a rejection.
     """
 
     def accept_one_row(
@@ -173,7 +175,8 @@ def accepting(
         for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
             u, p = first if one_number else rng.uniform(), target_dists[i]
             if not u < ratio(p[x], q[x]):
-                return [*tokens[: i + keep], rng.draw(correct(p, q))]
+                correction = rng.draw(correct(p, q))
+                return [*tokens[: i + keep], *after(correction, target_dists, rng)]
         return tokens + ([] if bonus is None else [rng.draw(target_dists[bonus])])
 
     return accept_one_row
@@ -210,6 +213,9 @@ ACCEPT = exercise(
         "no-bonus": accepting(bonus=None),
         "bonus-one-early": accepting(bonus=-2),
         "one-number-for-all": accepting(one_number=True),
+        "bonus-after-a-rejection": accepting(after=lambda said, p, rng: [said, rng.draw(p[-1])]),
+        "bonus-for-a-correction": accepting(after=lambda said, p, rng: [rng.draw(p[-1])]),
+        "no-correction": accepting(after=lambda said, p, rng: []),
     },
     right=accepting(),
     trials=(

@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
+from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,
     Malformed,
+    Outcome,
     OutOfTime,
     attempt,
     called,
@@ -22,7 +24,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken
-from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES, check_verifier
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
 from minispec.evidence.checker.report import Report
@@ -73,12 +75,15 @@ def judge_verifier(answer: Any) -> Judgement:
             outcome = read_by(verdict, attempt(called, answer, draft, target_probs, SeededRng(0)))
             if outcome.kind:
                 return failed(outcome)
-            report = checked(answer)
+            report, between = checked(answer)
             found = () if report.passed else distributions_of(answer)
     except OutOfTime:
         return failed(LATE)
+    if report.passed and between:
+        return Judgement("wrong", NOT_APART, between)
     if report.passed:
-        return Judgement("right", VERIFIER.praise, str(report))
+        praise = VERIFIER.praise if report.method == "exact" else SAMPLED
+        return Judgement("right", praise, str(report))
     alike = (said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(wrong)))
     return Judgement("wrong", next(alike, sentence(report.reason or "it failed")), str(report))
 
@@ -90,15 +95,32 @@ def verdict(value: Any) -> Verdict:
     return value
 
 
-def checked(rule: Verifier) -> Report:
-    """Asks `check_verifier`: with one drafted token first, then with two, where nearly all bugs show."""
-    for few in ((0, 1), (2,), range(9)):
-        report = check_verifier(rule, instances=[one for one in standard_instances() if one.k in few])
+def checked(rule: Verifier) -> tuple[Report, str]:
+    """Asks `check_verifier`: with one drafted token first, then with two, where nearly all bugs show.
+
+    A rule whose batches cannot be enumerated is handed one row at a time, and then pairs of rows; one that
+    draws from a generator of its own is sampled for some seconds. Returns the report, and a description of
+    rows that influence each other; empty if none do.
+    """
+    asked, samples = rule, SAMPLES
+    scripted = follows_scripts(rule, TELLING)
+    if not scripted and follows_scripts(row_by_row(rule), TELLING):
+        asked = row_by_row(rule)
+    elif not scripted:
+        samples = samples_in_time(rule, TELLING, SAMPLES, SAMPLED_INSTANCES)
+    groups = FEW_FIRST if asked is rule else FEW_FIRST[-1:]  # row by row, each instance once is enough
+    for few in groups:
+        instances = [one for one in standard_instances() if one.k in few]
+        report = check_verifier(asked, instances=instances, samples=samples)
         if not report.passed:
             break
-    return report
+    alone = report.passed and asked is not rule
+    return report, rows_that_influence(rule, TELLING) if alone else ""
 
 
+FEW_FIRST = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
+SAMPLED = "No counterexample, but it was only sampled: it has random numbers of its own. Draw with rng."
+NOT_APART = "Each row alone is right, and in a batch they influence each other. Draw for each row anew."
 KNOWN = ["correction-from-p", "ratio-inverted", "going-on-after-a-rejection"]
 KNOWN += ["bonus-from-the-place-before", "padding-tested"]
 VERIFIER = exercise(
@@ -114,11 +136,14 @@ VERIFIER = exercise(
 def judge_test(answer: Any) -> Judgement:
     """Asks a test about all rules, and says what its pattern of alarms means."""
     alarms, silent = [], []
+    asked = 0
     try:
         with time_limit(SECONDS):
-            for name, rule in RULES.items():
+            for asked, (name, rule) in enumerate(RULES.items()):
                 outcome = read_by(bool, attempt(called, answer, rule))
-                if outcome.blank or outcome.kind == LATE.kind:
+                if outcome.kind == LATE.kind:
+                    return failed(too_slow(asked))
+                if outcome.blank:
                     return failed(outcome)
                 if outcome.kind not in ("", "None", "AssertionError") and name in SOUND:
                     return failed(replace(outcome, fault=f"with {name}, {outcome.fault}"))
@@ -126,7 +151,7 @@ def judge_test(answer: Any) -> Judgement:
                 silent += [outcome] if outcome.kind == "None" else []
                 alarms += [name] if outcome.kind != "None" and outcome.value is not True else []
     except OutOfTime:
-        return failed(LATE)
+        return failed(too_slow(asked))
     if len(silent) == len(RULES):
         return failed(silent[0])
     found = [name for name in alarms if name in BUGS]
@@ -135,6 +160,12 @@ def judge_test(answer: Any) -> Judgement:
     message = f"It finds {len(found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
     name = pattern(alarms)
     return Judgement("wrong", TEST.wrong[name][0] if name else message, score(alarms))
+
+
+def too_slow(asked: int) -> Outcome:
+    """Says how far a test came in its time, and what makes it faster."""
+    fault = f"after {SECONDS} seconds it had come to an end for {asked} of {len(RULES)} rules"
+    return replace(LATE, fault=f"{fault}. Call the verifier once, with a draft of many rows.")
 
 
 def score(alarms: Sequence[str]) -> str:

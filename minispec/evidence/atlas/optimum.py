@@ -53,7 +53,7 @@ def by_programme(p: Tensor, sets: Tensor) -> float:
         from scipy.optimize import linprog
         from scipy.sparse import csr_array
     except ImportError:
-        raise ValueError("linear programmes need scipy: pip install 'minispec[atlas]'") from None
+        raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
     drawn = sets.nonzero()[:, 0]
     number, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
     column = torch.arange(len(token))

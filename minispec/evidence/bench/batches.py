@@ -69,7 +69,7 @@ def generate_queue(
     target: LanguageModel, prompts: Prompts, *, max_new_tokens: int, warp: Warp, rng: Rng, at_once: int
 ) -> Iterator[Step]:
     """Decodes with the target alone as `generate` does, so many prompts at once; the others wait."""
-    rows = Rows(prompts, max_new_tokens, target.max_length, None)
+    rows = Rows(prompts, max_new_tokens, target.max_length, frozenset())
     rows.hold(at_once)
     cache = prefill(target, rows.committed)
     while any(live := rows.live):

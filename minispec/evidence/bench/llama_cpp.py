@@ -4,7 +4,8 @@ A GGUF file is written with the package `gguf` and read through `llama-cpp-pytho
 llama.cpp rotates axes that are neighbours, and Llama's checkpoints pair the two halves of a head: the rows of
 queries and keys are reordered, as `permute` of its own `convert_hf_to_gguf.py` does.
 
-Needs the extra `llama-cpp`: pip install 'minispec[llama-cpp]', which compiles it in some minutes.
+Needs the extra `llama-cpp`: in minispec's folder, `pip install -e '.[llama-cpp]'`, which compiles it in some
+minutes.
 """
 
 import logging

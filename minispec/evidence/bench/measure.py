@@ -23,6 +23,7 @@ from minispec.io.observe import record
 from minispec.io.trace import Trace
 
 PROMPT_TOKENS = 32
+LEAST_PROMPTS = 3  # one to choose K, one to report, one to predict from
 NEW_TOKENS = 160
 WARM_UP = 2  # passes over all tasks that are not counted
 STREAK = 5  # runs of a task in a pass
@@ -31,14 +32,18 @@ Key = TypeVar("Key")
 
 
 def bench_prompts(pair: Pair) -> list[list[int]]:
-    """Returns held-out prompts of 32 tokens, as recorded when the pair was trained.
+    """Returns the first 32 tokens of the pair's prompts, which are held-out texts; shorter ones are left out.
 
     Raises:
-        ValueError: if the pair has fewer than two.
+        ValueError: if fewer than three remain.
     """
-    prompts = [list(p) for p in pair.info.get("prompts", []) if len(p) == PROMPT_TOKENS]
-    if len(prompts) < 2:
-        raise ValueError(f"the pair {pair.name} has no prompts to measure on: its pair.json lists none")
+    known = pair.info.get("prompts", [])
+    prompts = [list(prompt[:PROMPT_TOKENS]) for prompt in known if len(prompt) >= PROMPT_TOKENS]
+    if len(prompts) < LEAST_PROMPTS:
+        raise ValueError(
+            f"the pair {pair.name} has {len(prompts)} prompts of at least {PROMPT_TOKENS} tokens; the bench "
+            f"needs {LEAST_PROMPTS}: minispec bench --prompts FILE takes other texts"
+        )
     return prompts
 
 

@@ -15,8 +15,8 @@ from minispec.evidence.bench import batches, drafters, prediction, real_sizes, s
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
-from minispec.io.checkpoint import Pair, weights_hash
-from minispec.io.files import check_writable, write_whole
+from minispec.io.checkpoint import Pair, json_hash, weights_hash
+from minispec.io.files import check_writable, destination, write_whole
 
 FORMAT = 1
 START, CHOSEN = ("target-only",), ("target-only", "widths")
@@ -77,7 +77,8 @@ def run_bench(
     if output is not None:
         check_writable(output)
     report = begin(pair, plan, seed, selected)
-    part = None if output is None else Path(f"{output}.part")
+    # A device or a pipe has no place beside it.
+    part = None if output is None or destination(output)[1] else Path(f"{output}.part")
     report |= {} if part is None else resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
     todo = [section for section in SECTIONS if section.name in selected]
@@ -88,8 +89,9 @@ def run_bench(
             if part is not None:
                 write_whole(part, _text(report))
     finish(report)
-    if output is not None and part is not None:
+    if output is not None:
         write_whole(output, _text(report))
+    if part is not None:
         part.unlink(missing_ok=True)
     return report
 
@@ -115,6 +117,7 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
                 "target_only": "the fastest backend and number of threads of the section target-only",
                 "target": weights_hash(pair.target),
                 "draft": weights_hash(pair.draft),
+                "prompts": json_hash({"prompts": pair.info.get("prompts", [])}),
             },
             "settings": [],
             "sections": {},

@@ -29,7 +29,9 @@ def installed(module: str, package: str, extra: str) -> Any:
     try:
         return import_module(module)
     except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise Skipped(f"{package} is not installed: pip install 'minispec[{extra}]'") from error
+        raise Skipped(
+            f"{package} is not installed: in minispec's folder, pip install -e '.[{extra}]'"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,6 @@ def group(pair: Pair, plan: Plan) -> Prompts:
         ValueError: if there are too few.
     """
     prompts = bench_prompts(pair)[: plan.prompts]
-    if len(prompts) < 3:
-        raise ValueError(f"the pair {pair.name} has {len(prompts)} prompts; the bench needs 3 or more")
     quarter = max(len(prompts) // 4, 1)
     choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
     measured = choosing + reporting

@@ -5,7 +5,7 @@ how many tokens the assistant proposes, always as many (a constant schedule), an
 the assistant is unsure. They are chosen on the choosing half; then all four decode the reporting half,
 interleaved.
 
-Needs the extra `peers`: pip install 'minispec[peers]'.
+Needs the extra `peers`: `pip install -e '.[peers]'` in minispec's folder.
 """
 
 from collections.abc import Mapping, Sequence

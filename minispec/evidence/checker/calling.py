@@ -1,11 +1,70 @@
-"""Engines as `check_engine` calls them: one that decodes batches, and one at an HTTP endpoint."""
+"""Engines as `check_engine` calls them: any, one that decodes batches, and one at an HTTP endpoint."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from operator import index
 from typing import Any
 from urllib.request import Request, urlopen
 
+from minispec.evidence.checker.beginnings import Text
+from minispec.evidence.checker.guard import Stopped, called
+
+LONGEST = 200  # characters of what is shown of a wrong value
 Generate = Callable[[Sequence[int], int, int], Sequence[int]]  # (prompt ids, n, seed) -> n ids
+
+
+class Asked:
+    """An engine that is asked for texts, and what it may return."""
+
+    def __init__(self, generate: Generate, limit: float | None = None) -> None:
+        """Takes an engine, and how many seconds it may take for a text."""
+        self._generate = generate
+        self._limit = limit
+
+    def text(self, prompt: Sequence[int], n: int, seed: int, ends: frozenset[int]) -> Text:
+        """Asks for one text of n tokens, or fewer of which the last one is of `ends`.
+
+        Raises:
+            ValueError: if what it returns is no list of ids, or has the wrong number of them; or if it
+                exits, comes back twice, or takes too long.
+        """
+        try:
+            text = called(self._read, list(prompt), n, seed, limit=self._limit)
+        except Stopped as stopped:
+            raise ValueError(f"the engine gave no text with seed {seed}: {stopped}") from stopped
+        if len(text) > n or (len(text) < n and not ends.intersection(text)):
+            raise ValueError(f"the engine returned {len(text)} ids; {n} were asked for")
+        return text
+
+    def _read(self, prompt: list[int], n: int, seed: int) -> Text:
+        returned: Any = self._generate(prompt, n, seed)
+        if isinstance(returned, str | bytes | AbstractSet | Mapping) or not isinstance(returned, Iterable):
+            raise ValueError(f"the engine must return a list of ids, not {shown(returned)}")
+        # It may be a generator that never ends.
+        listed = list(returned if isinstance(returned, Sized) else islice(returned, n + 1))
+        return tuple(id_in(token, listed) for token in listed)
+
+
+def id_in(token: Any, listed: list[Any]) -> int:
+    """Returns a token id as an int.
+
+    Raises:
+        ValueError: if it is no integer; a float is none, for to round it would hide a fault.
+    """
+    try:
+        if isinstance(token, bool):
+            raise TypeError
+        return index(token)
+    except (TypeError, ValueError, RuntimeError):
+        what = f"{shown(token)} in {shown(listed)} is none"
+        raise ValueError(f"the engine must return a list of ids, which are integers; {what}") from None
+
+
+def shown(value: Any) -> str:
+    """Writes a value in one line that is not long."""
+    return " ".join(repr(value).split())[:LONGEST]
 
 
 def in_batches(

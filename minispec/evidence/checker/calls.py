@@ -1,8 +1,8 @@
 """One call of somebody's rule, and everything that can go wrong in it.
 
 A rule may return nonsense, change its input, ask for an impossible draw, or draw from a random number
-generator of its own. What is plainly wrong raises `Broken` and says why; a rule whose draws cannot be
-enumerated raises `NotScripted`.
+generator of its own. It may exit, or fork. What is plainly wrong raises `Broken` and says why; a rule whose
+draws cannot be enumerated raises `NotScripted`; one that does not take an instance, `Refused`.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, Which
 from minispec.core.verify import Verifier
+from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 from minispec.native.decisions import Lender
@@ -27,6 +28,14 @@ NEGLIGIBLE = 1e-14  # a rounding error may be so large; what is nearer to certai
 
 class Broken(Exception):
     """A rule did what no rule may do. The message says what."""
+
+
+class Raised(Broken):
+    """It raised an exception: wrong, or all that it says to drafts that it was not made for."""
+
+
+class Refused(Exception):
+    """A rule raised NotImplementedError: it does not take such drafts. The message is its own."""
 
 
 class CheckedRng(Lender):
@@ -89,16 +98,22 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
     The last drafted token that each row keeps (0: none, i + 1: token i), and the one that follows it.
 
     Raises:
-        Broken: if it raised, changed its input, or returned what is not a verdict on these rows.
+        Broken: if it raised, exited, forked, changed its input, or returned what is not a verdict on these
+            rows.
+        Refused: if it raised NotImplementedError.
         ImportError: if it needs what is not installed; that says nothing about the rule.
     """
     draft, target_probs = drafts.rows(rows)
     try:
-        verdict = rule(draft, target_probs, rng)
+        verdict = called(rule, draft, target_probs, rng)
     except (Broken, NotScripted, ImportError):
         raise
+    except Stopped as stopped:
+        raise Broken(str(stopped)) from stopped
+    except NotImplementedError as error:
+        raise Refused(one_line(error)) from error
     except Exception as error:  # whatever somebody's function may raise
-        raise Broken(f"it raised {one_line(error)}") from error
+        raise Raised(f"it raised {one_line(error)}") from error
     fresh, fresh_probs = drafts.rows(rows)
     for name in ("tokens", "probs", "lengths", "parents"):
         if getattr(fresh, name) is not None and not torch.equal(getattr(fresh, name), getattr(draft, name)):

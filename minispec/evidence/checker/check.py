@@ -3,14 +3,17 @@
 It tries the rule on some 300 small instances. The draft is drawn from its own distributions, the rule
 decides, the target finishes the text; the joint distribution of K+1 tokens must be the target's. For a tree
 of candidates it is one token more than the tree is deep. Every branch is enumerated if the rule draws from
-its `rng`; the rule is sampled if it has a random number generator of its own. The first instance that fails
-is the smallest of those tried.
+its `rng`; the rule is sampled if it has a random number generator of its own. The instance that is shown is
+the smallest that fails; what is wrong is told by the one with the largest damage.
 
 What a pass means: on these instances, nothing else. A rule that is wrong only beyond K = 4, or V = 5, passes.
+A rule that takes none of them is tried on larger ones. What was left out, and why, stands in the report; a
+report on no instance at all is no pass.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,11 +21,18 @@ from torch import Tensor
 
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, decide
+from minispec.evidence.checker.calls import Broken, Refused, decide
+from minispec.evidence.checker.guard import called, time_limit
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
-from minispec.evidence.checker.instances import standard_instances
-from minispec.evidence.checker.report import FALSE_ALARM, Report
+from minispec.evidence.checker.instances import (
+    greedy_instances,
+    large_instances,
+    standard_instances,
+    tree_instances,
+)
+from minispec.evidence.checker.report import FALSE_ALARM, Report, diagnosed
 from minispec.evidence.checker.trials import (
+    BRANCHES,
     MOST_ROWS,
     SMALL,
     InstanceResult,
@@ -33,6 +43,7 @@ from minispec.evidence.checker.trials import (
 from minispec.evidence.proof.enumeration import NotScripted
 
 TOLERANCE = 1e-10
+MOST_TOLERANCE = 0.01  # what may differ by more is no rounding
 SAMPLES = 50_000  # of an instance, where rows go in batches
 SINGLY = 20  # where they go one by one, samples are so many times fewer
 SAMPLED_INSTANCES = 24
@@ -47,32 +58,69 @@ def check_verifier(
     tolerance: float = TOLERANCE,
     samples: int = SAMPLES,
     seed: int = 0,
+    limit: float | None = None,
 ) -> Report:
     """Finds out whether an accept rule keeps the target's distribution.
 
     Args:
-        rule: (draft, target_probs [B, K+1, V], rng) -> Verdict; see `Verifier`.
-        instances: what to try; by default `standard_instances()`. For a rule that only claims temperature 0
-            give `greedy_instances()`; for a rule for trees `tree_instances()`, of the kinds that it claims.
+        rule: (draft, target_probs [B, K+1, V], rng) -> Verdict; see `Verifier`. It may refuse a draft that it
+            was not made for: it raises NotImplementedError, and the instance is left out.
+        instances: what to try; by default `standard_instances()`, or `greedy_instances()` for a rule that
+            says `rule.greedy = True`. If the rule takes none of these, `large_instances()` are tried. For a
+            rule for trees give `tree_instances()`, of the kinds that it claims.
         tolerance: probabilities of texts may differ by this, where they are exact.
         samples: how many to draw of an instance, if the rule has to be sampled; a twentieth of it, if it
             takes one row at a time.
         seed: of everything that is drawn. Torch's own generator is seeded too, for rules that use it, and is
             put back.
+        limit: seconds that one call of the rule may take, or None. It needs the main thread, and a system
+            that has SIGALRM.
 
     Returns:
         The report; print it.
 
     Raises:
-        ValueError: if there is no instance.
+        ValueError: if there is no instance, or an argument is unusable.
         ImportError: if the rule needs what is not installed.
     """
-    tried = sorted(standard_instances() if instances is None else instances, key=lambda one: one.size)
+    if not 0 <= tolerance <= MOST_TOLERANCE:
+        raise ValueError(f"tolerance must be 0 to {MOST_TOLERANCE:g}, not {tolerance}")
+    if samples < 1:
+        raise ValueError(f"samples must be 1 or more, not {samples}")
+    with time_limit(limit):
+        pass  # whether it can be kept is found out before the rule is called
+    is_greedy = getattr(rule, "greedy", False)
+    limited: Verifier = rule if limit is None else partial(called, rule, limit=limit)
+    standard = greedy_instances() if is_greedy else standard_instances()
+    tried = sorted(standard if instances is None else instances, key=lambda one: one.size)
     if not tried:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Checker(rule, tried, tolerance, samples, seed).judge()
+        report = Checker(limited, tried, tolerance, samples, seed).judge()
+        if instances is not None:
+            return report
+        if not any(one.taken for one in report.results):
+            larger = Checker(
+                limited, large_instances(certain=is_greedy), tolerance, samples, seed, is_small=False
+            ).judge()
+            report = report if not any(one.taken for one in larger.results) else report.refused_for(larger)
+        notes = report.notes
+        if is_greedy:
+            notes += ("it needs temperature 0, and was tried at temperature 0 only",)
+        if takes_trees(limited):
+            notes += ("it takes trees of candidates too, and was tried on chains only",)
+    return replace(report, notes=notes)
+
+
+def takes_trees(rule: Verifier) -> bool:
+    """Whether a rule gives a verdict on the smallest tree of candidates."""
+    drafts = tree_instances("with replacement")[0].drafts()
+    try:
+        decide(rule, drafts, torch.arange(1), SeededRng(0))
+    except (Broken, Refused, NotScripted, ImportError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -84,6 +132,7 @@ class Checker:
     tolerance: float
     samples: int
     seed: int
+    is_small: bool = True  #: whether instances with many drafts are left out where the rule is slow
 
     def judge(self) -> Report:
         """Enumerates if the rule can be enumerated, in batches or row by row; samples if not."""
@@ -91,48 +140,67 @@ class Checker:
         if refusal is None:
             results, stopped = self.enumerate_all(self.family, MOST_ROWS)
             if stopped is None:
-                return self.report(self.with_diagnosis(results), "exact")
+                return self.told(self.report(self.with_samples(results), "exact", why=BRANCHES))
             notes = [f"in a batch it follows no script: {stopped}"]
         else:
             notes = [f"it takes one row at a time: {refusal}"]
-        small = [instance for instance in self.family if instance.vocab_size**instance.k <= SMALL]
+        small = self.with_drafts(SMALL)
         results, stopped = self.enumerate_all(small, 1)
         if stopped is not None:
             notes.append(f"alone it follows no script: {stopped}")
             # What it did that no rule may do holds however it draws; its distribution was luck.
             broken = [one for one in results if one.reason and one.distance is None]
-            return self.report([*broken, *self.sample_all(refusal is not None)], "sampled", *notes)
+            drawn = self.sample_all(refusal is not None)
+            why = "it is sampled, on some instances only"
+            return self.report([*broken, *drawn], "sampled", *notes, why=why)
         notes.append(f"row by row {len(small)} small instances were enumerated")
+        why = f"row by row, those with more than {SMALL} drafts take too long"
         if refusal is not None:
-            return self.report(results, "exact", *notes)
+            return self.report(results, "exact", *notes, why=why)
         drawn = self.sample_all(one_by_one=False)
         notes.append(f"{len(drawn)} were sampled in batches")
-        return self.report(self.with_diagnosis([*results, *drawn]), "exact", *notes)
+        return self.told(self.report([*results, *drawn], "exact", *notes, why=why))
 
     def report(
-        self, results: Sequence[InstanceResult], method: Literal["exact", "sampled"], *notes: str
+        self,
+        results: Sequence[InstanceResult],
+        method: Literal["exact", "sampled"],
+        *notes: str,
+        why: str,
     ) -> Report:
-        """Sorts results by size and leaves out what was skipped."""
-        tried = sorted((one for one in results if not one.skipped), key=lambda one: one.instance.size)
-        if len(tried) < len(results):
-            notes += (f"{len(results) - len(tried)} with too many branches were left out",)
-        return Report(tuple(tried), method, notes)
+        """Sorts results by size, and adds what was not tried at all; `why` says why it was not."""
+        tried = {id(one.instance) for one in results}
+        rest = [InstanceResult(one, left_out=why) for one in self.family if id(one) not in tried]
+        results = sorted([*results, *rest], key=lambda one: one.instance.size)
+        checked = tuple(one for one in results if one.left_out is None)
+        omitted = tuple(one for one in results if one.left_out is not None)
+        return Report(checked, method, notes, omitted)
+
+    def with_drafts(self, most: int) -> list[Instance]:
+        """Returns the instances with at most so many drafts."""
+        return [one for one in self.family if one.vocab_size**one.k <= most or not self.is_small]
 
     def refuses_batches(self) -> str | None:
-        """Says why the rule takes each row, but not several at once; None if it takes several."""
-        batches = (one.drafts() for one in self.family if one.k)
-        drafts = next((drafts for drafts in batches if len(drafts) > 1), None)
-        if drafts is None:
-            return None
-        every = torch.arange(len(drafts))
-        refusal = self.complaint(drafts, every)
-        return None if any(self.complaint(drafts, row) for row in every.split(1)) else refusal
+        """Says why the rule takes each row, but not several at once; None if it takes several.
+
+        It is asked on the smallest instance of which it takes a row.
+        """
+        for drafts in (one.drafts() for one in self.family if one.k):
+            every = torch.arange(len(drafts))
+            if len(drafts) == 1 or not self.is_small and len(drafts) > SAMPLED_DRAFTS:
+                continue
+            refusal = self.complaint(drafts, every)
+            if refusal is None:
+                return None
+            if not any(self.complaint(drafts, row) for row in every.split(1)):
+                return refusal
+        return None
 
     def complaint(self, drafts: PossibleDrafts, rows: Tensor) -> str | None:
         """Says what goes wrong when the rule is called on some rows [B], whatever comes out."""
         try:
             decide(self.rule, drafts, rows, SeededRng(0))
-        except Broken as broken:
+        except (Broken, Refused) as broken:
             return str(broken)
         return None
 
@@ -153,28 +221,43 @@ class Checker:
                 return results, str(stopped)
         return results, None
 
+    def with_samples(self, results: Sequence[InstanceResult]) -> list[InstanceResult]:
+        """Samples some instances of those with too many branches to enumerate."""
+        many = [one for one in results if one.left_out == BRANCHES]
+        chosen = [one.instance for one in many[:SAMPLED_INSTANCES]]
+        done = [one for one in results if one.left_out != BRANCHES]
+        drawn = self.sampled(chosen, self.samples, one_by_one=False)
+        return [*done, *drawn, *many[SAMPLED_INSTANCES:]]
+
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
-        """Samples instances that are spread over the family, each with its share of the false alarm."""
-        fit = [instance for instance in self.family if instance.vocab_size**instance.k <= SAMPLED_DRAFTS]
+        """Samples instances that are spread over the family."""
+        fit = self.with_drafts(SAMPLED_DRAFTS)
         most = SINGLY_INSTANCES if one_by_one else SAMPLED_INSTANCES
         chosen = fit[:: max(1, -(-len(fit) // most))]
-        count = max(1, self.samples // SINGLY) if one_by_one else self.samples
+        return self.sampled(
+            chosen, max(1, self.samples // SINGLY) if one_by_one else self.samples, one_by_one
+        )
+
+    def sampled(self, chosen: Sequence[Instance], count: int, one_by_one: bool) -> list[InstanceResult]:
+        """Samples instances, each with its share of the false alarm."""
         share = FALSE_ALARM / max(1, len(chosen))
         return [
             compare_samples(self.rule, instance, count, share, self.seed + 2 * number, one_by_one)
             for number, instance in enumerate(chosen)
         ]
 
-    def with_diagnosis(self, results: list[InstanceResult]) -> list[InstanceResult]:
-        """Adds to the first failure whether it happens in batches only."""
-        first = min((one for one in results if one.reason), key=lambda one: one.instance.size, default=None)
-        if first is None:
-            return results
+    def told(self, report: Report) -> Report:
+        """Adds whether each row alone is right.
+
+        That is tried where the rule is most wrong, of the instances that are small enough to be tried row by
+        row.
+        """
+        small = [one for one in report.results if one.instance.vocab_size**one.instance.k <= SAMPLED_DRAFTS]
+        worst = diagnosed(small)
+        if worst is None or not self.is_small:
+            return report
         try:
-            alone = compare_exactly(self.rule, first.instance, 1, self.tolerance)
+            alone = compare_exactly(self.rule, worst.instance, 1, self.tolerance)
         except NotScripted:
-            return results
-        if alone.reason or alone.skipped:
-            return results
-        told = replace(first, reason=f"{first.reason}; each row alone is right")
-        return [told if one is first else one for one in results]
+            return report
+        return replace(report, in_batches_only=alone.reason is None and alone.left_out is None)

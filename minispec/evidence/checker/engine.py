@@ -11,7 +11,10 @@ after the text so far is laid out on [0, 1) by falling probability, and a unifor
 token's own interval. If the engine samples from the target, that number is uniform whatever the text was, so
 it does not depend on the ones before: all numbers of all texts are independent (Rosenblatt 1952; Brockwell
 2007 for discrete variables). After a text's end fresh uniform numbers stand. Each position is tested, and so
-are pairs of neighbours: the end of a round lies between some of them. The pairs of one test share no token.
+are pairs of tokens, of a text and of two texts: `groupings` lists them. The pairs of one test share no token.
+
+Texts that come again. With what probability a text is one that has come before, is known before it is drawn:
+the probabilities of those add up. How often it happens is compared with the sum over all texts.
 
 What a pass means: on these prompts, up to this many tokens, as these tests group them, nothing else.
 """
@@ -19,27 +22,25 @@ What a pass means: on these prompts, up to this many tokens, as these tests grou
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from minispec.core.commit import Eos
-from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, Text, grow
-from minispec.evidence.checker.calling import Generate
+from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
+from minispec.evidence.checker.calling import Asked, Generate
 from minispec.evidence.checker.engine_report import (
+    AGAIN,
     BEGINNINGS,
     Counterexample,
     EngineReport,
     beginning_that_differs,
     number_that_differs,
 )
+from minispec.evidence.checker.groupings import CLASSES, Grouping, groupings, left_out
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
-PARTS = 8  # cells of a later token
-PAIRED = 4  # of each of a pair
 TOP_SEED = 2**32 - 1
 
 
@@ -54,6 +55,7 @@ def check_engine(
     cells: int = 64,
     eos: Eos = None,
     seed: int = 0,
+    limit: float | None = None,
 ) -> EngineReport:
     """Finds out whether an engine's texts have the target's distribution.
 
@@ -74,12 +76,15 @@ def check_engine(
         cells: how many beginnings to tell apart.
         eos: an id, or several, that end a text.
         seed: of the first text, and of what is drawn here; each further text has the next one.
+        limit: seconds that the engine may take for one text, or None. It needs the main thread, and a system
+            that has SIGALRM.
 
     Returns:
         The report; print it.
 
     Raises:
-        ValueError: if an argument is unusable, or the engine or the target returns what it may not.
+        ValueError: if an argument is unusable, if the engine or the target returns what it may not, or if the
+            engine exits, comes back twice because it has forked, or takes longer than `limit`.
     """
     if tokens < 1 or samples < 1 or not 0 < alarm < 1:
         raise ValueError(f"tokens and samples are 1 or more, alarm 0 to 1; not {tokens}, {samples}, {alarm}")
@@ -87,12 +92,21 @@ def check_engine(
         raise ValueError(f"seed must be 0 to {TOP_SEED - samples - 1}, not {seed}")
     ends = frozenset([eos] if isinstance(eos, int) else eos or ())
     after = NextToken(target, prompts)
-    drawn = Drawn(generate, after, grow(after, tokens, ends, cells), tokens, ends, seed)
+    drawn = Drawn(Asked(generate, limit), after, grow(after, tokens, ends, cells), tokens, ends, seed)
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         drawn.draw(size)
         tests = tuple(drawn.tests(alarm / len(sizes)))
-        report = EngineReport(tests, size, tokens, len(prompts), alarm, drawn.counterexample(tests))
+        omitted = left_out(tokens)
+        report = EngineReport(
+            tests,
+            size,
+            tokens,
+            len(prompts),
+            alarm,
+            drawn.counterexample(tests),
+            (omitted,) if omitted else (),
+        )
         if report.damage is not None and report.damage.low > 0:
             break
     return report
@@ -100,9 +114,9 @@ def check_engine(
 
 @dataclass
 class Drawn:
-    """The texts that an engine has said so far."""
+    """The texts that an engine has returned so far."""
 
-    generate: Generate
+    engine: Asked
     after: NextToken
     tree: Beginnings
     tokens: int
@@ -111,61 +125,88 @@ class Drawn:
     #: How many texts are in each cell of the beginnings; an impossible one has its own.
     firsts: Counter[Cell] = field(default_factory=Counter)
     numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
+    before: list[list[int]] = field(
+        default_factory=list
+    )  #: per text n + 1 ids modulo `CLASSES` (`groupings`)
+    known: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
+    again: int = 0  #: how many texts had come before
+    expected: float = 0.0  #: how many should have
 
     def __post_init__(self) -> None:
         # From the other end of the seeds: an engine that seeds like this one has other numbers.
         self._rng = torch.Generator().manual_seed(TOP_SEED - self.seed)
+        self._mass = [0.0] * len(self.after.prompts)  # probability of the known texts, by prompt
 
     def draw(self, size: int) -> None:
         """Draws texts until there are `size`."""
         for seed in range(self.seed + len(self.numbers), self.seed + size):
             prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
             numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
-            text = self.say(prompt, seed)
+            given = self.after.prompts[prompt]
+            text = self.engine.text(given, self.tokens, seed, self.ends)
             cell = self.tree.cell(prompt, text)
+            probability = 1.0
             for i in range(len(text)):
                 low, width = 0.0, 0.0  # nothing can follow the end
                 if not self.ends.intersection(text[:i]):
                     low, width = self.after.interval(Beginning(prompt, text[: i + 1]))
+                probability *= width
                 if not width:
                     cell = Beginning(prompt, text[: i + 1])
                     break
                 numbers[i] = low + width * numbers[i]
             self.firsts[cell] += 1
             self.numbers.append(numbers)
+            ids = ((0, 0, *given)[-2:] + text + (0,) * self.tokens)[: self.tokens + 1]
+            self.before.append([token % CLASSES for token in ids])
+            self.remember(Beginning(prompt, text), probability)
 
-    def say(self, prompt: int, seed: int) -> Text:
-        """Asks the engine for one text.
-
-        Raises:
-            ValueError: if what it returns is no list of ids, or has the wrong number of them.
-        """
-        said = self.generate(list(self.after.prompts[prompt]), self.tokens, seed)
-        try:
-            text = tuple(int(token) for token in said)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"the engine must return a list of ids, not {said!r}") from error
-        if len(text) > self.tokens or len(text) < self.tokens and not self.ends.intersection(text):
-            raise ValueError(f"the engine returned {len(text)} ids; {self.tokens} were asked for")
-        return text
+    def remember(self, text: Beginning, probability: float) -> None:
+        """Counts whether a text has come before, and with what probability one would have."""
+        self.expected += self._mass[text.prompt]
+        if text in self.known:
+            self.again += 1
+            return
+        self.known.add(text)
+        self._mass[text.prompt] += probability
 
     def tests(self, alarm: float) -> Iterator[Sampled]:
         """Yields all tests of one look; half of `alarm` is for the beginnings."""
         yield check_sample(BEGINNINGS, self.firsts, self.tree.exact, alarm / 2)
         later = self.later()
-        for name, counts in later.items():
-            test = check_sample(name, counts, dict.fromkeys(counts, 1 / len(counts)), alarm / 2 / len(later))
+        share = alarm / 2 / (len(later) + 1)
+        for one in later:
+            test = check_sample(one.name, one.counts, one.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
-            yield replace(test, detects=test.threshold + deviation(MISS, len(self.numbers)))
+            detects = test.threshold + deviation(MISS, one.units)
+            yield replace(test, samples=one.units, detects=detects)
+        yield self.repeats(share)
 
-    def later(self) -> dict[str, Counter[Cell]]:
-        """Returns how often each cell of later tokens came, by test; a test's cells are equally likely."""
-        numbers, n = torch.tensor(self.numbers, dtype=torch.float64), self.tokens  # [N, n]
-        found = {f"token {i + 1}": counted(numbers[:, i : i + 1], PARTS) for i in range(n)}
-        for first in range(min(2, n - 1)):
-            pairs = numbers[:, first : first + (n - first) // 2 * 2].reshape(-1, 2)
-            found[f"pairs from token {first + 1}"] = counted(pairs, PAIRED)
-        return found
+    def later(self) -> list[Grouping]:
+        """Returns how often later tokens came in each cell of each test."""
+        numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
+        return list(groupings(numbers, torch.tensor(self.before)))
+
+    def repeats(self, alarm: float) -> Sampled:
+        """Tests whether more texts come again than should.
+
+        Whether a text has come before is a coin of known probability, given all texts before it. So the
+        number of repeats less the sum of these probabilities is a martingale, and it exceeds N·t with
+        probability exp(−2N·t²) at most (Azuma 1967, with the constant of McDiarmid 1989).
+        """
+        texts = len(self.numbers)
+        threshold = deviation(alarm, texts)
+        return Sampled(
+            AGAIN,
+            texts,
+            cells=1,
+            distance=max(0.0, self.again - self.expected) / texts,
+            threshold=threshold,
+            false_alarm=alarm,
+            detects=threshold + deviation(MISS, texts),
+            miss=MISS,
+            measure="share beyond the expected one",
+        )
 
     def counterexample(self, tests: Sequence[Sampled]) -> Counterexample | None:
         """Returns an event that shows that the first test that fails is right to."""
@@ -174,11 +215,9 @@ class Drawn:
             return None
         if failed.name == BEGINNINGS:
             return beginning_that_differs(self.firsts, self.tree, self.after.prompts, failed.false_alarm)
-        return number_that_differs(failed.name, self.later()[failed.name])
-
-
-def counted(numbers: Tensor, parts: int) -> Counter[Cell]:
-    """Counts in which of `parts` equal parts of [0, 1) numbers lie, singly [M, 1] or in pairs [M, 2]."""
-    counts = Counter(dict.fromkeys(product(range(parts), repeat=numbers.shape[1]), 0))
-    counts.update(map(tuple, (numbers * parts).long().clamp(max=parts - 1).tolist()))
-    return counts
+        if failed.name == AGAIN:
+            texts = len(self.numbers)
+            return Counterexample(
+                "a text comes that has come before", self.expected / texts, self.again / texts
+            )
+        return number_that_differs(next(one for one in self.later() if one.name == failed.name))

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
+from minispec.evidence.checker.groupings import Grouping
 from minispec.evidence.checker.report import RuleDamage, columns
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 BEGINNINGS = "beginnings"  # the name of a test
+AGAIN = "texts that come again"  # and of another
 SHOWN = 3  # tests in the text
 COLUMNS = ("test", "cells", "distance", "fails at", "detects")
 
@@ -30,13 +32,19 @@ class Counterexample:
 class EngineReport:
     """What was found out about an engine. Print it."""
 
-    tests: tuple[Sampled, ...]  #: of the last look: of the beginnings, of each token, of pairs of neighbours
+    tests: tuple[Sampled, ...]  #: of the last look: of the beginnings, then of later tokens
     samples: int  #: how many texts were drawn, N
     tokens: int  #: how many each has at most
     prompts: int  #: how many
     alarm: float  #: the probability that a right engine fails, at most
     #: the shortest beginning that shows what is wrong, or else an event of later tokens
     counterexample: Counterexample | None
+    left_out: tuple[str, ...] = ()  #: what was not looked at
+
+    @property
+    def instances(self) -> int:
+        """How many texts were compared; 0 if they are so few that no test could have failed."""
+        return self.samples if self.failure or any(test.detects < 1 for test in self.tests) else 0
 
     @property
     def failure(self) -> Sampled | None:
@@ -45,8 +53,8 @@ class EngineReport:
 
     @property
     def passed(self) -> bool:
-        """Whether no test failed."""
-        return self.failure is None
+        """Whether no test failed, and at least one could have."""
+        return self.failure is None and self.instances > 0
 
     @property
     def reason(self) -> str | None:
@@ -67,24 +75,29 @@ class EngineReport:
         test = self.failure
         if test is None:
             return None
-        margin = math.sqrt((test.cells - 1) / self.samples) / 2 + deviation(test.false_alarm, self.samples)
+        margin = math.sqrt((test.cells - 1) / test.samples) / 2 + deviation(test.false_alarm, test.samples)
         largest = max(one.distance for one in self.tests if not one.passed)
-        least = test.false_alarm / self.samples if test.impossible else 0.0
+        least = test.false_alarm / test.samples if test.impossible else 0.0
         return RuleDamage(max(least, test.distance - margin), min(1.0, test.distance + margin), largest)
 
     @property
     def detects(self) -> float:
-        """An engine this far off, as any of the tests groups it, fails, but for a probability of 1e-6."""
-        return max(test.detects for test in self.tests)
+        """An engine this far off, as any of the tests groups it, fails, but for a probability of 1e-6.
+
+        Tests that no number of such texts could fail are left out.
+        """
+        return max((test.detects for test in self.tests if test.detects < 1), default=1.0)
 
     def __str__(self) -> str:
         damage, test = self.damage, self.failure
         text = ["passed: the tests see no difference from the target's distribution"]
+        if not self.instances:
+            text = ["checked nothing: no test can fail with so few texts; give more samples"]
         if damage is not None and test is not None:
             text = [
                 "failed: its texts are not distributed as the target's",
                 f"{self.reason}",
-                f"damage: total variation {test.distance:.2g} of {test.name} as drawn, in truth "
+                f"damage: {test.measure} {test.distance:.2g} of {test.name} as drawn, in truth "
                 f"{damage.low:.2g} to {damage.high:.2g}",
             ]
         nearest = sorted(self.tests, key=lambda one: one.threshold - one.distance)[:SHOWN]
@@ -98,6 +111,7 @@ class EngineReport:
             *(f"  {line}" for line in columns(COLUMNS, rows)),
             f"a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
             f"`detects` in a test passes with probability {MISS:.1g} at most",
+            *(f"left out: {what}" for what in self.left_out),
         ]
         return "\n  ".join(text)
 
@@ -110,7 +124,7 @@ def beginning_that_differs(
     Shortest: the test, with its `alarm`, fails too if it looks at no token after this one.
     """
     depth, exact, seen = 0, Counter[Any](tree.exact), Counter[Any](counts)
-    impossible = [one for one in counts if one not in tree.likely]
+    impossible = [one for one in counts if one not in tree.exact]
     worst = min(impossible, key=lambda one: len(one.text), default=None)
     if worst is None:
         for depth in range(1, 1 + max(len(one.text) for one in tree.likely)):
@@ -136,11 +150,9 @@ def cut(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     return sums
 
 
-def number_that_differs(name: str, counts: Mapping[Cell, int]) -> Counterexample:
-    """Returns the cell of later tokens that is farthest off; the cells of a test are equally likely."""
-    total, expected = sum(counts.values()), 1 / len(counts)
-    worst = max(counts, key=lambda cell: abs(counts[cell] / total - expected))
-    sides = 1 + max(cell[0] for cell in counts)
-    where = " and ".join(f"{part / sides:g} to {(part + 1) / sides:g}" for part in worst)
-    event = f"{name} at {where} of the target's distribution, laid out by falling probability"
-    return Counterexample(event, expected, counts[worst] / total)
+def number_that_differs(grouping: Grouping) -> Counterexample:
+    """Returns the cell of later tokens that is farthest off."""
+    total = sum(grouping.counts.values())
+    exact = grouping.exact
+    worst = max(exact, key=lambda cell: abs(grouping.counts[cell] / total - exact[cell]))
+    return Counterexample(grouping.where(worst), exact[worst], grouping.counts[worst] / total)

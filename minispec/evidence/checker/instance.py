@@ -154,6 +154,15 @@ class Instance:
         ids = range(self.vocab_size)
         return [text for n in self.lengths for text in product(ids, repeat=self.deep(n) + 1)]
 
+    def text(self, number: int) -> tuple[int, ...]:
+        """Returns the text that stands at this place of `texts`, without the others."""
+        for n in self.lengths:
+            tokens = self.deep(n) + 1
+            if number < self.vocab_size**tokens:
+                return tuple(number // self.vocab_size**i % self.vocab_size for i in reversed(range(tokens)))
+            number -= self.vocab_size**tokens
+        raise IndexError("there are not so many texts")
+
     def drafts(self) -> PossibleDrafts:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
         p = [self.target(position) for position in range(len(self.p))]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain, product
+from typing import Any
 
 import torch
 
@@ -87,6 +88,37 @@ def greedy_instances() -> tuple[Instance, ...]:
     return smallest_first(family)
 
 
+def large_instances(certain: bool = False) -> tuple[Instance, ...]:
+    """Returns some 20 instances with more ids, or more drafted tokens, than the standard ones.
+
+    Up to 1,024 ids for one drafted token, 32 for two, and two for up to 8. Of many ids only a few have a
+    probability above 0, so that every branch can be enumerated. `certain`: the target is at temperature 0.
+    """
+    shapes = ((range(1), ((4, 6, 2),)), (range(2), ((3, 3, 1),)))
+    of_few = list(seeded_instances(shapes, certain_table if certain else dense_table, dense_table))
+    sizes = {1: (32, 256, 1024), 2: (32,)}
+    wide = [widened(one, size) for one in of_few for size in sizes[one.k]]
+    long = ((range(6), ((2, 2, 0),)), (range(8), ((2, 1, 0),)))
+    return smallest_first([*wide, *seeded_instances(long, certain_table if certain else dense_table)])
+
+
+def widened(instance: Instance, size: int) -> Instance:
+    """Returns an instance with more ids, whose distributions are the same after each prefix of any kind.
+
+    The ids that there were are spread over the larger vocabulary; the others have probability 0. Only the
+    first distribution of each table is kept, so that tables stay small.
+    """
+    step = size // instance.vocab_size
+
+    def spread(table: Table) -> Table:
+        row: list[Any] = [0] * size
+        row[step - 1 :: step] = [*table[0], *[0] * (len(row[step - 1 :: step]) - len(table[0]))]
+        return (tuple(row),)
+
+    p = tuple(map(spread, instance.p))
+    return Instance(p, tuple(map(spread, instance.q)), instance.lengths, instance.parents, instance.choice)
+
+
 def tree_instances(*choices: str) -> tuple[Instance, ...]:
     """Returns 140 instances of trees, the smallest first: several candidates, and branches up to 3 deep.
 
@@ -98,6 +130,15 @@ def tree_instances(*choices: str) -> tuple[Instance, ...]:
         for instance in chain(
             two_candidates(choice), seeded_instances(TREES, dense_table, dense_table, choice)
         )
+    )
+
+
+def greedy_tree_instances(*choices: str) -> tuple[Instance, ...]:
+    """Returns about 90 instances of trees at temperature 0, as `tree_instances` does others."""
+    return smallest_first(
+        instance
+        for choice in choices or CHOICES
+        for instance in seeded_instances(TREES, certain_table, dense_table, choice)
     )
 
 

@@ -1,14 +1,16 @@
 """What is said about a rule that was checked: the record, and the text that people read."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from minispec.evidence.checker.instance import Instance, Probability, Table
+from minispec.evidence.checker.instance import Instance, Probability, Table, TableRow
 from minispec.evidence.checker.trials import InstanceResult, TextProbability
 
 MOST_LINES = 8  # of a table
+MOST_IDS = 32  # of a distribution that is written out
 FALSE_ALARM = 1e-6  # for all sampled instances together
 
 
@@ -25,9 +27,11 @@ class RuleDamage:
 class Report:
     """What was found out about a rule. Print it."""
 
-    results: tuple[InstanceResult, ...]  #: of the instances that were tried, the smallest first
+    results: tuple[InstanceResult, ...]  #: of the instances that were checked, the smallest first
     method: Literal["exact", "sampled"]  #: whether all branches were enumerated
-    notes: tuple[str, ...]  #: how the rule had to be called
+    notes: tuple[str, ...]  #: how the rule had to be called, and what it may also do
+    omitted: tuple[InstanceResult, ...] = ()  #: of the instances that were left out; each says why
+    in_batches_only: bool = False  #: whether each row alone is right
 
     @property
     def failure(self) -> InstanceResult | None:
@@ -36,13 +40,24 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no instance failed."""
-        return self.failure is None
+        """Whether no instance failed, of one at least."""
+        return self.failure is None and self.instances > 0
 
     @property
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
-        return self.failure.reason if self.failure else None
+        worst = diagnosed(self.results)
+        if worst is None or self.failure is None:
+            return None
+        reason = worst.reason or ""
+        if reason != self.failure.reason:
+            reason += f" (K = {worst.instance.k}, V = {worst.instance.vocab_size})"
+        return f"{reason}; each row alone is right" if self.in_batches_only else reason
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many instances were not checked, by the reason."""
+        return dict(Counter(one.left_out or "" for one in self.omitted))
 
     @property
     def counterexample(self) -> Instance | None:
@@ -62,7 +77,7 @@ class Report:
 
     @property
     def instances(self) -> int:
-        """How many were tried."""
+        """How many were checked; none is never a pass."""
         return len(self.results)
 
     @property
@@ -91,12 +106,43 @@ class Report:
         return max((one.detects for one in self.results if one.samples), default=None)
 
     def __str__(self) -> str:
-        if self.failure is None:
-            first, about = f"passed: on {self.instances} instances the text has the target's distribution", []
+        about: list[str] = []
+        if not self.instances:
+            first = "checked nothing: no instance could be tried"
+        elif self.failure is None:
+            what = "1 instance" if self.instances == 1 else f"{self.instances} instances"
+            first = f"passed: on {what} the text has the target's distribution"
         else:
-            first, case = f"failed: {self.reason}", self.failure.instance
-            about = [*about_instance(case), *about_texts(case, self.failure.texts)]
+            first = f"failed: {self.reason}"
+            about = [
+                *about_instance(self.failure.instance),
+                *about_texts(self.failure.instance, self.failure.texts),
+            ]
         return "\n  ".join([first, *about, *about_method(self)])
+
+    def refused_for(self, larger: "Report") -> "Report":
+        """Returns a report on other instances, for a rule that takes none of these.
+
+        It was made for drafts of other sizes. So those that it refuses there, too, say nothing about it.
+        """
+        refused = [one for one in (*self.results, *larger.results) if not one.taken]
+        omitted = [
+            replace(one, reason=None, raised=False, left_out=f"the rule does not take them: {one.reason}")
+            for one in refused
+        ]
+        kept = tuple(one for one in larger.results if one.taken)
+        return replace(larger, results=kept, omitted=(*self.omitted, *omitted, *larger.omitted))
+
+
+def diagnosed(results: Sequence[InstanceResult]) -> InstanceResult | None:
+    """Returns the failure that says what is wrong: the one with the largest damage; None if there is none.
+
+    A rule that broke off on the smallest instance has no damage there: that is what is wrong with it.
+    """
+    failures = [one for one in results if one.reason]
+    if not failures or failures[0].distance is None:
+        return next(iter(failures), None)
+    return max(failures, key=lambda one: -1.0 if one.distance is None else one.distance)
 
 
 def about_instance(instance: Instance) -> Iterator[str]:
@@ -125,7 +171,16 @@ def about_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
         for number, dist in enumerate(table):
             digits = [str(number // len(dist) ** (position - 1 - i) % len(dist)) for i in range(position)]
             after = f" after {' '.join(digits)}" if len(table) > 1 else ""
-            yield f"{name} of token {position + 1}{after}: ({', '.join(map(show, dist))})"
+            yield f"{name} of token {position + 1}{after}: {about_distribution(dist)}"
+
+
+def about_distribution(dist: TableRow) -> str:
+    """Writes a distribution; of a large vocabulary the ids that are most probable."""
+    if len(dist) <= MOST_IDS:
+        return f"({', '.join(map(show, dist))})"
+    likely = sorted((token for token, prob in enumerate(dist) if prob), key=lambda token: -dist[token])
+    more = f", … {len(likely) - MOST_LINES} ids more" if len(likely) > MOST_LINES else ""
+    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MOST_LINES])}{more}"
 
 
 def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
@@ -158,11 +213,13 @@ def about_method(report: Report) -> Iterator[str]:
             f"enumerated: {report.branches:,} branches on {report.instances} instances; where the "
             f"distribution is right it is so up to {report.largest_error:.1g}"
         )
-    if report.samples:
+    if report.detects is not None:
         yield (
             f"sampled: {report.samples:,} texts; a right rule fails with probability {FALSE_ALARM:.1g} at "
             f"most, and one that is off by {report.detects:.2g} passes with probability 1e-06 at most"
         )
+    for why, count in report.left_out.items():
+        yield f"left out: {count} instance{'' if count == 1 else 's'}: {why}"
     yield from (f"note: {note}" for note in report.notes)
 
 

@@ -11,19 +11,24 @@ from torch import Tensor
 
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, CheckedRng, decide
+from minispec.evidence.checker.calls import Broken, CheckedRng, Raised, Refused, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
 from minispec.evidence.theory.statistics import Cell, check_sample, deviation
 
 MOST_ROWS = 512  # rows of a batch
-MOST_BRANCHES = 30_000  # of one instance
+MOST_BRANCHES = 30_000  # of one instance; with more it is sampled
 SMALL = 9  # instances with at most so many drafts are enumerated twice
 CONFIRMED = 40  # enumerations of an instance before a rule that looks wrong on it is called so
 SINGLE = 1e-6  # an error below this looks like the rounding of float32
 CHUNK = 8192  # rows sampled at once
+MOST_TEXTS = 2000  # of an instance that is sampled; with more, tokens are compared place by place
+BRANCHES = f"they have more than {MOST_BRANCHES:,} branches"
 
 Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
+
+
+REFUSED = "the rule refuses them"
 
 
 class TooMany(Exception):
@@ -62,8 +67,14 @@ class InstanceResult:
     branches: int = 0  #: how many were enumerated
     samples: int = 0  #: how many were drawn
     detects: float = 0.0  #: what is at least this far off is caught, but for a probability of 1e-6
-    skipped: bool = False  #: whether the instance was left out, for having too many branches
-    texts: tuple[TextProbability, ...] = ()  #: all of them, if their distribution is wrong
+    left_out: str | None = None  #: why the instance was not checked; None if it was
+    raised: bool = False  #: whether what is wrong is that the rule raised an exception
+    texts: tuple[TextProbability, ...] = ()  #: all that can come or did, if their distribution is wrong
+
+    @property
+    def taken(self) -> bool:
+        """Whether the rule took the instance: it neither refused it nor raised an exception."""
+        return not self.raised and not (self.left_out or "").startswith(REFUSED)
 
 
 def enumerate_rule(
@@ -77,6 +88,7 @@ def enumerate_rule(
     Raises:
         Broken: if the rule did what no rule may do.
         NotScripted: if it does not follow a script.
+        Refused: if it does not take such drafts.
         TooMany: if there are more than 30,000 branches.
     """
 
@@ -134,9 +146,11 @@ def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, toleranc
         if len(drafts) <= SMALL and not same(leaves, enumerate_rule(rule, drafts, most_rows, backwards=True)):
             raise NotScripted("the same draft and the same draws did not give the same verdict twice")
     except Broken as broken:
-        return InstanceResult(instance, str(broken))
+        return InstanceResult(instance, str(broken), raised=isinstance(broken, Raised))
+    except Refused as refused:
+        return InstanceResult(instance, left_out=f"{REFUSED}: {refused}")
     except TooMany:
-        return InstanceResult(instance, skipped=True)
+        return InstanceResult(instance, left_out=BRANCHES)
     expected, found = instance.distribution(), text_distribution(leaves.values(), instance, drafts)
     error, distance = float((found - expected).abs().max()), float((found - expected).abs().sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
@@ -145,8 +159,9 @@ def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, toleranc
 
 def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
     """Adds what is wrong with the probabilities of texts: [N] each, in the order of `Instance.texts`."""
-    columns = zip(result.instance.texts(), expected.tolist(), found.tolist(), strict=True)
-    texts = tuple(TextProbability(*column) for column in columns)
+    come = ((expected > 0) | (found > 0)).nonzero()[:, 0]
+    columns = zip(come.tolist(), expected[come].tolist(), found[come].tolist(), strict=True)
+    texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
     impossible = [one.text for one in texts if one.expected == 0 and one.found > tolerance]
     reason = "what it says is not distributed as the target's text"
     if impossible:
@@ -173,7 +188,7 @@ def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
 def compare_samples(
     rule: Verifier, instance: Instance, samples: int, false_alarm: float, seed: int, one_by_one: bool
 ) -> InstanceResult:
-    """Compares samples of what a rule says with the target's distribution.
+    """Compares samples of what a rule emits with the target's distribution.
 
     A right rule fails with probability `false_alarm` at most; one whose distribution is at least `detects`
     away passes with probability 10^−6 at most (see `check_sample`). The true distance is within `margin` of
@@ -181,22 +196,60 @@ def compare_samples(
     within its mean, at most ½·√((m − 1)/N), plus the deviation, of the true one. What the target adds to a
     text is not drawn, but counted with its probability: that only brings it nearer to the mean. The rule may
     have a generator of its own; `one_by_one` it is handed one row at a time.
+
+    Where there are more than 2,000 texts, each place of the text is compared alone, with its share of the
+    false alarm. So few samples that nothing can fail are none: the instance is left out.
     """
-    drafts, expected = instance.drafts(), instance.distribution()
+    drafts = instance.drafts()
+    try:
+        leaves = drawn_leaves(rule, drafts, samples, seed, one_by_one)
+    except Broken as broken:
+        return InstanceResult(instance, str(broken), raised=isinstance(broken, Raised))
+    except Refused as refused:
+        return InstanceResult(instance, left_out=f"{REFUSED}: {refused}")
+    expected, found = instance.distribution(), text_distribution(leaves, instance, drafts)
+    columns = [(expected, found)]
+    if len(expected) > MOST_TEXTS and instance.lengths == (instance.k,):
+        columns = list(zip(*(by_place(one, instance.vocab_size) for one in (expected, found)), strict=True))
+    share = false_alarm / len(columns)
+    tests = []
+    for right, came in columns:
+        counts, exact = (dict[Cell, Any](enumerate(one.tolist())) for one in (samples * came, right))
+        tests.append(check_sample("rule", counts, exact, share))
+    worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
+    margin = math.sqrt((worst.cells - 1) / samples) / 2 + deviation(share, samples)
+    detects = max(test.detects for test in tests)
+    result = InstanceResult(instance, None, worst.distance, margin, samples=samples, detects=detects)
+    if not worst.passed:
+        return with_reason(result, expected, found, 0.0)
+    if detects >= 1:
+        return InstanceResult(instance, left_out=f"{samples:,} samples of them can show nothing")
+    return result
+
+
+def drawn_leaves(
+    rule: Verifier, drafts: PossibleDrafts, samples: int, seed: int, one_by_one: bool
+) -> list[Leaf]:
+    """Draws drafts and lets a rule decide them; returns each outcome with its share of the samples.
+
+    Raises:
+        Broken: if the rule did what no rule may do.
+        Refused: if it does not take such drafts.
+    """
     mine, given = SeededRng(seed), SeededRng(seed + 1)
     said: Counter[Any] = Counter()  # how often a draft, the last token that stays, the next one
-    try:
-        for done in range(0, samples, CHUNK):
-            rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
-            for call in rows.split(1 if one_by_one else CHUNK):
-                verdicts = decide(rule, drafts, call, given)
-                said.update(map(tuple, torch.stack([call, *verdicts], dim=1).tolist()))
-    except Broken as broken:
-        return InstanceResult(instance, str(broken))
-    leaves = [Leaf(row, last, token, count / samples) for (row, last, token), count in said.items()]
-    found = text_distribution(leaves, instance, drafts)
-    seen, wanted = (dict[Cell, Any](enumerate(one.tolist())) for one in (samples * found, expected))
-    tested = check_sample("rule", seen, wanted, false_alarm)
-    margin = math.sqrt((len(expected) - 1) / samples) / 2 + deviation(false_alarm, samples)
-    result = InstanceResult(instance, None, tested.distance, margin, samples=samples, detects=tested.detects)
-    return result if tested.passed else with_reason(result, expected, found, 0.0)
+    for done in range(0, samples, CHUNK):
+        rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
+        for call in rows.split(1 if one_by_one else CHUNK):
+            verdicts = decide(rule, drafts, call, given)
+            said.update(map(tuple, torch.stack([call, *verdicts], dim=1).tolist()))
+    return [Leaf(row, last, token, count / samples) for (row, last, token), count in said.items()]
+
+
+def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:
+    """Returns the distribution of each token of texts with D+1 tokens: [V^(D+1)] -> D+1 times [V]."""
+    places = round(math.log(len(texts), vocab_size))
+    if places == 1:
+        return [texts]
+    table = texts.reshape([vocab_size] * places)
+    return [table.sum([other for other in range(places) if other != place]) for place in range(places)]

@@ -146,7 +146,9 @@ def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
     count, accepted, tested, emitted, calls = 0, 0.0, 0.0, 0.0, 0.0
     for branch in branches(case, together):
         count += 1
-        own, outcome = distributions[branch.prompt], (branch.tokens, branch.finish)
+        # A text without space for a token has no round; it has ended before.
+        finish = branch.finish if branch.steps else case.finish(case.prompts[branch.prompt], ())
+        own, outcome = distributions[branch.prompt], (branch.tokens, finish)
         own[outcome] = own.get(outcome, 0.0) + branch.weight
         coverage.update(mark for step in branch.steps for mark in marks(case, step))
         accepted += branch.weight * sum(step.accepted for step in branch.steps)

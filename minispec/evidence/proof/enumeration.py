@@ -17,7 +17,7 @@ from typing import Any, TypeVar, Unpack
 import torch
 from torch import Tensor
 
-from minispec.core.rng import CERTAIN, Rng, Which
+from minispec.core.rng import CERTAIN, Rng, Which, check_one_a_row
 from minispec.evidence.proof.replay import Interval, interval_of, replay
 from minispec.native.decisions import Lender, native_categorical
 
@@ -63,7 +63,8 @@ class EnumeratingRng(Lender):
         return replay(native, intervals, most)
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Says what the scripts say: probs [B] -> [B] bool (see `Rng`)."""
+        """Answers as the scripts do: probs [B] -> [B] bool (see `Rng`); ValueError if they are not [B]."""
+        check_one_a_row(probs)
         certain = 1 if self._intervals is None else CERTAIN
         said = [
             live and p > 0 and (p >= certain or self._take(row, [p, 1 - p]) == 0)

@@ -48,8 +48,8 @@ class Proved:
 
     @property
     def passed(self) -> bool:
-        """Whether both agree with the exact distribution up to rounding."""
-        return max(self.error, self.target_only_error) <= LARGEST_ERROR
+        """Whether both agree with the exact distribution up to rounding, in one branch at least."""
+        return self.branches > 0 and max(self.error, self.target_only_error) <= LARGEST_ERROR
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,12 @@ class Proof:
     cases: tuple[Proved, ...]  #: enumerated completely
     coverage: dict[str, int]  #: for each thing that must have come up, in how many branches it did
     sampled: tuple[Sampled, ...]  #: tests on samples
+    left_out: tuple[str, ...] = ()  #: what was not tried, and why
+
+    @property
+    def instances(self) -> int:
+        """How many cases were enumerated; none is never a pass."""
+        return len(self.cases)
 
     @property
     def branches(self) -> int:
@@ -68,13 +74,16 @@ class Proof:
     @property
     def largest_error(self) -> float:
         """The largest of all."""
-        return max(max(case.error, case.target_only_error) for case in self.cases)
+        return max((max(case.error, case.target_only_error) for case in self.cases), default=0.0)
 
     @property
     def passed(self) -> bool:
-        """Whether every distribution is right, everything came up, and every sampled test passed."""
+        """Whether every distribution is right, everything came up, and every sampled test passed.
+
+        Where nothing was enumerated, nothing was proved.
+        """
         shown = [one.passed for one in self.cases] + [one.passed for one in self.sampled]
-        return all(shown) and all(self.coverage.values())
+        return self.instances > 0 and all(shown) and all(self.coverage.values())
 
 
 def prove(
@@ -89,15 +98,20 @@ def prove(
     Cases of other drafters than those that are named are left out.
     """
     coverage = Counter(dict.fromkeys(wanted(drafters), 0))
-    proved = []
-    for case in (case for case in cases if case.drafts_with in drafters):
+    proved: list[Proved] = []
+    others: Counter[str] = Counter()
+    for case in cases:
+        if case.drafts_with not in drafters:
+            others[case.drafts_with] += 1
+            continue
         exact = exact_distributions(case)
         for backend in backends:
             moved = case.on(backend)
             tell(moved.name)
             proved.append(prove_case(moved, coverage, exact))
     tell("samples")
-    return Proof(tuple(proved), dict(coverage), tuple(sampled()))
+    left_out = tuple(f"{count} cases of the drafter {name}" for name, count in others.items())
+    return Proof(tuple(proved), dict(coverage), tuple(sampled()), left_out)
 
 
 def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:

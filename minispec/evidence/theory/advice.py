@@ -70,7 +70,7 @@ def advise(
     The costs are of its backend and machine, for one row; alpha is accepted over tested tokens. For k = 0,
     where nothing was drafted, the best K above 0 is spoken of. Without a measured speed-up the predicted one
     counts. Returns sentences without a full stop: reasons, the one that has to improve least first, and then
-    the remedy; none at all for a speed-up of 1.1 and more.
+    the remedy. For a speed-up of 1.1 and more there is one sentence: that it is none to mend.
 
     Raises:
         ValueError: if alpha does not lie between 0 and 1, or K is negative.
@@ -82,7 +82,7 @@ def advise(
     k = min(k, costs.most) or here.best_k(least=1)
     found = here.speed_up(k) if measured is None else measured
     if found >= LITTLE:
-        return ()
+        return (f"K = {k} gives {found:.2f}x; there is advice for speed-ups below {LITTLE:g}x only",)
     goal = 1.0 if found < 1 else LITTLE
     if (should := here.speed_up(k)) >= goal:
         why = f"K = {k} should give {should:.2f}x in the long run; a short or disturbed run gives less"

@@ -12,6 +12,7 @@ The idea of stating both error rates, and the samples needed, is that of TensorF
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,11 +96,12 @@ def mean_distance(exact: Exact, samples: int) -> float:
     For large N that is about 0.8 of the bound by Jensen's inequality, √(Np(1 − p)).
     """
     total = 0.0
-    for p in exact.values():
+    for p, cells in Counter(exact.values()).items():
         m = math.floor(samples * p) + 1
         if 0 < p < 1 and m <= samples:
             subsets = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
-            total += 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
+            each = 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
+            total += cells * each
     return total / (2 * samples)
 
 

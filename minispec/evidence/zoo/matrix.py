@@ -75,6 +75,11 @@ class Zoo:
     seconds: float  #: that it took
     left_out: str | None = None  #: why there are no mutants of the C++; None if there are
 
+    @property
+    def instances(self) -> int:
+        """How many mutants were planted and looked for by a check of ours; none is never a pass."""
+        return len(self.specimens) if self.unmutated and any(check.ours for check in self.checks) else 0
+
     def killers(self, specimen: Specimen) -> list[str]:
         """Returns the names of our checks that kill a mutant."""
         return [check.name for check in self.checks if check.ours and specimen.cells[check.name].killed]
@@ -96,8 +101,8 @@ class Zoo:
 
     @property
     def passed(self) -> bool:
-        """Whether every mutant is killed, and the shipped code is not."""
-        return not self.survivors and not self.false_alarms
+        """Whether every mutant is killed, of one at least, and the shipped code is not."""
+        return self.instances > 0 and not self.survivors and not self.false_alarms
 
     def missed(self, check: str) -> list[str]:
         """Returns the mutants that a check misses."""
@@ -123,6 +128,7 @@ class Zoo:
             checks.append({**about, "kills": len(mutants) - len(missed), "misses": missed})
         return {
             "passed": self.passed,
+            "instances": self.instances,
             "mutants": mutants,
             "survivors": self.survivors,
             "unmutated": {

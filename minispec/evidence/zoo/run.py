@@ -60,7 +60,11 @@ def zoo(
     started = perf_counter()
     tell("building")
     cases = size_ordered_cases(seed) if cases is None else cases
-    left_out = lacking() if any(one.is_native for one in mutants) else None
+    if not cases:
+        raise ValueError("there is no case to try; give at least one")
+    in_cpp = sum(mutant.is_native for mutant in mutants)
+    reason = lacking() if in_cpp else None
+    left_out = f"{in_cpp} mutants: {reason}" if reason else None
     if left_out is not None:
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]

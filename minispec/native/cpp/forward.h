@@ -50,6 +50,9 @@ struct Workspace {
     Memory<T> x = memory<T>(m * D), qkv = memory<T>(m * Q), seen = memory<T>(m * S), gates = memory<T>(m * 2 * F);
     Memory<T> normed = memory<T>(threads * m * D), query = memory<T>(each * s.head_dim);
     Memory<T> scores = memory<T>(each * s.slots), found = memory<T>(each * s.deep);
+
+    // Without it, some compilers lose the first members where memory for a later one is refused.
+    Workspace(const Sizes& s, Int m, Int tokens, Int threads) : s(s), m(m), tokens(tokens), threads(threads) {}
 };
 
 // Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.

@@ -1,5 +1,8 @@
 // What Python calls: to pack a model's weights, to read tokens, to take draft steps, to decide.
 
+#include <type_traits>
+#include <utility>
+
 #include "decisions.h"
 #include "forward.h"
 
@@ -18,7 +21,7 @@ Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* sta
     if (temperature > 0 && !uniform(numbers, rows * k)) return -2;
     const Int V = model.s.vocab, D = model.s.width, wide = padded<T>(V), steps = exit ? k + 1 : k;
     const double* next = numbers;
-    Workspace<T> work{model.s, rows, 1, threads};
+    Workspace<T> work(model.s, rows, 1, threads);
     Memory<T> dist = memory<T>(rows * wide);
     for (Int i = 0; i < steps; ++i) {
         forward(model, work, tokens, rows, 1, starts, cache, i < k ? dist.get() : nullptr, exit);
@@ -40,7 +43,7 @@ Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* sta
 // cut into parts, so that as many threads can share a product.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* const* weights) {
-    auto* model = new Model<T, W>;
+    auto model = std::make_unique<Model<T, W>>();
     Sizes& s = model->s;
     s = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[3] / sizes[4],
          padded<T>(sizes[7]), padded<T>(sizes[5]), little};
@@ -64,13 +67,15 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
     model->head = matrix(s.width, s.vocab);
     model->gain = vector(s.width);
     model->cos = vector(s.capacity * s.head_dim / 2), model->sin = vector(s.capacity * s.head_dim / 2);
-    return model;
+    return model.release();
 }
 
 // Packs an exit: its matrix [D, D], in which each column is a sum of its own, and the gain of its norm [D].
 template <class T, class W>
 Exit<T, W>* exit_of(Int layers, Int width, const W* proj, const T* gain) {
-    return new Exit<T, W>{layers, panels<T>(proj, width, width, 1), {gain, gain + width}};
+    Weights<W> matrix = panels<T>(proj, width, width, 1);
+    std::vector<T> own(gain, gain + width);
+    return new Exit<T, W>{layers, std::move(matrix), std::move(own)};
 }
 
 // What a forward returns of each token: the stream that the first layers leave, D numbers; what the head reads, D; or V
@@ -84,7 +89,7 @@ Int read_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, 
     if (!are_ids(tokens, rows * n, model.s.vocab)) return 0;
     constexpr bool HEAD = RESULT == LOGITS;
     const Int m = rows * n, columns = HEAD ? model.s.vocab : model.s.width, wide = padded<T>(columns);
-    Workspace<T> work{model.s, m, n, threads};
+    Workspace<T> work(model.s, m, n, threads);
     Memory<T> made = memory<T>(HEAD && wide != columns ? m * wide : 0);
     T* found = RESULT == STREAM ? work.x.get() : !HEAD ? work.normed.get() : wide == columns ? to : made.get();
     forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr, exit, streams);
@@ -101,17 +106,37 @@ Int cache_of(const Model<T, W>& model) {
 template <class Made>
 void free_of(Made* made) { delete made; }
 
+constexpr Int NO_MEMORY = -3;
+
+// A function as Python calls it, which knows nothing of exceptions: where the system refuses memory, what the function
+// has taken is given back, and the result is no address, or NO_MEMORY.
+template <auto FUNCTION>
+struct Safe;
+
+template <class Result, class... Given, Result (*FUNCTION)(Given...)>
+struct Safe<FUNCTION> {
+    static Result call(Given... given) {
+        try {
+            return FUNCTION(given...);
+        } catch (const std::bad_alloc&) {
+            if constexpr (std::is_pointer_v<Result>) return nullptr;
+            else return NO_MEMORY;
+        }
+    }
+};
+
 }  // namespace
 
 // What Python calls, in the order of `library.py`. `read_of` returns 0 if a token id is out of range, and so does
 // `make_distributions` for logits that are not finite. `draft`, `choose_all`, `agree` and `reject` return how many
 // numbers they have used, -1 for tokens, lengths or logits that cannot be, or -2 for numbers or distributions that are
-// none.
-#define MODEL(T, W)                                                                            \
-    {(void*)packed<T, W>,          (void*)free_of<Model<T, W>>,  (void*)cache_of<T, W>,        \
-     (void*)read_of<T, W, HIDDEN>, (void*)read_of<T, W, LOGITS>, (void*)read_of<T, W, STREAM>, \
-     (void*)draft<T, W>,           (void*)exit_of<T, W>,         (void*)free_of<Exit<T, W>>}
-#define DECISIONS(T) {(void*)make_distributions<T>, (void*)choose_all<T>, (void*)agree<T>, (void*)reject<T>}
+// none. All that take memory do it safely.
+#define SAFE(FUNCTION, ...) (void*)Safe<&FUNCTION<__VA_ARGS__>>::call
+#define MODEL(T, W)                                                                          \
+    {SAFE(packed, T, W),          (void*)free_of<Model<T, W>>, (void*)cache_of<T, W>,        \
+     SAFE(read_of, T, W, HIDDEN), SAFE(read_of, T, W, LOGITS), SAFE(read_of, T, W, STREAM),  \
+     SAFE(draft, T, W),           SAFE(exit_of, T, W),         (void*)free_of<Exit<T, W>>}
+#define DECISIONS(T) {SAFE(make_distributions, T), SAFE(choose_all, T), SAFE(agree, T), SAFE(reject, T)}
 
 extern "C" {
 void* model_f32[] = MODEL(float, float);

@@ -10,8 +10,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 
 #if !defined(_WIN32)
@@ -111,7 +112,7 @@ class Team {
     Int invite(Int count) {
         try {
             for (; made < count; ++made) std::thread([this, seen = wanted.load()] { serve(seen); }).detach();
-        } catch (const std::system_error&) {  // the system gives no more
+        } catch (const std::exception&) {  // the system has no more, or no memory for it: those that there are do
         }
         const Int forward = (wanted.load() / 64 + 1) * 64;
         joined.store(forward + 1);
@@ -127,10 +128,15 @@ class Team {
 
   public:
     static Team& get() {
-        static Team* team = new Team;  // not destroyed at the end of the process, when threads may still look
+        // Not destroyed at the end of the process, when threads may still look.
+        alignas(Team) static unsigned char place[sizeof(Team)];
+        static Team* team = new (place) Team;
 #if !defined(_WIN32)
         // The child of a fork has none of its parent's threads.
-        [[maybe_unused]] static const int once = pthread_atfork(nullptr, nullptr, [] { team = new Team; });
+        [[maybe_unused]] static const bool once = [] {
+            if (pthread_atfork(nullptr, nullptr, [] { team = new (place) Team; })) throw std::bad_alloc();
+            return true;
+        }();
 #endif
         return *team;
     }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -81,12 +82,14 @@ constexpr auto larger = [](auto one, auto other) { return one > other ? one : ot
 template <class T>
 using Memory = std::unique_ptr<T[], decltype(&std::free)>;
 
-// Memory for `count` numbers, all 0, aligned for vectors, or for pages that are as large as can be.
+// Memory for `count` numbers, all 0, aligned for vectors, or for pages that are as large as can be. Where the system
+// refuses it, std::bad_alloc is thrown, as by `new`.
 template <class T>
 Memory<T> memory(Int count) {
     const std::size_t all = count * sizeof(T), unit = all >= HUGE_PAGE ? HUGE_PAGE : 64;
     const std::size_t bytes = (all / unit + 1) * unit;
     void* taken = std::aligned_alloc(unit, bytes);
+    if (!taken) throw std::bad_alloc();
 #if defined(__linux__)
     if (unit == HUGE_PAGE) madvise(taken, bytes, MADV_HUGEPAGE);
 #endif

@@ -16,7 +16,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, MARGIN, Board, in_order, text_width, widest, worded
 from minispec.show.plots.style import TEXT, Picture, sheet
 from minispec.show.signs import GUESS, STATES, TARGET, State
-from minispec.show.text import count, needs_catch_up, shown
+from minispec.show.text import check_chain, count, needs_catch_up, shown
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
@@ -27,6 +27,7 @@ TITLES: Mapping[Moment, str] = {
     "rolled back": "After rollback",
     "caught up": "After the draft has caught up",
 }
+OWNERS = {"text": "text", "target": "target's cache", "draft": "draft's cache"}
 LINE = 0.44  # height of a line of tiles, in inches
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 EMPTY = State("#FFFFFF", "")
@@ -55,23 +56,23 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
     Each of the `MOMENTS` sees what those before it have done.
 
     Raises:
-        ValueError: if there is no such round or moment, or the row was done before it.
+        ValueError: if there is no such round or moment, the row was done before it, or a tree was drafted.
     """
     if not 0 <= index < len(trace.rounds):
         raise ValueError(f"there is no round {index}; the trace has {len(trace.rounds)}")
     if moment not in MOMENTS:
         raise ValueError(f"moment {moment!r} is unknown; choose one of {', '.join(MOMENTS)}")
     r, stage = trace.rounds[index], MOMENTS.index(moment)
-    if not r.live[row]:
-        raise ValueError(f"row {row} was done before round {index}")
-    text = [*trace.prompts[row], *(token for past in trace.rounds[:index] for token in past.emitted[row])]
+    check_chain(r, row)
+    prompt = r.names[row] if r.names else row
+    text = trace.committed(prompt, index)
     drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
     rolled_back = stage >= MOMENTS.index("rolled back")
     emitted = r.emitted[row] if rolled_back else ()
     end = len(text) + len(emitted)  # of what is committed
 
     def committed(position: int) -> str:
-        if position < len(trace.prompts[row]):
+        if position < len(trace.prompts[prompt]):
             return "prompt"
         return "committed" if position < len(text) else "accepted"
 
@@ -133,20 +134,22 @@ class _Grid:
         self.words = words
         self.first = pending - TAIL if pending - TAIL > 1 else 0
         self.column = 0.16 + widest((self.token(s) for s in slots if s.position >= self.first), 0.4)
-        self.before = f"0–{self.first - 1}" if self.first else ""
-        self.start = MARGIN + widest(slot.owner for slot in slots) + 0.15
+        self.before = f"{self.first} tokens" if self.first else ""
+        self.start = MARGIN + widest(OWNERS[slot.owner] for slot in slots) + 0.15
         self.rest = text_width(self.before) + 0.2 if self.first else 0.0
-        last = max(slot.position for slot in slots)
+        last = max(slot.position for slot in slots if slot.token is not None)
+        self.last = last  # what comes after it stays empty at all moments
         self.end = self.start + self.rest + self.column * (last - self.first + 1)
         self.page = Board(self.end + 0.15 + text_width("00 tokens") + MARGIN)
         self.twin: list[str] = []
 
     def token(self, slot: Slot) -> str:
-        """What stands in a tile: the word in the text, a glyph in a cache; the pending one has both."""
-        glyph = STATES[slot.state].glyph if slot.state in STATES else ""
-        if slot.owner != "text" or slot.token is None:
-            return glyph
-        return (f"{glyph} " if slot.state == "pending" else "") + shown(self.words[slot.token])
+        """What stands in a tile: the word; in a cache, and if it is pending, after its state's glyph."""
+        if slot.token is None:
+            return ""
+        signed = slot.owner != "text" or slot.state == "pending"
+        glyph = STATES[slot.state].glyph if signed else ""
+        return f"{glyph} {shown(self.words[slot.token])}".strip()
 
     def draw(self, y: float, number: int | None, title: str, slots: Sequence[Slot]) -> float:
         """Draws one moment downwards from a height, and says it in the twin; returns where it ends."""
@@ -158,10 +161,10 @@ class _Grid:
             mine = list(group)
             held = sum(slot.held for slot in mine)
             y -= LINE
-            page.write(self.start - 0.15, y + LINE / 2, owner, ha="right")
+            page.write(self.start - 0.15, y + LINE / 2, OWNERS[owner], ha="right")
             if self.first:
                 page.tile((self.start, y), (self.rest, LINE), STATES["prompt"], self.before)
-            signs = [self.draw_slot(y, slot) for slot in mine[self.first :]]
+            signs = [self.draw_slot(y, slot) for slot in mine[self.first : self.last + 1]]
             said = f"{held} tokens" if owner == "text" else f"holds {held}"
             page.write(self.end + 0.15, y + LINE / 2, said)
             self.twin.append(f"  {owner:<7}{dots}{' '.join(signs)}   ({held} held)")

@@ -15,23 +15,24 @@ BLANK = 0.1  # width of a blank between tokens
 Marked = tuple[str, str]  # a token's text, and the name of its state in `STATES`
 
 
-def marked_tokens(trace: Trace, words: Sequence[str], row: int = 0) -> list[Marked]:
-    """Returns the text and the state of every token of a row, prompt included, rejected ones too.
+def marked_tokens(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[Marked]:
+    """Returns every token of a prompt and its text with its state, rejected ones too.
 
     A rejected token stands before the correction that replaces it, and is no part of the text. `words` has
     the text of every token id.
     """
-    tokens = [(words[token], "prompt") for token in trace.prompts[row]]
-    for r in trace.rounds:
+    rounds = trace.rounds_of(prompt)
+    tokens = [(words[token], "prompt") for token in trace.prompts[prompt]]
+    for r, row in rounds:
         for token, state in zip(r.emitted[row], kinds(r, row), strict=True):
             if state == "correction":
-                tokens.append((words[int(r.draft.tokens[row, r.accepted(row)])], "rejected"))
+                tokens.append((words[int(r.draft.tokens[row, r.rejected(row)[0]])], "rejected"))
             tokens.append((words[token], state))
     return tokens
 
 
 def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
-    """Draws the text of a trace's first row with every token in the look of its state; words: by token id."""
+    """Draws a trace's first prompt and its text, every token in the look of its state; words: by token id."""
     tokens, page = marked_tokens(trace, words), Board(WIDTH)
     x, y = MARGIN, -MARGIN - LINE
     for word in _words(tokens):
@@ -43,7 +44,7 @@ def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
     states = in_order(state for _, state in tokens if state != "prompt")
     count = Counter(state for _, state in tokens)
     new = count["accepted"] + count["correction"] + count["bonus"]
-    calls = sum(r.live[0] for r in trace.rounds)
+    calls = trace.statistics(0).target_calls
     twin = "".join(" " * text.startswith(" ") + STATES[state].glyph + shown(text) for text, state in tokens)
     return worded("coloured", page.end(y - MARGIN, states), twin, count=count, new=new, calls=calls)
 

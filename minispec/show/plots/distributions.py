@@ -10,13 +10,14 @@ from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
 from minispec.evidence.theory.statistics import deviation
 from minispec.show.plots import charts
-from minispec.show.plots.board import worded
+from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET, State
 
+RIGHT, WRONG = STATES["accepted"], STATES["rejected"]  # their signs, for a verdict on a rule
 HALF = 0.4  # of a column's width
 BEYOND = HALF + 0.04  # where p's line ends, and a guess stands
-WORDS = {"accepted": "drafted and kept", "correction": "said instead"}
+WORDS = {"accepted": "drafted and kept", "correction": "emitted instead"}
 WHOLE = 12  # numbers are written in parts of it
 FALSE_ALARM = 1e-6  # of right code, for all its shares together
 
@@ -87,7 +88,7 @@ def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM)
 
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
-    """Says what the draws show: `right`, one token always, or too much or too little of the worst one."""
+    """Says what the draws show: `right`, one token always, or which one comes too often or too rarely."""
     shares = [count / sum(counts) for count in counts]
     bounds = envelope(p, sum(counts))
     if all(low <= share <= high for share, (low, high) in zip(shares, bounds, strict=True)):
@@ -96,7 +97,7 @@ def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> 
         return f"always {names[counts.index(max(counts))]}"
     off = [share - x for share, x in zip(shares, p, strict=True)]
     worst = max(range(len(off)), key=lambda i: (abs(off[i]), off[i]))
-    return f"too {'much' if off[worst] > 0 else 'little'} {names[worst]}"
+    return f"{names[worst]} too {'often' if off[worst] > 0 else 'rarely'}"
 
 
 def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
@@ -110,21 +111,20 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
     said = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    high = -(-len(counts) // 2)
-    figure = sheet(12, 4.1 * high + 1.4)
-    panels = figure.subplots(high, min(2, len(counts)), sharey=True, squeeze=False).flatten()
-    rows = [["", *names, ""], [TARGET.word, *(f"{x:.4f}" for x in p), ""]]
+    wide = min(4, len(counts))
+    high = -(-len(counts) // wide)
+    widths = [3.7 * wide, widest([*counts, *(f"{RIGHT.glyph} {word}" for word in said.values())]) * wide + 2]
+    figure = sheet(max(12, *widths), 4.6 * high + 1.4)
+    panels = figure.subplots(high, wide, sharey=True, squeeze=False).flatten()
+    rows = [["in twelfths", *names, ""], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p), ""]]
     for axes, (rule, of) in zip(panels, counts.items(), strict=False):
         shares, bounds = [count / sum(of) for count in of], envelope(p, sum(of))
-        charts.prepare(axes, grid="y").set_title(f"{rule}: {said[rule]}", fontsize=TEXT, loc="left")
-        lows, heights = [low for low, _ in bounds], [high - low for low, high in bounds]
-        axes.bar(range(len(p)), heights, 2 * BEYOND, lows, color="#CCCCCC", label="where right code stays")
-        charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
-        axes.plot(shares, "ko", markersize=11, clip_on=False, label="share of the draws")
-        axes.set_ylim(bottom=0)
-        charts.columns(axes, [f"{name}\n{share:.3f}" for name, share in zip(names, shares, strict=True)])
-        rows.append([rule, *(f"{share:.4f}" for share in shares), said[rule]])
-        rows.append(["  right code", *(f"{low:.3f} to {high:.3f}" for low, high in bounds), ""])
+        look = RIGHT if said[rule] == "right" else WRONG
+        _panel(axes, f"{rule}\n{look.glyph} {said[rule]}", shares, bounds, p)
+        charts.columns(axes, [f"{name}\n{WHOLE * x:.1f}" for name, x in zip(names, shares, strict=True)])
+        rows.append([rule, *(f"{WHOLE * share:.2f}" for share in shares), f"{look.glyph} {said[rule]}"])
+        rows.append(["  right code", *(f"{WHOLE * a:.2f} to {WHOLE * b:.2f}" for a, b in bounds), ""])
+    panels[0].set_ylabel("twelfths", fontsize=TEXT)
     for axes in panels[len(counts) :]:
         axes.set_visible(False)
     charts.keys_below(figure, columns=3)
@@ -133,3 +133,22 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     values["words"] = ", ".join(f"{rule} {word}" for rule, word in said.items())
     draws = max(sum(of) for of in counts.values())
     return worded("sampled-shares", figure, aligned(rows), draws=draws, **values)
+
+
+def _panel(
+    axes: Axes,
+    title: str,
+    shares: Sequence[float],
+    bounds: Sequence[tuple[float, float]],
+    p: Sequence[float],
+) -> None:
+    """Draws the shares [V] of one rule over the envelope of p [V], in twelfths from 0 to 12."""
+    charts.prepare(axes, grid="y").set_title(title, fontsize=TEXT, loc="left", parse_math=False)
+    lows = [WHOLE * low for low, _ in bounds]
+    heights = [WHOLE * (high - low) for low, high in bounds]
+    axes.bar(range(len(p)), heights, 2 * BEYOND, lows, color="#CCCCCC", label="where right code stays")
+    levels = [WHOLE * x for x in p]
+    charts.levels(axes, levels, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
+    axes.plot([WHOLE * x for x in shares], "ko", markersize=11, label="share of the draws")
+    axes.set_ylim(-0.06 * WHOLE, 1.06 * WHOLE)  # room for a point at either end
+    axes.set_yticks(range(0, WHOLE + 1, 2))

@@ -35,8 +35,10 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     """Draws the distribution of each guess of a round's first row, the drafted token marked; words: by id.
 
     Raises:
-        ValueError: if nothing was drafted.
+        ValueError: if nothing was drafted, or a tree was.
     """
+    if r.draft.parents is not None:
+        raise ValueError(f"round {r.index} drafted a tree; this shows chains alone")
     count = r.drafted(0)
     if not r.live[0] or count == 0:
         raise ValueError(f"round {r.index} drafted nothing")

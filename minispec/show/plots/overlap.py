@@ -18,10 +18,11 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET
+from minispec.show.signs import DRAFTER, STATES, TARGET, State
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
+LEAST_SIGN = 0.1  # a piece of a bar gets its sign if it is this high, of the highest bar
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
@@ -98,7 +99,7 @@ def overlap(
             verdict = "accepted" if number * column.q < column.p else "rejected"
             test += f"; the number drawn is {number:.2f}, so it is {verdict}"
         test += "."
-    sums = f"α = Σ min(p, q) = {rate:.2f}      TV = 1 − α = {1 - rate:.2f}"
+    sums = f"kept in all: α = Σ min(p, q) = {rate:.2f};  rejected: TV = 1 − α = {1 - rate:.2f}"
     upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
     charts.keys_below(figure, keys)
     numbers = [(c.p, c.q, c.kept, c.q - c.kept, c.residual) for c in columns]
@@ -107,8 +108,10 @@ def overlap(
     twin = aligned([["token", "p", "q", *heads], *rows])
     twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test}
-    values["word"] = quoted(words[int((q - p).argmax())])
+    values["word"] = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
+    if case == "drawn" and float(q[drawn]) <= float(p[drawn]):
+        case = "drawn-kept"
     return worded("overlap", figure, twin, case, **values)
 
 
@@ -124,6 +127,7 @@ def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
         heights = [top - floor for top, floor in zip(tops, floors, strict=True)]
         bar = charts.area(look) | {"label": f"{look.glyph} {word}"}
         drawn.append(axes.bar(range(len(kept)), heights, 0.7, floors, **bar))
+        _signs(axes, look, heights, floors, LEAST_SIGN * max(*p, *(c.q for c in columns)))
     for line, values, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
         how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
         drawn.append(charts.levels(axes, values, 0.45, linewidth=4, **how))
@@ -135,14 +139,25 @@ def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
     return drawn
 
 
+def _signs(axes: Axes, look: State, heights: Sequence[float], floors: Sequence[float], least: float) -> None:
+    """Writes a state's sign into each of its pieces that is at least so high."""
+    spot: dict[str, Any] = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5}
+    how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "color": look.ink, "bbox": spot}
+    for x, (height, floor) in enumerate(zip(heights, floors, strict=True)):
+        if height >= least:
+            axes.text(x, floor + height / 2, look.glyph, **how)
+
+
 def _residual(axes: Axes, columns: Sequence[Share]) -> None:
     axes.bar(range(len(columns)), [c.residual for c in columns], 0.7, **charts.area(RESIDUAL))
-    charts.prepare(axes, y="residual", grid="")
+    charts.prepare(axes, grid="")
+    axes.set_title("residual: a correction is drawn from it", fontsize=TEXT, loc="left", pad=12)
     for x, height in enumerate(c.residual for c in columns):
         axes.text(x, height + 0.06, probability(height), fontsize=TEXT, ha="center", va="bottom")
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    axes.set_ylim(0, 1.5)
-    axes.set_yticks([0, 1])
+    axes.set_ylim(0, 1.35)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
 
 
 def _mark(axes: Axes, ceiling: float, x: float, column: Share, word: str) -> str:

@@ -180,6 +180,38 @@ def speed_up_curves(
     return worded("speed-up-curves", figure, "\n".join(twin), case, more=more, **values)
 
 
+def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
+    """Draws the measured speed-up at several K beside two predictions.
+
+    One is `refined` of the points, from measured times; the other is theorem 3.8 with an assumed c.
+
+    Raises:
+        ValueError: if there is no point, or c is negative.
+    """
+    if not points:
+        raise ValueError("give at least one point: the speed-up at one K")
+    points = sorted(points, key=lambda point: point.k)
+    ks = [point.k for point in points]
+    figure, axes = charts.chart(10, 6.6, "K, drafted tokens per round", "speed-up")
+    theorem = [speed_up(point.alpha, point.k, assumed) for point in points]
+    axes.plot(ks, [p.refined for p in points], color=CURVES[0][0], linewidth=2.5, label="predicted")
+    look: dict[str, Any] = {"color": CURVES[2][0], "linestyle": ":", "linewidth": 2.5}
+    axes.plot(ks, theorem, label=f"predicted if c = {assumed:g}", **look)
+    _gains(axes, ks, points, "measured", capsize=5, zorder=4)
+    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
+    axes.set(ylim=(0, 1.1 * max([*theorem, *(max(p.refined, p.high) for p in points)])), xticks=ks)
+    charts.keys(axes, 2)
+    best = max(points, key=lambda point: point.gain)
+    promised = max(points, key=lambda point: point.refined)
+    twin = [
+        f"K = {p.k}: measured {p.gain:.2f} ({p.low:.2f} to {p.high:.2f}), predicted {p.refined:.2f}, "
+        f"if c = {assumed:g} {simple:.2f}"
+        for p, simple in zip(points, theorem, strict=True)
+    ]
+    values = {"best": best, "promised": promised, "c": best.c, "assumed": assumed}
+    return worded("gain-by-k", figure, "\n".join(twin), "a-loss" if best.gain < 1 else "", **values)
+
+
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
     """Draws measured speed-ups as points with their quartiles."""
     dots: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 11, "linestyle": "none"}

@@ -1,7 +1,7 @@
 """Who works when, and which tokens come out of it: over time; and over rounds, the rows of a batch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, pairwise
 from typing import Any, Literal
 
@@ -10,17 +10,17 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minispec.io.trace import Trace
+from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots.board import MARGIN, Board, in_order, text_width, titled, widest, worded
 from minispec.show.plots.style import Picture, aligned
-from minispec.show.signs import DRAFTER, STATES, TARGET, State
-from minispec.show.text import kinds, needs_catch_up, shown
+from minispec.show.signs import DRAFTER, STATES, State
+from minispec.show.text import check_chain, kinds, needs_catch_up, shown
 
 WIDTH = 15.0  # of the page, in inches; more where tokens would overlap
 LANE = 0.55  # height of a lane
 WORD = 0.4  # height of a token under it
 WORKS = {
-    "verify": State(TARGET.colour, "", ink="white", word="a pass of the target"),
+    "verify": State("#595959", "", ink="white", word="a pass of the target"),
     "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
     "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
 }
@@ -50,44 +50,70 @@ class Span:
     start: float  #: when it begins
     end: float  #: when it ends
     yields: tuple[tuple[int, str], ...] = ()  #: the tokens that are known when it ends, as (id, state)
+    dropped: tuple[tuple[int, str], ...] = ()  #: the guesses that it rejects or does not test, likewise
+
+    @property
+    def judged(self) -> tuple[tuple[int, str], ...]:
+        """All guesses and the target's token, by position; a correction stands after what it replaces."""
+        place = len(self.yields) - 1 if self.dropped else len(self.yields)
+        return (*self.yields[:place], *self.dropped[:1], *self.yields[place:], *self.dropped[1:])
 
 
-def speculative_spans(trace: Trace, times: WorkTimes, rounds: int | None = None, row: int = 0) -> list[Span]:
+def speculative_spans(
+    trace: Trace, times: WorkTimes, rounds: int | None = None, prompt: int = 0
+) -> list[Span]:
     """Returns the draft steps and the verify pass of each round, and the catch-up after full acceptance.
 
-    Of the first so many `rounds`, by default of all, until the row is done.
+    Of the rounds that a prompt takes part in, from its first on: so many, by default all.
+
+    Raises:
+        ValueError: if there is no such prompt, or a tree was drafted.
     """
     spans: list[Span] = []
     now = 0.0
-    for r in trace.rounds[:rounds]:
-        if not r.live[row]:
-            break
+    live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
+    for r, row in live[:rounds]:
+        check_chain(r, row)
         work = [Span("draft", 0, times.draft)] * r.draft.k
-        work.append(Span("verify", 0, times.verify, tuple(zip(r.emitted[row], kinds(r, row), strict=True))))
-        if any(needs_catch_up(r, each) for each, live in enumerate(r.live) if live):
+        yields = tuple(zip(r.emitted[row], kinds(r, row), strict=True))
+        work.append(Span("verify", 0, times.verify, yields, _dropped(r, row)))
+        if any(needs_catch_up(r, each) for each, on in enumerate(r.live) if on):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:
-            spans.append(Span(span.work, now, now + span.end, span.yields))
+            spans.append(replace(span, start=now, end=now + span.end))
             now += span.end
     return spans
 
 
+def _dropped(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
+    """Returns the guesses after the accepted ones, where a correction replaces the first of them."""
+    if r.kind(row) != "correction":
+        return ()
+    tokens = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
+    return tuple((token, "untested" if i else "rejected") for i, token in enumerate(tokens))
+
+
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
-    """Draws the same tokens of a trace's first row twice: one per target step, and several per round.
+    """Draws the same tokens of a trace's first prompt twice: one per target step, and several per round.
 
     By default a target pass takes 1 and a draft step a tenth of it. Whole rounds are drawn that yield no more
     than so many tokens, one round at the least; `words` has the text of every token id.
+
+    Raises:
+        ValueError: if nothing was decoded, or a tree was drafted.
     """
     times = times or WorkTimes()
-    known = accumulate(len(r.emitted[0]) for r in trace.rounds)
+    known = accumulate(len(r.emitted[row]) for r, row in trace.rounds_of(0) if r.live[row])
     fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
+    if not fast:
+        raise ValueError("nothing was decoded for the trace's first prompt; there is no time to show")
     passes = [span for span in fast if span.yields]
     emitted = [token for span in passes for token, _ in span.yields]
     alone, end = len(emitted) * times.target, fast[-1].end
     twin = ["target alone, when each token is known:"]
     twin += [f"{i * times.target:6.2f}  {shown(words[token])}" for i, token in enumerate(emitted, 1)]
     twin.append("speculative, when its tokens are known:")
-    twin += [f"{span.end:6.2f}  {' '.join(_said(*y, words) for y in span.yields)}" for span in passes]
+    twin += [f"{span.end:6.2f}  {' '.join(_signed(*y, words) for y in span.judged)}" for span in passes]
     values = {"slow": alone, "fast": end, "gain": alone / end, "count": len(emitted), "calls": len(passes)}
     figure = _Timeline([shown(words[token]) for token in emitted], fast, times.target, words).draw()
     return worded("timeline", figure, "\n".join(twin), passes=_passes(len(passes)), **values)
@@ -97,9 +123,9 @@ def _passes(count: int) -> str:
     return f"{count} {'pass' if count == 1 else 'passes'}"
 
 
-def _said(token: int, state: str, words: Sequence[str]) -> str:
+def _signed(token: int, state: str, words: Sequence[str]) -> str:
     """How a token stands under a pass: after the glyph of its state."""
-    return f"{STATES[state].glyph}{shown(words[token])}"
+    return f"{STATES[state].glyph} {shown(words[token])}"
 
 
 class _Timeline:
@@ -107,11 +133,13 @@ class _Timeline:
 
     def __init__(self, names: Sequence[str], fast: Sequence[Span], step: float, words: Sequence[str]) -> None:
         self.names, self.fast, self.step = names, fast, step
-        self.passes = [(span, [_said(*y, words) for y in span.yields]) for span in fast if span.yields]
+        self.words = words
+        self.passes = [span for span in fast if span.yields]
         self.left = MARGIN + widest(["target", "draft"]) + 0.15
         self.total = max(len(names) * step, fast[-1].end)
-        stack = widest(text for _, texts in self.passes for text in texts) + 0.2
-        apart = min((b.end - a.end for (a, _), (b, _) in pairwise(self.passes)), default=self.total)
+        self.tile = widest(_signed(*y, words) for span in self.passes for y in span.judged) + 0.16
+        stack = self.tile + 0.1
+        apart = min((b.end - a.end for a, b in pairwise(self.passes)), default=self.total)
         self.scale = max((WIDTH - self.left - MARGIN) / self.total, stack / apart, 0.34 / step)
         self.page = Board(self.at(self.total) + max(MARGIN, stack / 2))
 
@@ -134,14 +162,15 @@ class _Timeline:
         page.write(MARGIN, y - 0.35, title, weight="bold")
         y -= 0.6 + 2 * LANE
         self.lane(y + LANE, "draft", [span for span in self.fast if not span.yields])
-        self.lane(y, "target", [span for span, _ in self.passes])
-        for span, texts in self.passes:
-            for line, text in enumerate(texts):
-                x = self.at((span.start + span.end) / 2)
-                page.write(x, y - (line + 0.5) * WORD - 0.05, text, ha="center")
-        y = self.axis(y - max(len(texts) for _, texts in self.passes) * WORD - 0.2)
-        states = in_order((span.work for span in self.fast), WORKS)
-        return page.end(y, states + in_order(state for span in self.fast for _, state in span.yields))
+        self.lane(y, "target", self.passes)
+        for span in self.passes:
+            x = self.at((span.start + span.end) / 2) - self.tile / 2
+            for line, (token, state) in enumerate(span.judged, 1):
+                corner, size = (x, y - line * WORD - 0.05), (self.tile, WORD - 0.04)
+                page.tile(corner, size, STATES[state], _signed(token, state, self.words))
+        y = self.axis(y - max(len(span.judged) for span in self.passes) * WORD - 0.2)
+        states = in_order(state for span in self.passes for _, state in span.judged)
+        return page.end(y, states + in_order({span.work for span in self.fast} - {"verify"}, WORKS))
 
     def lane(self, y: float, name: str, spans: Sequence[Span]) -> None:
         """Draws the bars of one model."""

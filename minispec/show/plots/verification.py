@@ -1,7 +1,7 @@
 """What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -14,9 +14,9 @@ from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, MARGIN, Board, in_order, widest, worded
-from minispec.show.plots.style import Picture, aligned, sheet
+from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
-from minispec.show.text import count, probability, quoted, shown
+from minispec.show.text import check_chain, count, probability, quoted, shown
 
 LINE = 0.48  # height of a line of numbers, in inches
 MOST = 28  # positions along a text in one figure
@@ -40,21 +40,27 @@ class DraftedToken:
     drawn: float | None  #: the number that was compared with `acceptance`, where it is known
     accepted: bool  #: whether it was
     state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
+    added: str = ""  #: after the last one that a round tests: the text of the target's token
 
 
 def drafted_tokens(
     r: Round, words: Sequence[str], row: int = 0, drawn: Sequence[float | None] = ()
 ) -> list[DraftedToken]:
-    """Returns what happened to each drafted token of a live row; words: by token id.
+    """Returns what happened to each drafted token of a row; words: by token id.
 
     drawn: the numbers that were drawn for the tests, in order, where they are known.
+
+    Raises:
+        ValueError: if the row was done, or a tree was drafted.
     """
+    check_chain(r, row)
+    after = "untested" if r.stops_at_first_rejection else "rejected"
     accepted, emitted = r.accepted(row), len(r.emitted[row])
     best = lowest_argmax(r.target_probs[row]).tolist()
     found = []
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
         q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])
-        state = "accepted" if i < accepted else "rejected" if i == accepted else "untested"
+        state = "accepted" if i < accepted else "rejected" if i == accepted else after
         state = "cut" if emitted <= i < accepted else state
         number = drawn[i] if i < len(drawn) and i <= accepted else None
         tv = total_variation(r.target_probs[row, i], r.draft.probs[row, i])
@@ -69,6 +75,9 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     A correction stands under the token that it replaces, a bonus after the last one. Where the target is
     certain everywhere, as at temperature 0, its own token stands there instead of probabilities. `drawn` are
     the numbers that were drawn for the tests, in order, where they are known.
+
+    Raises:
+        ValueError: if the row was done, or a tree was drafted.
     """
     tests, kind, kept = drafted_tokens(r, words, drawn=drawn), r.kind(0), r.accepted(0)
     verdict = [(test.state, shown(test.word)) for test in tests]
@@ -135,42 +144,80 @@ def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: in
     return page.end(y - 0.25, key)
 
 
-def positions_of(trace: Trace, words: Sequence[str], row: int = 0) -> list[DraftedToken]:
-    """Returns every drafted token of a row that was tested, in order, with rejection or the greedy rule.
+def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[DraftedToken]:
+    """Returns every drafted token of a prompt's text that was tested, in order, with rejection or greedy.
 
     Where the target's token followed instead or in addition, there is no test and so no position.
+
+    Raises:
+        ValueError: if there is no such prompt, or the rule looks past rejections: then no token has a test.
     """
-    live = [r for r in trace.rounds if r.live[row]]
-    return [test for r in live for test in drafted_tokens(r, words, row)[: r.tested(row)]]
+    tests: list[DraftedToken] = []
+    for r, row in trace.rounds_of(prompt):
+        if not r.live[row]:
+            continue
+        tested = r.tested(row)
+        if tested is None:
+            raise ValueError(f"round {r.index}: the rule looks past rejections, so no token has its own test")
+        of_round = drafted_tokens(r, words, row)[:tested]
+        if of_round and r.kind(row) != "draft":
+            of_round[-1] = replace(of_round[-1], added=words[r.emitted[row][-1]])
+        tests += of_round
+    return tests
 
 
 def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     """Draws the probability to be accepted and the distance between p and q, one position after another.
 
-    Of the `positions_of` a row, one at least, the first 28 are drawn.
+    Of the `positions_of` a row, one at least, the first 28 are drawn. After each round stands the target's
+    own token, which was not tested and so has no bars.
     """
     chosen = list(positions[:MOST])
-    looks = [STATES["accepted" if x.accepted else "rejected"] for x in chosen]
-    labels = [f"{shown(x.word)} {look.glyph}" for x, look in zip(chosen, looks, strict=True)]
-    figure = sheet(max(2.2 + 0.42 * len(chosen), 9.0), 5.6 + widest(labels))
+    places, labels, looks = _columns(chosen)
+    figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    for i, (x, look) in enumerate(zip(chosen, looks, strict=True)):
-        upper.bar(i, x.acceptance, linewidth=0.8, **charts.area(look))
+    for i, x in zip(places, chosen, strict=True):
+        upper.bar(i, x.acceptance, linewidth=0.8, **charts.area(looks[i]))
         lower.bar(i, x.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
+        if not x.accepted:
+            upper.text(i, x.acceptance + 0.03, looks[i].glyph, fontsize=TEXT, ha="center", va="bottom")
     for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
         charts.prepare(axes, "", name, grid="y")
         axes.tick_params(axis="x", length=0)
         axes.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
-        for i, (a, b) in enumerate(pairwise(chosen)):
+        for (i, a), (_, b) in pairwise(zip(places, chosen, strict=True)):
             if a.round != b.round:
-                axes.axvline(i + 0.5, color="black", linewidth=1.0, linestyle=":")
+                axes.axvline(i + 0.5 + bool(a.added), color="black", linewidth=1.0, linestyle=":")
     charts.columns(lower, labels, rotation=90)
-    signs = [f"{STATES[name].glyph} {name}" for name in ("accepted", "rejected")]
-    lower.set_xlabel("   ".join([*signs, "dotted: a new round"]))
+    lower.tick_params(axis="x", pad=8)
+    for label, look in zip(lower.get_xticklabels(), looks, strict=True):
+        label.set(color=look.ink, bbox={"facecolor": look.colour, "edgecolor": "none", "pad": 2})
+    key = [f"{state.glyph} {name}" for name, state in STATES.items() if state in looks]
+    lower.set_xlabel("\n".join(["   ".join(key), "dotted: a new round"]))
     apart = max(chosen, key=lambda position: position.tv)
     values: dict[str, Any] = {"count": len(chosen), "accepted": sum(x.accepted for x in chosen)}
     values |= {"alike": f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"}
     values |= {"acceptance": fmean(x.acceptance for x in chosen), "tv": fmean(x.tv for x in chosen)}
+    values["added"] = count(len(labels) - len(chosen), "token")
+    numbers = dict(zip(places, (f"{x.acceptance:11.2f}  {x.tv:.2f}" for x in chosen), strict=True))
     twin = [f"{'':<16}min(1, p/q)  TV"]
-    twin += [f"{label:<16}{x.acceptance:11.2f}  {x.tv:.2f}" for label, x in zip(labels, chosen, strict=True)]
+    twin += [f"{label:<16}{numbers.get(i, '')}".rstrip() for i, label in enumerate(labels)]
     return worded("along", figure, "\n".join(twin), word=quoted(apart.word), apart=apart, **values)
+
+
+def _columns(chosen: Sequence[DraftedToken]) -> tuple[list[int], list[str], list[State]]:
+    """Returns in which column each position stands, and the label and look of all columns.
+
+    Where a round ends the target's token has a column of its own.
+    """
+    places: list[int] = []
+    labels: list[str] = []
+    looks: list[State] = []
+    for x in chosen:
+        places.append(len(labels))
+        looks.append(STATES["accepted" if x.accepted else "rejected"])
+        labels.append(f"{shown(x.word)} {looks[-1].glyph}")
+        if x.added:
+            looks.append(STATES["bonus" if x.accepted else "correction"])
+            labels.append(f"{shown(x.added)} {looks[-1].glyph}")
+    return places, labels, looks

@@ -200,5 +200,5 @@ def test_a_rule_that_claims_too_much_fails():
 def test_without_scipy_a_line_says_so(monkeypatch):
     """What to install."""
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(ValueError, match=r"pip install 'minispec\[atlas\]'"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[atlas\]'"):
         atlas.optimum_error(NAMED["token"], 1, P, Q)

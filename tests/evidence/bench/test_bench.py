@@ -189,7 +189,7 @@ def test_sections_are_chosen_with_what_they_need():
 
 def test_what_measures_nothing_is_refused(tmp_path):
     """A pair that records no prompts, or two: each is said in one line."""
-    for prompts, words in (([], "no prompts"), ([[1] * 32] * 2, "3 or more")):
+    for prompts, words in (([], "has 0 prompts"), ([[1] * 32] * 2, "has 2 prompts")):
         pair = load_pair(build_pair(tmp_path / words, prompts=prompts))
         with pytest.raises(ValueError, match=words):
             run_bench(pair, plan=TINY)

@@ -127,7 +127,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
 def a_round(tokens, accepted, parents=None, path=None, lengths=None):
     """A round of one row, as far as counting goes."""
     k = len(tokens)
-    draft = Draft(torch.tensor([tokens]), torch.zeros(1, k, 9), lengths, parents)
+    draft = Draft(torch.tensor([tokens]), torch.ones(1, k, 9) / 9, lengths, parents)
     verdict = Verdict(torch.tensor([accepted]), torch.tensor([0]), path)
     return SimpleNamespace(
         draft=draft,

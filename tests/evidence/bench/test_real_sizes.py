@@ -51,7 +51,7 @@ def test_every_shape_type_and_number_of_threads_has_its_row(report):
         assert set(row["milliseconds"]) == {"1", "5", "9"} and min(row["milliseconds"].values()) > 0
         assert row["tokens_per_second"] == pytest.approx(1000 / row["milliseconds"]["1"])
         assert row["llama_cpp_tokens_per_second"] is None and len(row["predicted_speedup"]) == 6
-    assert "pip install 'minispec[llama-cpp]'" in lack["llama.cpp, float32"]
+    assert "pip install -e '.[llama-cpp]'" in lack["llama.cpp, float32"]
     assert report["sections"]["real-sizes"]["parameters"]["tiny"] > 0
     assert json.loads(json.dumps(report, allow_nan=False)) == report
 

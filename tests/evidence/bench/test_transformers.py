@@ -25,7 +25,7 @@ def test_without_transformers_the_section_says_so(pair, monkeypatch):
     """It is skipped with the words that install it."""
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     plan = Plan(choosing=1, reporting=1)
-    with pytest.raises(Skipped, match=r"pip install 'minispec\[peers\]'"):
+    with pytest.raises(Skipped, match=r"pip install -e '\.\[peers\]'"):
         measure(BenchRun(pair, plan, group(pair, plan)))
 
 

@@ -5,17 +5,20 @@ rejection rule that is itself written differently from the shipped one.
 """
 
 import math
+import os
 from time import process_time
 
 import pytest
 import torch
 
 from minispec import Draft, SeededRng, Verdict, verify_coupled, verify_greedy, verify_rejection
+from minispec.evidence.checker import trials
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instances import (
     Instance,
     fractions,
     greedy_instances,
+    large_instances,
     one_token,
     standard_instances,
 )
@@ -555,6 +558,125 @@ def test_what_is_not_installed_says_nothing_about_a_rule():
 
     with pytest.raises(ImportError, match="pip install"):
         check_verifier(rule)
+
+
+# What was left out, and what no rule may do to the process.
+
+
+def for_large_vocabularies(rule):
+    """Returns the rule, for one drafted token of 200 ids or more."""
+
+    def large_only(draft, target_probs, rng):
+        if draft.k != 1 or target_probs.shape[-1] < 200:
+            raise ValueError("K must be 1, and V at least 200")
+        return rule(draft, target_probs, rng)
+
+    return large_only
+
+
+def test_a_rule_for_large_vocabularies_gets_large_ones():
+    """Of 336 instances it takes 16, and the report says so; a wrong one fails there."""
+    report = check_verifier(for_large_vocabularies(verify_rejection))
+    assert report.passed and report.instances == 16 and report.method == "exact"
+    assert {one.instance.vocab_size for one in report.results} == {256, 1024}
+    assert sum(report.left_out.values()) == len(FAMILY) + len(large_instances()) - 16
+    assert "left out: 320 instances" in str(report) and "V at least 200" in str(report)
+    report = check_verifier(for_large_vocabularies(WRONG["resamples from p"][0]))
+    assert not report.passed and report.counterexample.vocab_size == 256
+    assert len(str(report)) < 2000
+
+
+def test_too_many_branches_are_sampled(monkeypatch):
+    """With 60 ids there are 3,600 texts: places are compared, at 50,000 samples; 0.04 is not missed."""
+    monkeypatch.setattr(trials, "MOST_BRANCHES", 300)
+    p, q = fractions(*range(1, 61)), fractions(*range(60, 0, -1))
+    report = check_verifier(verify_rejection, instances=[one_token(p, q)])
+    assert report.passed and report.instances == 1 and report.samples == 50_000 and report.detects < 0.04
+    report = check_verifier(WRONG["resamples from p"][0], instances=[one_token(p, q)])
+    assert not report.passed and report.damage.low > 0.05
+
+
+def test_a_text_is_found_by_its_number():
+    ragged = Instance(((fractions(1, 1),),) * 3, ((fractions(1, 1),),) * 2, (0, 2))
+    assert [ragged.text(number) for number in range(10)] == ragged.texts()
+
+
+def test_a_rule_may_refuse_what_it_was_not_made_for():
+    """What it refuses is counted, with its reason; if that is everything, it does not pass."""
+
+    def of_two(draft, target_probs, rng):
+        if draft.k != 2:
+            raise NotImplementedError("two tokens, please")
+        return verify_rejection(draft, target_probs, rng)
+
+    of_k = sum(one.k == 2 for one in FEW)
+    report = check_verifier(of_two, instances=FEW)
+    assert report.passed and report.instances == of_k
+    (why,) = report.left_out
+    assert "two tokens, please" in why and report.left_out[why] == len(FEW) - of_k
+    report = check_verifier(of_two, instances=[one for one in FEW if one.k != 2])
+    assert not report.passed and report.instances == 0 and report.counterexample is None
+    assert str(report).startswith("checked nothing")
+
+
+def test_samples_that_can_show_nothing_are_no_pass():
+    report = check_verifier(of_its_own(verify_rejection), instances=FEW[20:40], samples=10)
+    assert not report.passed and report.instances == 0
+    assert "10 samples of them can show nothing" in str(report)
+
+
+def test_the_diagnosis_is_that_of_the_largest_damage():
+    """The smallest instance that fails is off by 1e-6, as by rounding; that is not what is wrong."""
+    half, rare = fractions(1, 1), fractions(1, 10**7)
+    small, large = one_token(rare, half, rare), Instance(((half,),) * 3, (((1, 0),),) * 2)
+    report = check_verifier(WRONG["resamples from p"][0], instances=[small])
+    assert "rounding" in report.reason
+    report = check_verifier(WRONG["resamples from p"][0], instances=[small, large])
+    assert "rounding" not in report.reason and report.reason.endswith("(K = 2, V = 2)")
+    assert report.counterexample == small and report.damage.high < 1e-6 < 0.1 < report.damage.largest
+
+
+def exits(draft, target_probs, rng):
+    raise SystemExit(0)
+
+
+def forks(draft, target_probs, rng):
+    os.fork()
+    return verify_rejection(draft, target_probs, rng)
+
+
+def hangs(draft, target_probs, rng):
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "limit"),
+    [
+        (exits, "it called sys.exit(0)", None),
+        (forks, "the copy of the process came back", None),
+        (hangs, "not come back after 0.05 seconds", 0.05),
+    ],
+)
+def test_a_rule_that_does_not_simply_come_back_fails(rule, words, limit):
+    """It would end the process with the status of a success, double it, or hold it up."""
+    report = check_verifier(rule, instances=FEW[:1], limit=limit)
+    assert not report.passed and words in report.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"tolerance": 1}, "tolerance"), ({"samples": 0}, "samples"), ({"limit": -1}, "seconds above 0")],
+)
+def test_arguments_that_would_check_nothing_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        check_verifier(verify_rejection, instances=FEW[:1], **change)
+
+
+def test_a_greedy_rule_is_tried_at_temperature_0():
+    report = check_verifier(verify_greedy)
+    assert report.passed and report.instances == len(greedy_instances())
+    assert "temperature 0 only" in report.notes[0]
 
 
 # The instances.

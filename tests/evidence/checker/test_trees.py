@@ -4,7 +4,6 @@ A right rule that is enumerated has no false alarm.
 """
 
 from dataclasses import replace
-from itertools import chain
 
 import pytest
 import torch
@@ -14,11 +13,10 @@ from minispec.core.model import Tree
 from minispec.core.verify import residual
 from minispec.drafters.chain import draw_tree
 from minispec.evidence.checker.instance import CHOICES, Instance
-from minispec.evidence.checker.instances import TREES as SHAPES
 from minispec.evidence.checker.instances import (
-    certain_table,
     dense_table,
     fractions,
+    greedy_tree_instances,
     seeded_instances,
     smallest_first,
     standard_instances,
@@ -26,6 +24,7 @@ from minispec.evidence.checker.instances import (
     two_candidates,
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
+from minispec.native.drafter import DrawnDraft
 from minispec.rules.tree import verify_tree, verify_tree_greedy, walk
 
 TREES = tree_instances()
@@ -47,8 +46,7 @@ def test_the_rule_for_trees_passes(choice):
 
 
 def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
-    family = (seeded_instances(SHAPES, certain_table, dense_table, choice) for choice in CHOICES)
-    report = check_verifier(verify_tree_greedy, instances=smallest_first(chain.from_iterable(family)))
+    report = check_verifier(verify_tree_greedy, instances=greedy_tree_instances())
     assert report.passed and report.method == "exact" and report.instances > 90
     assert check_verifier(verify_tree_greedy, instances=TREES[:20]).counterexample.p[0] != (SURE,)
 
@@ -56,6 +54,10 @@ def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
 def test_a_rule_for_trees_passes_on_chains():
     """They have no parents, and the path is a beginning."""
     assert check_verifier(verify_tree, instances=standard_instances()[:250:2]).passed
+
+
+def test_a_rule_for_trees_does_not_pass_on_chains_without_a_word():
+    assert any("was tried on chains only" in note for note in check_verifier(verify_tree).notes)
 
 
 def test_a_rule_for_chains_is_told_so():
@@ -98,7 +100,9 @@ def forgets_siblings(draft, target_probs, rng):
     """Takes the q of a position's first candidate for that of all, as if they were drawn with replacement."""
     parents = draft.parents[0].tolist()
     first = [parents.index(parent) for parent in parents]
-    return verify_tree(replace(draft, probs=draft.probs[:, first]), target_probs, rng)
+    # `Draft` would refuse a candidate that the first one's q does not have.
+    wrong = DrawnDraft(draft.tokens, draft.probs[:, first], draft.lengths, draft.parents)
+    return verify_tree(wrong, target_probs, rng)
 
 
 def forgets_lengths(draft, target_probs, rng):

@@ -68,6 +68,16 @@ def test_one_token_by_hand():
             assert found[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
 
 
+@pytest.mark.parametrize("cap", [0, 4])
+def test_a_prompt_without_space_has_one_outcome(cap):
+    """Its context is full, or the cap is 0: nothing is emitted, and all three ways know why."""
+    full = Case("full", *table_pair(3, 0, max_length=3), ((0, 1, 1), (2,)), 2, cap)
+    wanted = exact_distributions(full)
+    assert wanted[0] == {((), "context"): 1.0} and (cap or wanted[1] == {((), "cap"): 1.0})
+    for found in (speculative_distributions(full).distributions, target_only_distributions(full)):
+        assert max(map(largest_error, found, wanted)) < 1e-12
+
+
 def test_branches_do_not_depend_on_company():
     """Rows in batches of 7 and 512, and prompts alone, have the same branches: neighbours decide nothing."""
     target, draft = table_pair(2, 1)

@@ -185,10 +185,21 @@ def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
     """So is their check; the report says why."""
     monkeypatch.setattr(run, "lacking", lambda: "there is no compiler")
     found = zoo([mutant_named("correction-from-p"), *IN_CPP], FEW[:1], [c for c in CHECKS if c.ours])
-    assert found.left_out == "there is no compiler" and found.passed
+    assert found.left_out == f"{len(IN_CPP)} mutants: there is no compiler" and found.passed
+    assert found.instances == 1
     assert [one.mutant.name for one in found.specimens] == ["correction-from-p"]
     assert not any(check.native for check in found.checks)
-    assert found.to_json()["left_out"] == "there is no compiler"
+    assert found.to_json()["left_out"] == found.left_out
+
+
+def test_a_zoo_in_which_nothing_is_looked_for_is_no_pass():
+    """No mutant; no check of ours; no case."""
+    ours = [check for check in CHECKS if check.name == "law"]
+    assert not zoo([], FEW[:1], ours).passed
+    nobody = zoo([mutant_named("correction-from-p")], FEW[:1], [])
+    assert nobody.instances == 0 and not nobody.passed
+    with pytest.raises(ValueError, match="no case"):
+        zoo([mutant_named("correction-from-p")], [], ours)
 
 
 @needs_compiler

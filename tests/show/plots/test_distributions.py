@@ -41,7 +41,7 @@ def test_bars_stand_on_each_other_and_the_line_is_the_target():
     assert [line.get_ydata()[0] for line in axes.lines if line.get_marker() == "D"] == [0.25, 0.5, 0.25]
     assert [text.get_text() for text in axes.get_legend().texts].count("your guess") == 1
     assert "your guess" in picture.twin and "draft, q" in picture.twin
-    assert picture.title == "Rule 3 gives too little a, too much c"
+    assert picture.title == "Rule 3 emits a too rarely, c too often"
     readable(picture)
 
 
@@ -81,7 +81,7 @@ def test_envelope_holds_its_promise():
 def test_what_p_excludes_has_no_envelope():
     """A share of it is wrong however small; so is a share below 1 of what is certain."""
     assert envelope((1.0, 0.0), 10_000) == [(1, 1), (0, 0)]
-    assert verdict((9_999, 1), (1.0, 0.0), "ab") == "too much b"
+    assert verdict((9_999, 1), (1.0, 0.0), "ab") == "b too often"
     assert verdict((10, 0), (1.0, 0.0), "ab") == "right"
 
 
@@ -90,10 +90,10 @@ def test_what_p_excludes_has_no_envelope():
     [
         (COUNTS["Rule 1"], "always a"),
         (COUNTS["Rule 2"], "right"),
-        (COUNTS["Rule 3"], "too much c"),
-        ((4_600, 3_500, 1_900), "too little a"),
+        (COUNTS["Rule 3"], "c too often"),
+        ((4_600, 3_500, 1_900), "a too rarely"),
         ((5_270, 3_100, 1_630), "right"),  # the envelope ends 0.0279 from p
-        ((5_290, 3_100, 1_610), "too much a"),
+        ((5_290, 3_100, 1_610), "a too often"),
     ],
 )
 def test_verdicts(counts, said):
@@ -107,23 +107,24 @@ def test_the_figure():
     readable(picture)
     assert picture.title == "p comes out of Rule 2 and Rule 4, as 10,000 draws show"
     titles = [axes.get_title("left") for axes in picture.figure.axes]
-    assert titles == ["Rule 1: always a", "Rule 2: right", "Rule 3: too much c", "Rule 4: right"]
+    assert titles == ["Rule 1\n✗ always a", "Rule 2\n✓ right", "Rule 3\n✗ c too often", "Rule 4\n✓ right"]
     for axes, counts in zip(picture.figure.axes, COUNTS.values(), strict=True):
         (points,), (lines,) = axes.lines, axes.collections
-        assert points.get_ydata().tolist() == [count / N for count in counts]
-        assert [segment[0][1] for segment in lines.get_segments()] == pytest.approx(P)
+        assert points.get_ydata().tolist() == pytest.approx([12 * count / N for count in counts])
+        assert [segment[0][1] for segment in lines.get_segments()] == pytest.approx([12 * x for x in P])
         assert lines.get_color()[0][:3] == pytest.approx(
             [int(TARGET.colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         )
         spans = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in axes.patches]
-        assert spans == [pytest.approx(bounds) for bounds in envelope(P, N)]
+        assert spans == [pytest.approx((12 * low, 12 * high)) for low, high in envelope(P, N)]
+        assert axes.get_ylim()[0] < -0.5 and axes.get_ylim()[1] > 12.5  # no point lies on a label
         assert axes.get_ylim() == picture.figure.axes[0].get_ylim()
     lines = picture.twin.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("Rule 3"))
-    assert lines[at].split() == ["Rule", "3", "0.4170", "0.3330", "0.2500", "too", "much", "c"]
+    assert lines[at].split() == ["Rule", "3", "5.00", "4.00", "3.00", "✗", "c", "too", "often"]
     low, high = envelope(P, N)[2]
-    assert lines[at + 1].endswith(f"{low:.3f} to {high:.3f}")
-    assert "Rule 1 always a, Rule 2 right, Rule 3 too much c, Rule 4 right" in picture.caption
+    assert lines[at + 1].endswith(f"{12 * low:.2f} to {12 * high:.2f}")
+    assert "Rule 1 always a, Rule 2 right, Rule 3 c too often, Rule 4 right" in picture.caption
 
 
 def test_shipped_code_is_inside_and_the_mutant_outside():
@@ -131,8 +132,9 @@ def test_shipped_code_is_inside_and_the_mutant_outside():
     picture = next(of_the_rule())
     assert picture.title == "p comes out of Rule 2 and Rule 4, as 20,000 draws show"
     mutant, shipped = (axes.lines[0].get_ydata() for axes in picture.figure.axes[2:])
-    assert mutant == pytest.approx([5 / 12, 4 / 12, 3 / 12], abs=0.02)
-    assert shipped == pytest.approx([n / 20_000 for n in first_token_counts(verify_rejection, P, Q, 20_000)])
+    assert mutant == pytest.approx([5, 4, 3], abs=0.24)
+    counts = first_token_counts(verify_rejection, P, Q, 20_000)
+    assert shipped == pytest.approx([12 * n / 20_000 for n in counts])
 
 
 @pytest.mark.parametrize("rules", [["Rule 3"], ["Rule 1", "Rule 2", "Rule 3"], ["Rule 1"]])

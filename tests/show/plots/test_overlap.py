@@ -50,7 +50,10 @@ def test_bars_are_stacked_to_the_larger_probability():
     assert [key.split()[:2] for key in keys[:3]] == [
         list(pair) for pair in zip(signs, ("kept:", "rejected:", "missing:"), strict=True)
     ]
-    assert picture.title == 'The draft proposes "c" too often' and keys[3:5] == ["target, p", "draft, q"]
+    assert picture.title == 'A rejected "c" is never the correction: its residual is 0'
+    assert overlap(P, Q, "abc").title == 'The draft proposes "c" too often'
+    assert overlap(P, Q, "abc", drawn=0).title == 'A drafted "a" is always kept: p is not below q'
+    assert keys[3:5] == ["target, p", "draft, q"]
     tops = [0.0] * 3
     for bars in picture.figure.axes[0].containers:
         for i, bar in enumerate(bars):

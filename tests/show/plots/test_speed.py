@@ -11,6 +11,7 @@ from minispec.show.plots.speed import (
     batch_sweep,
     bytes_against_arithmetic,
     draft_sweep,
+    gain_by_k,
     latency,
     predicted_measured,
     speed_up_curves,
@@ -122,6 +123,28 @@ def test_curves_are_theorem_3_8():
     assert rings == [max(curve, key=lambda point: point[1]) for curve in curves]
     assert drawn(axes)["measured, α = 0.80"] == [[1, 1.4], [4, 2.0]]
     assert f"K = {int(rings[1][0])}: {rings[1][1]:.2f} times" in picture.caption
+
+
+def test_gains_stand_beside_two_predictions():
+    """Measured points, the prediction of the record, and theorem 3.8 with the c that was assumed."""
+    picture = gain_by_k(POINTS[::-1], assumed=0.3)
+    (axes,) = picture.figure.axes
+    lines = drawn(axes)
+    assert lines["measured"] == [[1, 1.4], [4, 2.0]]
+    assert lines["predicted"] == [[1, 1.4], [4, 1.8]]
+    theorem = [[k, pytest.approx(speed_up(0.8, k, 0.3))] for k in (1, 4)]
+    assert lines["predicted if c = 0.3"] == theorem
+    assert picture.title == "Fastest here: K = 4, 2.0 times; predicted: K = 4, 1.8 times"
+    assert "K = 1: measured 1.40 (1.30 to 1.50)" in picture.twin
+    readable(picture)
+
+
+def test_gains_that_are_losses_are_called_so():
+    """The title does not praise a K that is slower; without a point there is nothing to draw."""
+    losing = [SpeedPoint(1, 0.1, 0.5, 0.8, 0.7, 0.9, 0.7, 0.75)]
+    assert gain_by_k(losing, assumed=0.1).title.startswith("No K pays here")
+    with pytest.raises(ValueError, match="at least one point"):
+        gain_by_k([], assumed=0.1)
 
 
 def test_predictions_stand_against_measurements():

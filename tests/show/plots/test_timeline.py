@@ -8,11 +8,13 @@ from minispec.show.plots.timeline import (
     IDLE,
     NOTHING,
     ROUND,
+    WORKS,
     WorkTimes,
     row_slots,
     speculative_spans,
     timeline,
 )
+from minispec.show.signs import STATES
 
 TRACE = by_hand([0, 1], ([5, 6], 1, 8), ([2, 3], 2, 4), ([], 0, 7))
 TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
@@ -45,6 +47,26 @@ def test_spans_by_hand():
     ]
 
 
+def test_every_guess_of_a_round_stands_under_its_pass():
+    """Also those rejected or never tested; a correction stands after the guess that it replaces."""
+    rejected, kept, _ = (span for span in speculative_spans(TRACE, TIMES) if span.yields)
+    assert rejected.judged == ((5, "accepted"), (6, "rejected"), (8, "correction"))
+    assert kept.judged == kept.yields and kept.dropped == ()
+    first = by_hand([0, 1], ([5, 6, 7], 0, 8))
+    (span,) = (span for span in speculative_spans(first, TIMES) if span.yields)
+    assert span.judged == ((5, "rejected"), (8, "correction"), (6, "untested"), (7, "untested"))
+    (axes,) = timeline(first, WORDS).figure.axes
+    drawn = [
+        text.get_text() for text in axes.texts if text.get_text()[0] in "✗↳○" and len(text.get_text()) > 1
+    ]
+    assert [text[0] for text in drawn] == ["✗", "↳", "○", "○"]
+
+
+def test_a_pass_has_a_colour_of_its_own():
+    """The bar of a pass is no token, so no state has its colour."""
+    assert WORKS["verify"].colour not in {state.colour for state in STATES.values()}
+
+
 def test_alone_a_token_is_known_at_the_end_of_each_step():
     """The target's steps follow each other, a token each; beside them the rounds."""
     lines = [line.split() for line in timeline(TRACE, WORDS, WorkTimes(target=2.0)).twin.splitlines()[2:8]]
@@ -57,7 +79,7 @@ def test_every_token_of_a_run_comes_once(row):
     """In ragged runs of real models: all tokens in order, one pass per round, no gap between spans."""
     trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], new=20, eos=(5,))
     assert not all(trace.rounds[-1].live)  # one row was done before the other
-    spans = speculative_spans(trace, TIMES, row=row)
+    spans = speculative_spans(trace, TIMES, prompt=row)
     assert [token for span in spans for token, _ in span.yields] == trace.tokens(row)
     assert sum(span.work == "verify" for span in spans) == sum(r.live[row] for r in trace.rounds)
     assert all(span.yields for span in spans if span.work == "verify")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from figures import WORDS, by_hand, readable, shipped_run, tiny_run
+from matplotlib.colors import to_hex
 from tiny import table_pair
 
 import minispec
@@ -16,6 +17,7 @@ from minispec.show.plots.verification import (
     positions_of,
     verification_strip,
 )
+from minispec.show.signs import STATES
 
 
 @pytest.mark.parametrize(
@@ -67,19 +69,19 @@ def text_at(axes, text):
 
 
 def test_numbers_are_those_of_p_and_q():
-    """q, p and min(1, p/q) of the drafted tokens; a q of 0 gives probability 0."""
+    """q, p and min(1, p/q) of the drafted tokens; a p of 0 gives probability 0."""
     r = by_hand([0], ([1, 2, 3], 1, 4)).rounds[0]
     p, q = torch.full((1, 4, 11), 0.0), torch.full((1, 3, 11), 0.0)
     p[0, :, 0] = 1.0
     q[0, :, 0] = 1.0
     p[0, 0, :2], q[0, 0, :2] = torch.tensor([0.4, 0.6]), torch.tensor([0.7, 0.3])
     p[0, 1, [0, 2]], q[0, 1, [0, 2]] = torch.tensor([0.9, 0.1]), torch.tensor([0.6, 0.4])
-    p[0, 2, [0, 3]] = 0.5
+    q[0, 2, [0, 3]] = 0.5
     r = replace(r, target_probs=p, draft=Draft(r.draft.tokens, q))
     tests = drafted_tokens(r, WORDS, drawn=[None, 0.7, 0.1])
     assert [test.acceptance for test in tests] == pytest.approx([1, 0.25, 0])
     assert [(test.p, test.q) for test in tests] == [
-        pytest.approx(pair) for pair in ((0.6, 0.3), (0.1, 0.4), (0.5, 0))
+        pytest.approx(pair) for pair in ((0.6, 0.3), (0.1, 0.4), (0, 0.5))
     ]
     assert [test.drawn for test in tests] == [None, 0.7, None]  # what was not tested drew no number
     assert [test.favourite for test in tests] == [1, 0, 0]
@@ -132,6 +134,8 @@ def test_positions_by_hand():
         (1, 0, 2, ".", True),
         (1, 1, 3, " the", True),
     ]
+    added = [x.added for x in positions_of(trace, WORDS)]
+    assert added == ["", WORDS[8], "", WORDS[4]]  # a correction for the second, a bonus after the last
 
 
 @pytest.mark.parametrize("row", [0, 1])
@@ -161,7 +165,10 @@ def test_mean_acceptance_is_one_minus_tv():
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_figure_shows_each_position(temperature):
-    """One bar per position in both charts, as high as the numbers; 28 of a longer text."""
+    """One bar per position in both charts, as high as the numbers; 28 of a longer text.
+
+    The target's own tokens stand between them, without bars: where a round ends, and only there.
+    """
     trace, words = shipped_run(temperature)
     found = positions_of(trace, words)
     for positions in (found, found[2:5], found[:1], found * 3):
@@ -170,4 +177,11 @@ def test_the_figure_shows_each_position(temperature):
         heights = [[bar.get_height() for bar in axes.patches] for axes in picture.figure.axes]
         chosen = positions[:28]
         assert heights == [[x.acceptance for x in chosen], [x.tv for x in chosen]]
-        assert len(picture.twin.splitlines()) == 2 + len(chosen)
+        ends = [x for x in chosen if x.added]
+        labels = [label.get_text() for label in picture.figure.axes[1].get_xticklabels()]
+        assert len(picture.twin.splitlines()) == 2 + len(chosen) + len(ends) == 2 + len(labels)
+        signs = [STATES["bonus" if x.accepted else "correction"].glyph for x in ends]
+        assert [label[-1] for label in labels if label[-1] in "↳★"] == signs
+        for label, drawn in zip(labels, picture.figure.axes[1].get_xticklabels(), strict=True):
+            (state,) = (state for state in STATES.values() if state.glyph == label[-1])
+            assert to_hex(drawn.get_bbox_patch().get_facecolor()).upper() == state.colour

@@ -1,0 +1,106 @@
+"""A part of a command in a process of its own, for code that people hand over.
+
+Such code may end its process, print, fork, crash or never come back. The command still ends in what it should
+say: whatever is printed there goes to standard error, and what came of it is one document in a file.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from minispec.cli.apart import answer; answer()"
+)
+PASSED_ON = 65_536  # bytes at a time
+
+
+def run_apart(
+    function: Callable[[dict[str, Any]], dict[str, Any]], request: dict[str, Any], limit: float
+) -> Any:
+    """Runs a function of a module in a process of its own; returns the document that it returns.
+
+    Args:
+        function: gets the request; raises ValueError for what a person can cause.
+        request: plain data.
+        limit: seconds until it must have ended.
+
+    Returns:
+        The document, and how many bytes were printed to standard output there.
+
+    Raises:
+        ValueError: if the function raises it, or the process ends without an answer, or not in time.
+    """
+    with TemporaryDirectory(prefix="minispec-") as folder:
+        reply = Path(folder) / "reply.json"
+        name = f"{function.__module__}:{function.__name__}"
+        arguments = [json.dumps(sys.path), name, json.dumps(request), str(reply)]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", START, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        printed: list[int] = []
+        reader = threading.Thread(target=pass_on, args=(process, printed), daemon=True)
+        reader.start()
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"it had not ended after {limit:g} seconds; --limit gives it more") from None
+        finally:
+            end(process)
+            reader.join(1)  # what it has started may hold the line open
+        if not reply.is_file():
+            how = f"exit status {status}" if status >= 0 else f"signal {-status}"
+            raise ValueError(f"its process ended before the check was done, with {how}")
+        document = json.loads(reply.read_text(encoding="utf-8"))
+    if "error" in document:
+        raise ValueError(document["error"])
+    return document["answer"], sum(printed)
+
+
+def pass_on(process: "subprocess.Popen[bytes]", printed: list[int]) -> None:
+    """Writes what a process prints to standard error, and notes how many bytes that are."""
+    assert process.stdout is not None
+    while part := os.read(process.stdout.fileno(), PASSED_ON):
+        printed.append(len(part))
+        with suppress(OSError, ValueError):  # nobody reads it
+            sys.stderr.write(part.decode("utf-8", "replace"))
+            sys.stderr.flush()
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process and, where there are groups, what it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):  # nobody is left
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def answer() -> None:
+    """Runs what `run_apart` asks for, in the process that it has started."""
+    _, _, name, request, reply = sys.argv
+    module, _, function = name.partition(":")
+    started_as = os.getpid()
+    document: dict[str, Any]
+    try:
+        document = {"answer": getattr(import_module(module), function)(json.loads(request))}
+    except (ValueError, OSError) as error:
+        document = {"error": str(error)}
+    if os.getpid() == started_as:
+        part = Path(f"{reply}.part")
+        part.write_text(json.dumps(document), encoding="utf-8")
+        part.replace(reply)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads that somebody's code has left behind do not keep the process

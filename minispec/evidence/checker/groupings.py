@@ -1,0 +1,131 @@
+"""In which cells later tokens are counted: each alone, in pairs, by the token before, from text to text.
+
+Each token has become a number (see `engine`). If the engine is right, all numbers of all texts are uniform
+and independent of each other and of the tokens before. So the probability of each cell here is known, and it
+is the same for every target. A wrong engine shows where a grouping looks at what is wrong with it: a number
+that was used again in pairs of tokens, a wrong context in the numbers after different tokens, texts that are
+not independent in pairs of texts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+import torch
+from torch import Tensor
+
+from minispec.evidence.theory.statistics import Cell
+
+PARTS = 8  # cells of a later token
+PAIRED = 4  # of each of a pair
+FARTHEST = 16  # pairs of tokens that are farther apart are left out
+BEFORE = 2  # a token's number is looked at by the id that stands 1, 2, … so many places before it
+CLASSES = 4  # ids are told apart modulo this
+APART = (1, 2, 3, 4, 8, 16, 32, 64)  # how far apart the texts of a pair are, in the order of their seeds
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How often numbers came in each cell of a test, and how likely each cell is."""
+
+    name: str  #: of the test
+    counts: Counter[Cell]  #: by cell, also those in which there is none
+    exact: dict[Cell, float]  #: the probability of each
+    units: int  #: how many texts, or pairs of texts, are independent also where the engine is wrong
+    where: Callable[[Cell], str] = field(default=lambda cell: "")  #: says in words what a cell is
+
+
+def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:
+    """Yields all groupings of later tokens.
+
+    Args:
+        numbers: [N, n] float64, of each token of N texts.
+        before: [N, n + 1] int64, ids modulo `CLASSES`: the last two of the prompt, then those of the text.
+    """
+    texts, n = numbers.shape
+    for i in range(n):
+        yield in_parts(f"token {i + 1}", numbers[:, i : i + 1], PARTS, texts)
+    for first in range(min(2, n - 1)):
+        pairs = numbers[:, first : first + (n - first) // 2 * 2].reshape(-1, 2)
+        yield in_parts(f"pairs from token {first + 1}", pairs, PAIRED, texts)
+    yield in_parts("all tokens", numbers.reshape(-1, 1), PARTS, texts)
+    for i, j in combinations(range(n), 2):
+        if j - i <= FARTHEST:
+            yield in_parts(f"tokens {i + 1} and {j + 1}", numbers[:, [i, j]], PAIRED, texts)
+    for back in range(1, BEFORE + 1):
+        for i in range(n):
+            yield after_ids(i, back, numbers[:, i], before[:, i + BEFORE - back])
+    for apart in APART:
+        yield from text_to_text(numbers, apart)
+
+
+def left_out(n: int) -> str | None:
+    """Says which pairs of n tokens no grouping looks at; None if there is none."""
+    far = max(0, n - 1 - FARTHEST)
+    pairs = far * (far + 1) // 2
+    return f"{pairs:,} pairs of tokens more than {FARTHEST} apart" if pairs else None
+
+
+def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:
+    """Counts in which of `parts` equal parts of [0, 1) numbers lie, singly [M, 1] or in pairs [M, 2]."""
+    sides = numbers.shape[1]
+    cells = list(product(range(parts), repeat=sides))
+
+    def where(cell: Cell) -> str:
+        ranges = " and ".join(interval(part, parts) for part in cell)
+        return f"{name} at {ranges} of the target's distribution, laid out by falling probability"
+
+    weights = torch.tensor([parts**i for i in reversed(range(sides))])
+    counts = ((numbers * parts).long().clamp(max=parts - 1) @ weights).bincount(minlength=len(cells))
+    counted = Counter(dict(zip(cells, counts.tolist(), strict=True)))
+    return Grouping(name, counted, dict.fromkeys(cells, 1 / len(cells)), units, where)
+
+
+def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
+    """Counts token i's numbers [N] by the ids modulo `CLASSES` of the tokens so many places before it [N].
+
+    How often each of these ids comes is not tested here: a cell's probability is that of the number. With the
+    counts of ids given, a cell's count is binomial with fewer trials than `check_sample` takes it to have,
+    so its mean distance is smaller (Hoeffding 1956), and the false-alarm rate holds.
+    """
+    counts = (before * PARTS + (numbers * PARTS).long().clamp(max=PARTS - 1)).bincount(
+        minlength=CLASSES * PARTS
+    )
+    sizes = counts.view(CLASSES, PARTS).sum(-1).tolist()
+    cells = [(one, part) for one in range(CLASSES) if sizes[one] for part in range(PARTS)]
+
+    def where(cell: Cell) -> str:
+        return (
+            f"token {i + 1} at {interval(cell[1], PARTS)} of the target's distribution, where the id that "
+            f"stands {back} before it is {cell[0]} modulo {CLASSES}"
+        )
+
+    table = counts.tolist()
+    return Grouping(
+        f"token {i + 1} by the id {back} before",
+        Counter({(one, part): table[one * PARTS + part] for one, part in cells}),
+        {(one, part): sizes[one] / len(numbers) / PARTS for one, part in cells},
+        len(numbers),
+        where,
+    )
+
+
+def text_to_text(numbers: Tensor, apart: int) -> Iterator[Grouping]:
+    """Yields pairs of numbers [N, n] at the same place of two texts, so many apart: no text is in two pairs.
+
+    There are two ways to pair them up. An engine that emits each text twice shows in one.
+    """
+    for start in (0, apart):
+        blocks = (len(numbers) - start) // (2 * apart)
+        if blocks < 1:
+            continue
+        paired = numbers[start : start + blocks * 2 * apart].view(blocks, 2, apart, -1)
+        both = paired.transpose(1, 2).reshape(blocks * apart, 2, -1)  # [pairs, 2, n]
+        name = f"texts {apart} apart, from {start + 1}"
+        yield in_parts(name, both.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * apart)
+
+
+def interval(part: int, parts: int) -> str:
+    """Says where a part of [0, 1) lies."""
+    return f"{part / parts:g} to {(part + 1) / parts:g}"

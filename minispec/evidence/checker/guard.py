@@ -1,0 +1,124 @@
+"""Calling somebody's code so that it cannot end a check, double it or hold it up in silence.
+
+It may call `sys.exit`, which would end the process with the status of a success. It may fork, and then two
+processes would go on with the check. It may never come back.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from mmap import mmap
+from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+GRACE = 1.0  # seconds in which the copy of a process that has forked may come back
+STEP = 0.01
+
+
+class Stopped(Exception):
+    """A call did not simply come back. The message says what happened."""
+
+
+class OutOfTime(BaseException):
+    """The time of a call is over. No `except Exception` of somebody's code catches it."""
+
+
+class Forks:
+    """How often this process has forked, and what it shares with the latest copy."""
+
+    count = 0
+    shared: mmap | None = None  #: a byte that the copy sets to 1 when it comes back
+
+
+def called(function: Callable[..., T], *arguments: object, limit: float | None = None) -> T:
+    """Calls a function within a limit of seconds, or without one.
+
+    If it forks and both processes come back, the copy ends here. The limit needs Python to be running: a
+    loop in C that never returns to it is not ended.
+
+    Raises:
+        Stopped: if it exits, forks and comes back twice, or takes too long.
+        ValueError: if there is a limit that this system or this thread cannot keep.
+    """
+    watch_forks()
+    process = os.getpid()
+    forks = Forks.count
+    try:
+        with time_limit(limit):
+            return function(*arguments)
+    except SystemExit as ended:
+        raise Stopped(f"it called sys.exit({'' if ended.code is None else repr(ended.code)})") from None
+    except OutOfTime:
+        raise Stopped(f"it had not come back after {limit:g} seconds") from None
+    finally:
+        if os.getpid() != process:
+            end_copy()
+        if Forks.count != forks and copy_came_back():
+            raise Stopped("it forked, and the copy of the process came back from it too")
+
+
+@cache
+def watch_forks() -> None:
+    """Counts forks from now on, where there are any."""
+
+    def share() -> None:
+        Forks.shared = mmap(-1, 1)
+
+    def count() -> None:
+        Forks.count += 1
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=share, after_in_parent=count)
+
+
+def end_copy() -> None:
+    """Tells the process that was forked that this one came back, and ends this one."""
+    if Forks.shared is not None:
+        Forks.shared[0] = 1
+    os._exit(1)
+
+
+def copy_came_back() -> bool:
+    """Waits whether the latest copy comes back; one that does something else, as a worker, may live."""
+    end = time.monotonic() + GRACE
+    while Forks.shared is not None and time.monotonic() < end:
+        if Forks.shared[0]:
+            return True
+        time.sleep(STEP)
+    return False
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raises `OutOfTime` in the body when its time is over; None is no limit.
+
+    Raises:
+        ValueError: if the limit is no time, or nothing here can keep it.
+    """
+    if seconds is None:
+        yield
+        return
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"a limit must be seconds above 0, not {seconds}")
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        raise ValueError("a limit needs the main thread, and a system that has SIGALRM; leave it out")
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    started = time.monotonic()
+    outer, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        # A limit around this one goes on; if it ran out meanwhile, it ends as soon as it can.
+        rest = max(outer - (time.monotonic() - started), STEP) if outer else 0.0
+        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_REAL, rest)

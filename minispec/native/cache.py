@@ -1,0 +1,82 @@
+"""The native backend's cache: keys and values as `native.cpp` wants them."""
+
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+import torch
+
+from minispec.core.cache import KVCache
+from minispec.native.checks import check_memory
+
+if TYPE_CHECKING:
+    from minispec.native.model import NativeGPT
+
+# Groups of layers: before an exit, after it, and both.
+FIRST = (0,)
+OTHERS = (1,)
+ALL = (0, 1)
+
+
+class NativeCache(KVCache):
+    """A cache whose keys and values lie as `native.cpp` wants them. It counts each group of layers.
+
+    Attributes:
+        owner: a weak reference to the model that it is for: an address may be another model's later.
+    """
+
+    def __init__(self, model: "NativeGPT", rows: int) -> None:
+        """Takes the memory for `rows` rows of a model's whole context.
+
+        Raises:
+            TypeError: if `rows` is no integer.
+            ValueError: if it is below 1, or more than this machine can hold.
+            MemoryError: if the system refuses the memory.
+        """
+        if index(rows) < 1:
+            raise ValueError(f"a cache has at least 1 row, not {rows}")
+        check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
+        # Without the mask of a whole context, which the library does not need.
+        super().__init__(len(ALL), rows, 0, 1, 0, model.dtype)
+        # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
+        kind = np.float64 if model.dtype == torch.float64 else np.float32
+        zeros = np.zeros(rows * model.cache_numbers, kind)
+        self._memory = torch.from_numpy(zeros)
+        self._by_row = self._memory.view(model.config.layers, rows, -1)
+        self.capacity = model.max_length
+        self.owner = ref(model)
+        self._numbers = self._memory.numel()
+
+    @property
+    def address(self) -> int:
+        """The address of its first number: a copy of a cache has its own."""
+        return self._memory.data_ptr()
+
+    def _extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
+        """Counts n more tokens in every row, in some layers; those past the context's end are not stored."""
+        grown = [min(n + new, self.capacity) for n in self._lengths[groups[-1]]]
+        self._lengths = [grown if group in groups else self._lengths[group] for group in ALL]
+
+    def gather(self, indices: Sequence[Sequence[int]]) -> None:
+        """Refuses, with a ValueError: the library cannot move what it holds."""
+        raise ValueError("a native cache cannot gather slots; decode trees with the torch backend")
+
+    def place(self, row: int, other: KVCache, source: int) -> None:
+        """Takes over, into one row, what another cache of the same model holds in its row `source`.
+
+        Raises:
+            ValueError: if the other cache is another model's, or there is no such row.
+        """
+        if not isinstance(other, NativeCache) or other.owner is not self.owner:
+            raise ValueError("a row can be taken over from a cache of the same native model only")
+        if not (0 <= index(row) < self._by_row.shape[1] and 0 <= index(source) < other._by_row.shape[1]):
+            raise ValueError(f"there is no row {row}, or no row {source} to take over")
+        self._by_row[:, row] = other._by_row[:, source]
+        length = other.row_lengths[source]
+        self._lengths = [[length if b == row else n for b, n in enumerate(each)] for each in self._lengths]
+
+    def begin(self, *_: Any, **__: Any) -> Any:
+        """Refuses, with a ValueError: only its model writes into it."""
+        raise ValueError("a native cache is for native models; take one from the other model's new_cache")

@@ -1,0 +1,124 @@
+"""Slow right answers pass: whoever takes one row after another is not handed batches too large for that."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from minispec import Draft, SeededRng, Verdict
+from minispec.classroom import check
+from minispec.classroom.exercises import sampling
+
+sys.path.insert(0, str(Path(__file__).parent))
+from variants import draft_row_after_row, my_verifier, verifier_row_after_row  # noqa: E402
+
+
+def test_a_draft_of_row_after_row_passes():
+    """It asks for the draws of one row at a time, in a batch of several rows."""
+    assert check("remember-q", draft_row_after_row, strict=True).passed
+
+
+def counted(rule, rows):
+    """Returns a rule that notes how many rows it is handed."""
+
+    def noted(draft, target_probs, rng):
+        rows.append(len(draft.tokens))
+        return rule(draft, target_probs, rng)
+
+    return noted
+
+
+def test_a_verifier_of_row_after_row_is_enumerated_like_any_other():
+    """All instances, every branch, no samples; and never more rows than an instance has drafts."""
+    rows = []
+    card = check("write-the-verifier", counted(verifier_row_after_row, rows))
+    assert card.passed and "enumerated: " in card.detail and "sampled" not in card.detail
+    assert "on 305 instances" in card.detail and max(rows) <= 512 and sum(rows) < 20_000
+
+
+def shares_the_first_row(draft, target_probs, rng):
+    """A wrong rule: every row is tested against the distributions of the batch's first one."""
+    return verifier_row_after_row(draft, target_probs[:1].expand_as(target_probs), rng)
+
+
+class Remembers:
+    """A generator for one row: what another row asked as its n-th question is answered as it was there."""
+
+    def __init__(self, rng, known):
+        self.rng, self.known, self.asked = rng, known, 0
+
+    def ask(self, decide, probs):
+        self.asked += 1
+        key = (decide, self.asked, *probs.flatten().tolist())
+        if key not in self.known:
+            self.known[key] = getattr(self.rng, decide)(probs)
+        return self.known[key]
+
+    def bernoulli(self, probs):
+        return self.ask("bernoulli", probs)
+
+    def categorical(self, probs):
+        return self.ask("categorical", probs)
+
+
+def shares_its_numbers(draft, target_probs, rng):
+    """A wrong rule: rows whose ratios are equal are decided by one number."""
+    known, verdicts = {}, []
+    for b in range(len(draft.tokens)):
+        one = slice(b, b + 1)
+        row = Draft(draft.tokens[one], draft.probs[one], draft.lengths[one])
+        verdicts.append(my_verifier(row, target_probs[one], Remembers(rng, known)))
+    accepted = torch.cat([verdict.accepted for verdict in verdicts])
+    return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
+
+
+@pytest.mark.parametrize("rule", [shares_the_first_row, shares_its_numbers])
+def test_rows_that_influence_each_other_are_found(monkeypatch, rule):
+    """Each row alone is right: only batches of two, enumerated as a whole, show it."""
+    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING)
+    card = check("write-the-verifier", rule)
+    assert not card.passed and sampling.NOT_APART in card.text()
+    assert "two rows in one batch" in card.detail and "should have probability" in card.detail
+
+
+def test_a_draft_that_draws_once_for_all_rows_is_found():
+    """Each row alone has the right distribution; two rows always draw the same."""
+
+    def once(model, cache, pending, k, warp, rng):
+        token, tokens, probs = pending, [], []
+        for _ in range(k):
+            probs.append(warp(model(token[:, None], cache)[:, -1]))
+            token = rng.categorical(probs[-1][:1]).expand(len(pending))
+            tokens.append(token)
+        return Draft(torch.stack(tokens, 1), torch.stack(probs, 1))
+
+    card = check("remember-q", once)
+    assert not card.passed and "independently" in card.text()
+
+
+def test_a_generator_of_its_own_is_sampled_for_some_seconds(monkeypatch):
+    """It is not called wrong, and the card says what it could not find and with which power."""
+
+    def with_its_own(draft, target_probs, rng):
+        return verifier_row_after_row(draft, target_probs, SeededRng(int(torch.randint(2**31, (1,)))))
+
+    monkeypatch.setattr("minispec.classroom.batches.SECONDS", 0.1)
+    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING)
+    card = check("write-the-verifier", with_its_own)
+    assert card.passed and sampling.SAMPLED in card.text()
+    assert "passes with probability 1e-06 at most" in card.detail
+
+
+def test_a_test_that_takes_too_long_is_told_how_far_it_came(monkeypatch):
+    """And what makes it faster."""
+    monkeypatch.setattr(sampling, "SECONDS", 0.2)
+
+    def slow(verifier):
+        time.sleep(0.06)
+        return True
+
+    text = check("write-a-test", slow).text()
+    assert "come to an end for 3 of 11 rules" in text or "come to an end for 2 of 11 rules" in text
+    assert "with a draft of many rows" in text

@@ -1,0 +1,86 @@
+"""Watched models: what a loop's caches hold is seen, and what is wrong with them has a name."""
+
+import pytest
+import torch
+
+from minispec.classroom import check
+from minispec.classroom.exercises.sampled_loop import probabilities, rejection_loop
+from minispec.classroom.running import Malformed
+from minispec.classroom.trials import looped_with_caches
+from minispec.classroom.watched import Watched
+from minispec.evidence.proof.models import table_pair
+
+right = rejection_loop()
+
+
+def pair():
+    log = []
+    target, draft = table_pair(2, 1)
+    return Watched("target", target, log, 9), Watched("draft model", draft, log, 9), log
+
+
+def faults(answer, k=1):
+    """Returns what is found in the caches of a loop, 4 tokens after a prompt of two."""
+    return looped_with_caches(answer, "two tokens", [0, 1], k, 4)[2]
+
+
+def test_the_log_follows_a_cut():
+    """What a cache holds is known token by token, also after some of it has been forgotten."""
+    target, _, log = pair()
+    cache = target.new_cache(1)
+    probabilities(target, [0, 1, 1], cache)
+    cache.truncate([1])
+    probabilities(target, [1, 0], cache)
+    assert [(forward.held, forward.read) for forward in log] == [((), (0, 1, 1)), ((0,), (1, 0))]
+
+
+def test_a_model_wants_a_cache_of_its_own():
+    """Without one, or with the other's, the call says so."""
+    target, draft, _ = pair()
+    with pytest.raises(Malformed, match="target was called without a cache"):
+        target(torch.tensor([[0]]))
+    with pytest.raises(Malformed, match="draft model was called with a cache that is not its own"):
+        draft(torch.tensor([[0]]), target.new_cache(1))
+    with pytest.raises(Malformed, match=r"\[2\]: \[1, n\] is wanted"):
+        target(torch.tensor([0, 1]), target.new_cache(1))
+
+
+def test_each_way_to_be_wrong_is_told_apart():
+    """Right caches have no fault; those of the typical wrong answers have each another one."""
+    assert faults(right) == ()
+    surplus = faults(rejection_loop(cut_draft=False), k=2)
+    assert surplus == ("the draft's cache holds a token that is not in the text",)
+    assert faults(rejection_loop(catch_up=False)) == ("the draft's cache lacks a token of the text",)
+    assert faults(rejection_loop(stale=True)) == ("what the target has read is not the text",)
+
+
+def test_a_loop_that_reads_the_text_again_is_not_right():
+    """New caches for every round give the right distribution, and are no use of caches."""
+
+    def round_by_round(target, draft, prompt, k, n, rng):
+        text = list(prompt)
+        for _ in range(n):
+            text += right(target, draft, text, k, 1, rng)
+        return text[len(prompt) :]
+
+    def afresh(target, draft, prompt, k, n, rng):
+        text = list(prompt)
+        while len(text) < len(prompt) + n:
+            caches = target.new_cache(1), draft.new_cache(1)
+            q = probabilities(draft, text, caches[1])[-1]
+            x = rng.draw(q)
+            p = probabilities(target, [*text, x], caches[0])[-2:]
+            if rng.uniform() < p[0, x] / q[x]:
+                text += [x, rng.draw(p[1])]
+            else:
+                text.append(rng.draw((p[0] - q).clamp(min=0) / (p[0] - q).clamp(min=0).sum()))
+        return text[len(prompt) :][:n]
+
+    both = (
+        "the draft model reads parts of the text again",
+        "the target reads more than the pending token and the draft",
+    )
+    assert faults(afresh) == both
+    card = check("write-the-sampled-loop", afresh)
+    assert not card.passed and both[1] in card.detail
+    assert not check("write-the-sampled-loop", round_by_round).passed

@@ -1,0 +1,145 @@
+"""Two models from folders of their own, checks before the work, and what every command shares."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from pairs import build_pair, call, edit_json, random_models
+
+from minispec import __version__, load_pair, load_tokenizer
+from minispec.cli.main import complain
+from minispec.io.checkpoint import load_models, save_model
+from minispec.io.tokenizer import train_tokenizer
+
+PROMPT = ("--prompt", "The cat", "--json", "--max-new-tokens", 12)
+
+
+def test_two_folders_are_as_good_as_a_pair(capsys, pair):
+    """The same text as with `--pair`, whose folders they are."""
+    folders = ("--target", pair / "target", "--draft", pair / "draft")
+    outcomes = [call(capsys, "generate", *PROMPT, *which) for which in (folders, ("--pair", pair))]
+    assert [status for status, _, _ in outcomes] == [0, 0]
+    texts = [json.loads(out)["tokens"] for _, out, _ in outcomes]
+    assert texts[0] == texts[1] and len(texts[0]) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--target", "target"), "give both, or neither"),
+        (("--draft", "draft"), "give both, or neither"),
+        (("--target", "target", "--draft", "draft", "--pair", "stories"), "exclude each other"),
+        (("--target", "no", "--draft", "draft"), "config.json cannot be read"),
+        (("--target", "target", "--draft", "alone"), "must share one vocabulary: their tokenizers differ"),
+        (("--target", "target", "--draft", "small"), "the draft has 299 tokens, the target 300"),
+        (("--target", "../bare/target", "--draft", "draft"), "has no tokenizer.json, nor has the folder"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(capsys, pair, tmp_path, monkeypatch, options, words):
+    """Half of the two, a pair besides, a missing folder, other vocabularies or tokenizers."""
+    copy = shutil.copytree(pair, tmp_path / "pair")
+    monkeypatch.chdir(copy)
+    shutil.copytree(copy / "draft", copy / "alone")
+    train_tokenizer(["abc abc"] * 9 + ["q" * 9], "bpe", 300).save(copy / "alone" / "tokenizer.json")
+    (copy / "small").mkdir()
+    save_model(random_models(vocab_size=299)[1], copy / "small")
+    shutil.copytree(copy / "target", tmp_path / "bare" / "target")
+    status, out, err = call(capsys, "generate", *PROMPT, *options)
+    assert (status, out) == (2, "") and words in err and err.count("\n") == 1
+
+
+def test_folders_may_be_texts(pair):
+    """Whatever takes a folder takes it as a str, too."""
+    loaded = load_models(str(pair / "target"), str(pair / "draft"))
+    assert loaded.name == "target + draft"
+    for path in (str(pair / "tokenizer.json"), str(pair), pair):
+        assert load_tokenizer(path).vocab_size == loaded.tokenizer.vocab_size
+
+
+@pytest.mark.parametrize("name", ["stories", "runs", "native", ".hidden", "a\x1b[31m", "\udcff"])
+def test_a_name_that_no_pair_can_have_is_refused_before_the_training(
+    name, capsys, minispec_home, tmp_path, monkeypatch
+):
+    """One that would hide a shipped pair or a folder of the cache, or cannot be printed; nothing is made."""
+    monkeypatch.setattr(
+        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
+    )
+    status, out, err = call(capsys, "train", "--text", tmp_path / f"{name}.txt")
+    assert (status, out) == (2, "") and err.count("\n") == 1 and err.strip().isprintable()
+    assert ("comes with the package" if name == "stories" else "is no name for a pair") in err
+    assert list(minispec_home.iterdir()) == []
+
+
+def test_a_preset_does_not_hide_the_shipped_pair(capsys, minispec_home, tmp_path, monkeypatch):
+    """`--preset stories` needs a folder, and with one it is trained."""
+    trained = []
+    monkeypatch.setattr(
+        "minispec.cli.train.train_and_publish", lambda _, folder, *__, **___: 1 / trained.append(folder)
+    )
+    status, _, err = call(capsys, "train", "--preset", "stories")
+    assert status == 2 and "give the pair another folder with --out" in err and trained == []
+    with pytest.raises(TypeError):
+        call(capsys, "train", "--preset", "stories", "--out", tmp_path / "mine")
+    assert trained == [tmp_path / "mine"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="paths and links of POSIX")
+@pytest.mark.parametrize("where", ["n" * 250, f"{'n' * 300}/pair", "round", "\udcff\x1b" + "n" * 250])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_training(
+    where, capsys, minispec_home, tmp_path, monkeypatch
+):
+    """Names that are too long, here or above, and a link that leads to itself."""
+    monkeypatch.setattr(
+        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "round").symlink_to("round")
+    status, out, err = call(capsys, "train", "--out", where)
+    assert (status, out) == (2, "") and "cannot write a pair to" in err and err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path != minispec_home) == ["round"]
+
+
+def test_a_name_with_escape_sequences_is_refused_in_a_pair(tmp_path):
+    """What `pair.json` calls a pair is printed by several commands."""
+    folder = build_pair(tmp_path / "pair")
+    for name in ("\x1b[2Jpair", 5):
+        edit_json(folder / "pair.json", name=name)
+        with pytest.raises(ValueError, match="name should be a text that can be printed"):
+            load_pair(folder)
+
+
+def test_messages_do_not_control_the_terminal(capsys):
+    """Escape sequences in a message are shown as text."""
+    assert complain("no \x1b[31mfile\x07\u202e") == 2
+    assert capsys.readouterr().err == "minispec: no \\x1b[31mfile\\x07\\u202e\n"
+
+
+def test_the_version(capsys):
+    """`--version` prints it and ends."""
+    assert call(capsys, "--version") == (0, f"minispec {__version__}\n", "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_ctrl_c_while_importing_is_one_line(tmp_path):
+    """`python -m minispec` imports torch for seconds: Ctrl-C then is a line and status 130."""
+    # It takes the place of torch, and tells when it is imported.
+    (tmp_path / "torch.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    listen = "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = f"{listen}os.execv(sys.executable, [sys.executable, '-m', 'minispec', 'doctor'])"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", start],
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert waiting.stdout.readline() == b"here\n"
+    time.sleep(0.1)
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=30)
+    assert (waiting.returncode, err) == (130, b"minispec: interrupted\n")

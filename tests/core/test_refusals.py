@@ -1,0 +1,230 @@
+"""What would give a wrong text in silence is refused: drafts, ends, prompts, trees and random decisions."""
+
+import pytest
+import tiny
+import torch
+
+from minispec import (
+    AdaptiveDrafter,
+    Draft,
+    KeyedRng,
+    ModelDrafter,
+    NgramDrafter,
+    SeededRng,
+    SuffixDrafter,
+    Warp,
+    generate,
+    observe,
+    speculate,
+    verify_greedy,
+)
+from minispec.core.draft import draft_within
+from minispec.core.rng import BlockRng
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
+from minispec.drafters.exit import ExitDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, doubtful_tree
+from minispec.drafters.tree import TreeDrafter, common_tree
+from minispec.evidence.proof.cases import COSTS
+from minispec.evidence.proof.enumeration import EnumeratingRng
+from minispec.evidence.proof.models import early_exit
+from minispec.rules.tree import verify_tree_greedy
+
+TARGET, DRAFT = tiny.gpt_pair()
+GREEDY = {"max_new_tokens": 12, "warp": Warp(0), "verifier": verify_greedy}
+HALVES = torch.full((1, 2, 4), 0.5).double()
+HALVES[..., 2:] = 0
+
+
+def run(drafter, prompts=((1, 2),), how=speculate, target=TARGET, **changes):
+    """Decodes greedily with 3 drafted tokens a round, but for the changes."""
+    return list(how(target, drafter, prompts, **{"k": 3, "rng": SeededRng(0)} | GREEDY | changes))
+
+
+def draft_of(tokens=((0, 1),), **parts):
+    """Returns a draft of these tokens, of which only 0 and 1 are possible."""
+    return Draft(torch.tensor(tokens), parts.pop("probs", HALVES), **parts)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: draft_of(lengths=torch.tensor([3])), r"lengths must be from 0 to K = 2, not \[3\]"),
+        (lambda: draft_of(lengths=torch.tensor([-1])), r"lengths must be from 0 to K = 2, not \[-1\]"),
+        (lambda: draft_of(parents=torch.zeros(1, 1).long()), r"parents must be \[1, 2\], not \[1, 1\]"),
+        (lambda: draft_of(parents=torch.zeros(2).long()), r"parents must be \[1, 2\], not \[2\]"),
+        (lambda: draft_of(((0, 4),)), "outside the vocabulary, 0 to 3"),
+        (lambda: draft_of(((-1, 0),)), "outside the vocabulary, 0 to 3"),
+        (lambda: draft_of(((0, 2),)), "row 0: drafted token 1 has probability 0 in"),
+        (lambda: draft_of(probs=HALVES * torch.nan), "row 0: drafted token 0 has probability nan in"),
+        (lambda: draft_of(probs=HALVES.long()), "probs of a floating type"),
+        (lambda: draft_of(lengths=torch.ones(1)), "tokens and lengths must be int64"),
+        (lambda: Draft(torch.zeros(2).long(), HALVES), r"tokens must be \[B, K\], not \[2\]"),
+    ],
+)
+def test_a_draft_that_cannot_be_is_refused(make, line):
+    """Lengths, parents, ids, types; and a token that its distribution cannot give."""
+    with pytest.raises(ValueError, match=line):
+        make()
+
+
+def test_of_padding_nothing_is_asked():
+    """After a row's length any id may stand, with any distribution."""
+    draft = draft_of(((0, 99),), lengths=torch.tensor([1]))
+    assert draft.inside.tolist() == [[True, False]]
+    assert draft_of(((7, -3),), probs=HALVES * torch.nan, lengths=torch.tensor([0])).k == 2
+
+
+class Misfit:
+    """Proposes the same draft whatever it is asked."""
+
+    cache_lengths = None
+
+    def __init__(self, *shape, **parts):
+        self.draft = Draft(torch.ones(*shape[:2], dtype=torch.long), torch.ones(shape), **parts)
+
+    def start(self, prompts):
+        pass
+
+    def propose(self, pending, k, warp, rng):
+        return self.draft
+
+
+@pytest.mark.parametrize("how", [speculate, observe])
+@pytest.mark.parametrize(
+    ("drafter", "drafted"),
+    [
+        (Misfit(1, 4, 11), "4 tokens for 1 rows over 11 ids"),
+        (Misfit(1, 6, 11, parents=torch.tensor([[0, 0, 1, 3, 3, 4]])), "4 tokens for 1 rows over 11 ids"),
+        (Misfit(2, 3, 11), "3 tokens for 2 rows over 11 ids"),
+        (Misfit(1, 3, 10), "3 tokens for 1 rows over 10 ids"),
+    ],
+    ids=["longer", "deeper", "rows", "vocabulary"],
+)
+def test_a_draft_that_does_not_fit_its_round_is_refused_by_name(drafter, drafted, how):
+    """More tokens than K, a tree deeper than K, other rows, another vocabulary: one line names the class."""
+    wanted = "it was asked for at most 3 tokens for 1 rows over 11 ids on cpu"
+    with pytest.raises(ValueError, match=f"^Misfit has drafted {drafted} on cpu; {wanted}$"):
+        run(drafter, [[1, 2]], how)
+
+
+def test_a_draft_on_another_device_is_refused_by_name():
+    """On the CPU, for a target that is elsewhere."""
+    settings = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
+    with pytest.raises(ValueError, match="^Misfit has drafted .* on cpu; .* on meta$"):
+        draft_within(Misfit(1, 3, 11), torch.ones(1, dtype=torch.long, device="meta"), *settings, TARGET)
+
+
+def test_padding_and_broad_trees_fit():
+    """Columns beyond K that propose nothing, and a tree of more tokens than K whose paths are within it."""
+    settings = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
+    for fits in (
+        Misfit(1, 6, 11, lengths=torch.tensor([3])),
+        Misfit(1, 6, 11, parents=torch.tensor([[0, 0, 1, 2, 3, 3]])),
+        Misfit(1, 6, 11, parents=torch.arange(6)[None], lengths=torch.tensor([3])),
+    ):
+        assert draft_within(fits, torch.ones(1).long(), *settings, TARGET) is fits.draft
+
+
+def test_rows_that_end_before_others_propose_possible_tokens():
+    """At temperature 0 a row without budget has one possible token; what stands there is padding, 0."""
+    rounds = run(ModelDrafter(DRAFT), [[1], [2, 3, 1, 4, 5, 6], [7, 7]], eos=(4, 9), k=5, max_new_tokens=14)
+    ended = [r for r in rounds if not all(r.live)]
+    assert ended and all(not r.draft.tokens[~r.draft.inside].any() for r in ended)
+
+
+def ids_of(run):
+    """Returns the tokens of a run of one row."""
+    return [token for r in run for token in r.emitted[0]]
+
+
+ENDS = [4, (4,), torch.tensor(4), torch.tensor([4, 9]), torch.tensor([4, 9]).numpy(), {4, 9}, iter([4, 9])]
+
+
+@pytest.mark.parametrize("eos", ENDS, ids=lambda eos: type(eos).__name__)
+def test_ends_may_be_an_id_several_or_a_tensor(eos):
+    """The text ends at the same place, whatever they come as."""
+    whole = ids_of(run(None, k=0))
+    assert 4 in whole[:-1] and 9 not in whole[: whole.index(4)]
+    assert ids_of(run(None, k=0, eos=eos)) == whole[: whole.index(4) + 1]
+
+
+@pytest.mark.parametrize(
+    "eos", ["4", ["4"], b"4", True, [True], torch.tensor([True]), 11, -1, 4.0, [4, None]]
+)
+def test_ends_that_are_no_ids_are_refused(eos):
+    """Text, bytes, truth values, numbers outside the vocabulary: never found, so never ignored in silence."""
+    settings = {"max_new_tokens": 3, "warp": Warp(0), "rng": SeededRng(0), "eos": eos}
+    with pytest.raises(ValueError, match="eos must be token ids from 0 to 10, not"):
+        run(None, k=0, eos=eos)
+    with pytest.raises(ValueError, match="eos must be token ids from 0 to 10, not"):
+        next(generate(TARGET, [[1]], **settings))
+
+
+@pytest.mark.parametrize("make", [NgramDrafter, SuffixDrafter])
+def test_prompts_may_be_tensors(make):
+    """A look-up finds in a tensor what it finds in a list; so does every other drafter."""
+    prompt = [1, 2, 3, 1, 2, 3, 1, 2]
+    wanted = run(make(11), [prompt, prompt[2:]])
+    assert wanted[0].draft.tokens[0].tolist() == [3, 1, 2]
+    tensors = torch.tensor(prompt), torch.tensor(prompt[2:])
+    for given in (tensors, [prompt, tensors[1].numpy()]):
+        assert [r.draft.tokens.tolist() for r in run(make(11), given)] == [
+            r.draft.tokens.tolist() for r in wanted
+        ]
+    both = torch.tensor([prompt, prompt[::-1]])
+    assert tiny.outcome(run(make(11), both), 2) == tiny.outcome(run(make(11), both.tolist()), 2)
+
+
+@pytest.mark.parametrize(
+    "prompts", [[1, 2], ["text"], [[1, 0.5]], [None], torch.tensor([1, 2]), [torch.ones(2)]]
+)
+def test_prompts_that_are_no_ids_are_refused(prompts):
+    """In one line that shows the first of them."""
+    with pytest.raises(ValueError, match="prompt 0 must be a sequence of token ids, not"):
+        run(None, prompts, k=0)
+
+
+def test_a_model_without_trees_is_named():
+    """As a target and as a draft; the text of the error is one line."""
+    table = tiny.table(11)
+    for target, draft in ((table, DRAFT), (TARGET, table)):
+        with pytest.raises(ValueError, match="reads no trees, a GPT on the torch backend does: TableModel"):
+            run(TreeDrafter(draft, [0, 0, 1]), target=target, verifier=verify_tree_greedy)
+
+
+@pytest.mark.parametrize("tree", [common_tree, doubtful_tree])
+def test_the_depth_of_a_tree_is_bounded(tree):
+    """No deeper than it has tokens, whatever K; a depth of none and a tree without end are refused."""
+    assert tree(16, 10**30) == tree(16, 16)
+    for nodes, depth in ((16, -1), (16, 0), (0, 4), (10**30, 4)):
+        with pytest.raises(ValueError, match="a tree has 1 to 4,096 tokens and is at least 1 deep, not"):
+            tree(nodes, depth)
+    huge = run(TreeDrafter(DRAFT, common_tree(4)), k=10**30, verifier=verify_tree_greedy)
+    assert ids_of(huge) == ids_of(run(None, k=0)) == ids_of(run(ModelDrafter(DRAFT), k=10**30))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MedusaDrafter(Medusa(16, 11, 2).double(), TARGET),
+        lambda: FeatureDrafter(FeatureLayer(TARGET.config).double(), TARGET),
+        lambda: ExitDrafter(early_exit(TARGET, 0)),
+    ],
+)
+def test_what_drafts_from_the_targets_states_cannot_rest(make):
+    """An automatic K lets its drafter rest, and hidden states that were missed do not come back."""
+    drafter = make()
+    name = type(drafter).__name__
+    with pytest.raises(ValueError, match=f"{name} drafts from the target's own states and cannot rest"):
+        AdaptiveDrafter(drafter, COSTS)
+
+
+@pytest.mark.parametrize(
+    "rng", [SeededRng(0), KeyedRng(0), EnumeratingRng([()])], ids=lambda r: type(r).__name__
+)
+@pytest.mark.parametrize("shape", [(2, 3), (), (1, 1)])
+def test_a_decision_is_asked_for_row_by_row(rng, shape):
+    """Probabilities of another shape than [B] are refused; numbers for them would be used up or repeated."""
+    with pytest.raises(ValueError, match=r"one probability a row, \[B\], not \["):
+        rng.bernoulli(torch.ones(shape))
+    assert rng.bernoulli(torch.ones(2)).tolist() == [True, True]

@@ -1,0 +1,232 @@
+"""Damaged recordings: one clear line, or a recording that can be shown. And recordings of version 1."""
+
+import json
+import random
+from copy import deepcopy
+
+import pytest
+from tiny import gpt_pair, table_pair
+
+from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
+from minispec.drafters.tree import TreeDrafter
+from minispec.io.recording import LoggingRng, record_run
+from minispec.io.recording_file import load_recording, save_recording
+from minispec.io.walkthrough import load_walkthrough
+from minispec.rules.block import verify_block
+from minispec.rules.tree import verify_tree
+from minispec.show.plots.caches import cache_slots
+from minispec.show.plots.coloured import marked_tokens
+from minispec.show.plots.timeline import WorkTimes, speculative_spans
+from minispec.show.plots.verification import positions_of
+from minispec.show.stepper import Stepper
+
+DAMAGES = 300
+JUNK = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    7,
+    10**30,
+    0.5,
+    -0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\ud800",
+    [],
+    [[]],
+    {},
+]
+# In version 1, of minispec 0.2.0, there was nothing of these.
+NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths", "target_hidden")
+
+
+def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)), models=None, **settings):
+    """Records a run and returns the JSON of its file."""
+    target, draft = models or table_pair()
+    tree = verifier is verify_tree
+    recording = record_run(
+        target,
+        TreeDrafter(draft, (0, 0, 1)) if tree else ModelDrafter(draft),
+        prompts,
+        [chr(97 + token) for token in range(target.vocab_size)],
+        rng=LoggingRng(3),
+        k=2,
+        verifier=verifier,
+        max_new_tokens=4,
+        warp=Warp(0 if verifier is verify_greedy else 1),
+        **settings,
+    )
+    save_recording(recording, path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def places(data, here=()):
+    """Yields the keys that lead to each value of a document."""
+    for key in data if isinstance(data, dict) else range(len(data)):
+        yield (*here, key)
+        if isinstance(data[key], (dict, list)):
+            yield from places(data[key], (*here, key))
+
+
+def damage(data, choose):
+    """Puts junk in one place of a document, takes it out, doubles it, or copies another place's value."""
+    found = list(places(data))
+    *way, last = choose.choice(found)
+    holder = data
+    for key in way:
+        holder = holder[key]
+    kind = choose.choice(["junk", "junk", "junk", "remove", "double", "copy"])
+    if kind == "junk":
+        holder[last] = deepcopy(choose.choice(JUNK))
+    elif kind == "remove":
+        del holder[last]
+    elif kind == "double" and isinstance(holder, list):
+        holder.insert(last, deepcopy(holder[last]))
+    else:
+        value = data
+        for key in choose.choice(found):
+            value = value[key]
+        holder[last] = deepcopy(value)
+
+
+def show(recording, folder):
+    """Lets everything read a recording; returns what is refused."""
+    save_recording(recording, folder / "again.json")
+    trace, words, refused = recording.trace, recording.words, []
+    trace.statistics()
+    for prompt in range(len(trace.prompts)):
+        recording.text(prompt)
+        readers = [
+            lambda: Stepper(recording, prompt=prompt).page().encode(),  # noqa: B023
+            lambda: positions_of(trace, words, prompt),  # noqa: B023
+            lambda: speculative_spans(trace, WorkTimes(), prompt=prompt),  # noqa: B023
+            lambda: [cache_slots(trace, r.index, "rolled back", row) for r, row in live],  # noqa: B023
+            lambda: marked_tokens(trace, words, prompt),  # noqa: B023
+        ]
+        live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
+        for read in readers:
+            try:
+                read()
+            except ValueError as error:
+                refused.append(str(error))
+    return refused
+
+
+def outcome(path, folder):
+    """Returns the line that refuses a file, or None if it is read and all of it can be shown."""
+    try:
+        recording = load_recording(path)
+    except ValueError as error:
+        assert "\n" not in str(error) and str(path) in str(error)
+        assert len(str(error)) < 400
+        return str(error)
+    assert not any("tree" not in line and "looks past" not in line for line in show(recording, folder))
+    return None
+
+
+@pytest.mark.parametrize("kind", ["queue", "tree"])
+def test_a_damaged_field_is_one_line(kind, tmp_path):
+    """Junk in any place of the file: refused in a line that names it, or a recording that can be shown."""
+    path, choose = tmp_path / "run.json", random.Random(5)
+    settings = {"queue": {"at_once": 2}, "tree": {"verifier": verify_tree, "models": gpt_pair()}}[kind]
+    whole = document(path, **settings)
+    assert outcome(path, tmp_path) is None
+    lines = []
+    for _ in range(DAMAGES // 2):
+        data = deepcopy(whole)
+        damage(data, choose)
+        path.write_text(json.dumps(data), encoding="utf-8")
+        lines.append(outcome(path, tmp_path))
+    refused = [line for line in lines if line is not None]
+    assert len(refused) > len(lines) / 2
+    of_python = ("object of", "' object", "NoneType", "argument")
+    assert not [line for line in refused if any(words in line for words in of_python)]
+
+
+def test_a_damaged_byte_is_one_line(tmp_path):
+    """Bytes that are changed, inserted or lost anywhere, and files that end early."""
+    path, choose = tmp_path / "run.json", random.Random(6)
+    document(path, at_once=2)
+    whole = path.read_bytes()
+    for number in range(DAMAGES // 2):
+        start = choose.randrange(len(whole))
+        end = choose.choice([start, start + 1, start + 40, len(whole)])
+        path.write_bytes(whole[:start] + choose.randbytes(number % 3) + whole[end:])
+        outcome(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "words"),
+    [
+        (("rounds", 1, "names", 0), 1, "a prompt in two rows"),
+        (("rounds", 0, "names", 0), 2, "pending token is not the last"),
+        (("rounds", 0, "emitted", 0), [], "emits nothing, or goes on after the end"),
+        (("rounds", 0, "emitted", 0), [0, 0, 0], "not what was accepted"),
+        (("rounds", 0, "finish", 0), "eos", "does not fit how the text had ended|takes a row|after the end"),
+        (("rounds", 0, "lengths", 0), 0, "its length is not that of the text"),
+        (("rounds", 0, "live", 0), 1, "1 in live is of the wrong kind"),
+        (("rounds", 0, "seconds"), {"draft": "x"}, "seconds"),
+        (("rounds", 0, "draws", 0, 2), "guess", "'guess' in a draw's kind"),
+        (("config", "temperature"), None, "None in temperature"),
+        (("words", 0), "\ud800", "surrogates not allowed"),
+        (("prompts", 0), [], "there is no prompt, or an empty one"),
+    ],
+)
+def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
+    """Of some damages, what the line tells."""
+    path = tmp_path / "run.json"
+    data = document(path, at_once=2)
+    holder = data
+    for key in keys[:-1]:
+        holder = holder[key]
+    holder[keys[-1]] = value
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ValueError, match=words):
+        load_recording(path)
+
+
+def as_version_1(data):
+    """Returns a document as minispec 0.2.0 wrote it."""
+    rounds = [{key: value for key, value in r.items() if key not in NEW} for r in data["rounds"]]
+    return {**data, "version": 1, "rounds": rounds}
+
+
+@pytest.mark.parametrize("verifier", [verify_rejection, verify_greedy, verify_block])
+def test_recordings_of_version_1_are_read(verifier, tmp_path):
+    """A chain with a row for each prompt comes back whole; what the rule tells is known by its name."""
+    path = tmp_path / "run.json"
+    data = document(path, verifier)
+    new = load_recording(path)
+    path.write_text(json.dumps(as_version_1(data)), encoding="utf-8")
+    old = load_recording(path)
+    assert old.draws == new.draws and old.trace.statistics() == new.trace.statistics()
+    assert old.trace.statistics().tested is None or verifier is not verify_block
+    for one, other in zip(old.trace.rounds, new.trace.rounds, strict=True):
+        for name in ("names", "lengths", "emitted", "stops_at_first_rejection", "target_cache"):
+            assert getattr(one, name) == getattr(other, name)
+
+
+def test_the_shipped_recordings_are_of_version_1_and_are_read():
+    """Those of the walk-through: 0.2.0 wrote them."""
+    for verifier in ("greedy", "rejection"):
+        recording = load_walkthrough(verifier)
+        assert recording.trace.finish() == "eos" and recording.trace.rounds[0].names == (0,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"verifier": verify_tree, "models": gpt_pair()}, "does not keep the tree that was drafted"),
+        ({"at_once": 1}, "does not keep which prompt a row holds"),
+    ],
+)
+def test_what_version_1_lost_is_told(settings, words, tmp_path):
+    """Trees and queues need what it did not keep: record the run again."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(as_version_1(document(path, **settings))), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"has version 1, which {words}; record the run again"):
+        load_recording(path)

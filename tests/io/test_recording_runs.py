@@ -1,0 +1,147 @@
+"""Recordings of 200 random runs, chains, trees and queues: each field of each round comes back."""
+
+import random
+from collections import Counter
+from copy import copy
+from dataclasses import fields
+
+import pytest
+import torch
+from tiny import gpt_pair, table_pair
+
+from minispec import (
+    Draft,
+    KeyedRng,
+    ModelDrafter,
+    NgramDrafter,
+    Verdict,
+    Warp,
+    verify_coupled,
+    verify_greedy,
+    verify_rejection,
+)
+from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
+from minispec.drafters.tree import TreeDrafter, common_tree, with_replacement
+from minispec.evidence.proof.models import with_normals
+from minispec.io.recording import LoggingRng, record_run
+from minispec.io.recording_file import load_recording, save_recording
+from minispec.rules.block import verify_block
+from minispec.rules.tree import verify_k_sequential, verify_tree, verify_tree_greedy
+
+RUNS = 200
+MODELS = [table_pair(), gpt_pair(), gpt_pair(dtype=torch.float32)]
+CHAINS = [verify_rejection, verify_block, verify_coupled, verify_greedy]
+TREES = [verify_tree, verify_k_sequential, verify_tree_greedy]
+
+
+def random_run(seed):
+    """Returns a recording of a random run, and what kind of draft it has."""
+    choose = random.Random(seed)
+    kind = choose.choice(["chain", "chain", "lookup", "features", "tree", "nothing"])
+    target, draft = choose.choice({"tree": MODELS[1:], "features": MODELS[1:2]}.get(kind, MODELS))
+    verifier = choose.choice(TREES if kind == "tree" else CHAINS)
+    size, k = target.vocab_size, choose.randint(1, 4)
+    drafters = {
+        "chain": lambda: ModelDrafter(draft, choose.choice([None, Warp(1.3)])),
+        "lookup": lambda: NgramDrafter(size),
+        "features": lambda: FeatureDrafter(with_normals(FeatureLayer(target.config), 4), target),
+        "tree": lambda: TreeDrafter(draft, common_tree(choose.randint(1, 6), k), with_replacement),
+        "nothing": lambda: None,
+    }
+    prompts = [
+        [choose.randrange(size) for _ in range(choose.choice([1, 2, 5, 38, 40]))]
+        for _ in range(choose.randint(1, 4))
+    ]
+    recording = record_run(
+        target,
+        drafters[kind](),
+        prompts,
+        [chr(97 + token) for token in range(size)],
+        rng=KeyedRng(seed) if verifier is verify_coupled else LoggingRng(seed),
+        k=0 if kind == "nothing" else k,
+        verifier=verifier,
+        max_new_tokens=choose.randint(0, 7),
+        warp=Warp(0 if getattr(verifier, "greedy", False) else choose.choice([0, 0.7, 1.0])),
+        eos=choose.choice([None, 3, [1, 2]]),
+        at_once=choose.choice([None, 1, 2]),
+    )
+    return recording, kind
+
+
+def differences(one, other):
+    """Returns the names of a round's fields, and of its records' fields, that are not equal."""
+    found = []
+    for name in (field.name for field in fields(one)):
+        left, right = getattr(one, name), getattr(other, name)
+        if hasattr(left, "__dataclass_fields__"):
+            found += [f"{name}.{inner}" for inner in differences(left, right)]
+        elif left is None or right is None:
+            found += [] if left is right else [name]
+        elif name in ("probs", "target_probs"):
+            scale = 1e-8 if right.dtype == torch.float64 else 1e-6  # what is loaded sums to 1 in float64
+            found += [] if torch.allclose(left.double(), right.double(), rtol=scale, atol=1e-7) else [name]
+        elif name == "target_logits":  # the largest stand there, all the others as one number
+            size, best = min(8, left.shape[-1]), right.topk(min(8, left.shape[-1])).indices
+            same = torch.allclose(left.double().gather(-1, best), right.double().gather(-1, best), rtol=1e-8)
+            together = torch.allclose(left.double().logsumexp(-1), right.double().logsumexp(-1), rtol=1e-7)
+            found += [] if size and same and together else [name]
+        elif name == "target_hidden":
+            found += [] if torch.allclose(left.double(), right.double(), rtol=1e-8) else [name]
+        elif isinstance(left, torch.Tensor):
+            found += [] if left.dtype == right.dtype and torch.equal(left, right) else [name]
+        elif name == "seconds":
+            found += [] if left == pytest.approx(dict(right)) else [name]
+        else:
+            found += [] if left == right else [name]
+    return found
+
+
+def test_each_field_of_200_random_runs_comes_back(tmp_path):
+    """Integers and texts are equal, numbers to nine digits; every kind of run is among the 200."""
+    counts = Counter()
+    for seed in range(RUNS):
+        before, kind = random_run(seed)
+        save_recording(before, tmp_path / "run.json")
+        after = load_recording(tmp_path / "run.json")
+        assert (after.words, after.info) == (before.words, before.info)
+        assert (after.trace.prompts, after.trace.config) == (before.trace.prompts, before.trace.config)
+        assert len(after.trace.rounds) == len(before.trace.rounds)
+        for one, other in zip(after.trace.rounds, before.trace.rounds, strict=True):
+            assert differences(one, other) == [], (seed, one.index)
+        assert after.draws == before.draws
+        for prompt in range(len(before.trace.prompts)):
+            assert after.trace.statistics(prompt).acceptance == before.trace.statistics(prompt).acceptance
+            assert after.trace.finish(prompt) == before.trace.finish(prompt)
+        rounds = before.trace.rounds
+        counts[kind] += len(rounds) > 0
+        counts["queue"] += len({r.names for r in rounds}) > 1
+        counts["looks beyond"] += any(not r.stops_at_first_rejection for r in rounds)
+        counts["branches"] += any(r.draft.parents is not None for r in rounds)
+        counts["hidden"] += any(r.target_hidden is not None for r in rounds)
+        counts["ragged draft"] += any(len(set(r.draft.lengths.tolist())) > 1 for r in rounds)
+        counts["no round"] += not rounds
+    assert min(counts.values()) >= 10, counts
+
+
+def test_a_field_that_is_lost_is_found():
+    """The comparison finds a change in each field of a round, of its draft and of its verdict."""
+    r = recording_of_a_tree().trace.rounds[0]
+    assert differences(r, r) == []
+    for name, value in vars(r).items():
+        for inner in vars(value) if isinstance(value, (Draft, Verdict)) else [None]:
+            part = value if inner is None else getattr(value, inner)
+            changed = None if part is not None else ()
+            other = changed if inner is None else spoilt(value, inner, changed)
+            assert differences(spoilt(r, name, other), r) == [name if inner is None else f"{name}.{inner}"]
+
+
+def recording_of_a_tree():
+    """Returns a recording of a tree with at least one round."""
+    return next(run for run, kind in map(random_run, range(99)) if kind == "tree" and run.draws)
+
+
+def spoilt(record, name, value):
+    """Returns a copy of a record with one field changed, unchecked."""
+    other = copy(record)
+    object.__setattr__(other, name, value)
+    return other

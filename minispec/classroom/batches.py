@@ -16,7 +16,7 @@ from torch import Tensor
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.core.verify import Verifier
-from minispec.evidence.checker.calls import Broken, CheckedRng, decide
+from minispec.evidence.checker.calls import Broken, CheckedRng, Refused, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, same
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
@@ -82,7 +82,7 @@ def follows_scripts(rule: Verifier, instances: Sequence[Instance]) -> bool:
         try:
             if not same(enumerate_rule(rule, drafts), enumerate_rule(rule, drafts, backwards=True)):
                 return False
-        except (Broken, TooMany):
+        except (Broken, Refused, TooMany):
             continue
         except NotScripted:
             return False
@@ -99,7 +99,7 @@ def samples_in_time(rule: Verifier, instances: Sequence[Instance], most: int, sh
     started = perf_counter()
     try:
         decide(rule, drafts, rows, SeededRng(0))
-    except Broken:
+    except (Broken, Refused):
         return most  # it refuses this batch, and whoever samples it finds that out
     per_row = (perf_counter() - started) / TIMED_ROWS
     return max(LEAST_SAMPLES, min(most, int(SECONDS / per_row / shares)))
@@ -121,7 +121,7 @@ def rows_that_influence(rule: Verifier, instances: Sequence[Instance]) -> str:
         for first, second in pairwise(range(len(drafts))):
             try:
                 together = dict(outcomes_of(rule, drafts, [first, second]))
-            except Broken:
+            except (Broken, Refused):
                 return ""
             products = {
                 (*a, *b): alone[first][a] * alone[second][b] for a in alone[first] for b in alone[second]

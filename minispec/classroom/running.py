@@ -98,11 +98,13 @@ def raised(error: BaseException, answer: Any) -> str:
     """Says what was raised, and in which line of the student's code."""
     code = getattr(answer, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
     where = ""
-    if code is not None and own:
-        where = f" in line {(own[-1].lineno or 0) - code.co_firstlineno + 1} of your function"
-        where += f", `{own[-1].line}`" if own[-1].line else ""
+    if code is not None:
+        place = code.co_filename, code.co_name  # a helper beside it has lines of its own
+        inside = [frame for frame in frames if (frame.filename, frame.name) == place]
+        if inside:
+            where = f" in line {(inside[-1].lineno or 0) - code.co_firstlineno + 1} of your function"
+            where += f", `{inside[-1].line}`" if inside[-1].line else ""
     return f"it raised {one_line(error)}{where}"
 
 

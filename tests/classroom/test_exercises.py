@@ -29,11 +29,10 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=KEYS)
 
 
 def defined(source):
-    """Runs a source that defines one thing; returns it."""
+    """Runs a source of definitions; returns the last."""
     space = {**vars(minispec), "torch": torch}
     exec(compile(source, "cell", "exec"), space)
-    (name,) = (node.name for node in ast.parse(source).body if hasattr(node, "name"))
-    return space[name]
+    return space[[node.name for node in ast.parse(source).body if hasattr(node, "name")][-1]]
 
 
 SOLUTIONS = solutions()
@@ -201,6 +200,8 @@ def test_a_card_says_where_an_answer_raised():
     card = check("choose-k", defined(source))
     assert "IndexError" in card.text() and "line 3 of your function" in card.text()
     assert "best_k(0.0, 0.2, 1)" in card.detail
+    helper = "def row(n):\n    return [1][n]\n\n\ndef best_k(alpha, c, most):\n    return row(most)\n"
+    assert "line 2 of your function" in check("choose-k", defined(helper)).text()
 
 
 def test_an_answer_that_changes_its_input_is_told():

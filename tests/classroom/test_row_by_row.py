@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minispec import Draft, SeededRng, Verdict
+from minispec import Draft, SeededRng, Verdict, check_verifier
 from minispec.classroom import check
 from minispec.classroom.exercises import sampling
 
@@ -36,6 +36,18 @@ def test_a_verifier_of_row_after_row_is_enumerated_like_any_other():
     card = check("write-the-verifier", counted(verifier_row_after_row, rows))
     assert card.passed and "enumerated: " in card.detail and "sampled" not in card.detail
     assert "on 305 instances" in card.detail and max(rows) <= 512 and sum(rows) < 20_000
+
+
+def test_a_verifier_of_one_row_that_refuses_others_is_handed_one_row_at_a_time():
+    """It may say so with NotImplementedError, as rules for a library do."""
+
+    def one_row_only(draft, target_probs, rng):
+        if len(draft.tokens) > 1:
+            raise NotImplementedError("one row, please")
+        return verifier_row_after_row(draft, target_probs, rng)
+
+    card = check("write-the-verifier", one_row_only)
+    assert card.passed and "enumerated: " in card.detail
 
 
 def shares_the_first_row(draft, target_probs, rng):
@@ -106,7 +118,12 @@ def test_a_generator_of_its_own_is_sampled_for_some_seconds(monkeypatch):
 
     monkeypatch.setattr("minispec.classroom.batches.SECONDS", 0.1)
     monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING)
+    reports = []
+    monkeypatch.setattr(
+        sampling, "check_verifier", lambda *a, **k: reports.append(k) or check_verifier(*a, **k)
+    )
     card = check("write-the-verifier", with_its_own)
+    assert len(reports) == 1  # each instance is sampled once
     assert card.passed and sampling.SAMPLED in card.text()
     assert "passes with probability 1e-06 at most" in card.detail
 

@@ -69,6 +69,7 @@ VERIFY = exercise(
         "shifted": lambda drafted, best: (n := agreeing(drafted, best[1:]), best[n]),
         "no-bonus": lambda drafted, best: (n := agreeing(drafted[:-1], best), best[n]),
         "keeps-the-rejected": lambda drafted, best: (n := agreeing(drafted, best), [*drafted, best[-1]][n]),
+        "bonus-for-a-correction": lambda drafted, best: (agreeing(drafted, best), best[-1]),
         "counts-the-correction": lambda drafted, best: (n := agreeing(drafted, best) + 1, best[n - 1]),
     },
     right=lambda drafted, best: (n := agreeing(drafted, best), best[n]),

@@ -128,6 +128,9 @@ SAMPLED_LOOP = exercise(
         "nothing-of-the-target": rejection_loop(accepting(bonus=None)),
         "correction-from-p": rejection_loop(accepting(correct=lambda p, q: p)),
         "bonus-after-a-rejection": rejection_loop(bonus_after_rejection),
+        "bonus-after-a-correction": rejection_loop(
+            accepting(after=lambda correction, p, rng: [correction, rng.draw(p[-1])])
+        ),
         "most-probable-bonus": rejection_loop(most_probable_bonus),
     },
     right=as_basic,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
@@ -21,9 +22,9 @@ from minispec.classroom.running import (
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import SeededRng
-from minispec.core.verify import Verifier, verify_greedy
-from minispec.evidence.checker.calls import Broken
+from minispec.core.rng import Rng, SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES, check_verifier
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
@@ -54,6 +55,13 @@ TELLING = (
 )
 
 
+def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection."""
+    accepted = verify_rejection(draft, target_probs, rng).accepted
+    rows = torch.arange(len(accepted))
+    return Verdict(accepted, rng.categorical(target_probs[rows, draft.lengths]))
+
+
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
     """Returns what a rule says on the telling instances, exactly."""
     found: list[Any] = []
@@ -62,7 +70,7 @@ def distributions_of(rule: Verifier) -> tuple[Any, ...]:
         try:
             leaves = enumerate_rule(rule, drafts, 1).values()
             found.append(nested(text_distribution(leaves, instance, drafts).tolist()))
-        except (Broken, NotScripted, TooMany) as error:
+        except (Broken, NotScripted, Refused, TooMany) as error:
             found.append(str(error))
     return tuple(found)
 
@@ -108,7 +116,7 @@ def checked(rule: Verifier) -> tuple[Report, str]:
         asked = row_by_row(rule)
     elif not scripted:
         samples = samples_in_time(rule, TELLING, SAMPLES, SAMPLED_INSTANCES)
-    groups = FEW_FIRST if asked is rule else FEW_FIRST[-1:]  # row by row, each instance once is enough
+    groups = FEW_FIRST if scripted else FEW_FIRST[-1:]  # row by row or sampled, each instance once is enough
     for few in groups:
         instances = [one for one in standard_instances() if one.k in few]
         report = check_verifier(asked, instances=instances, samples=samples)
@@ -125,7 +133,8 @@ KNOWN = ["correction-from-p", "ratio-inverted", "going-on-after-a-rejection"]
 KNOWN += ["bonus-from-the-place-before", "padding-tested"]
 VERIFIER = exercise(
     "write-the-verifier",
-    wrong={bug: rule_with(bug) for bug in KNOWN} | {"greedy": verify_greedy},
+    wrong={bug: rule_with(bug) for bug in KNOWN}
+    | {"bonus-after-a-rejection": bonus_after_rejection, "greedy": verify_greedy},
     judged_by=judge_verifier,
 )
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from minispec.cli import options
 from minispec.cli.train_heads import line_of, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
-from minispec.io.checkpoint import Pair, cache_folder, check_name
-from minispec.io.files import check_pair_folder, printable_line, shown_path
+from minispec.io.checkpoint import Pair, cache_folder, check_place
+from minispec.io.files import CannotWrite, check_pair_folder, check_writable, printable_line, shown_path
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.heads import RECIPES
@@ -56,12 +56,12 @@ def train(
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     # What can be refused is refused now, not after the training.
     options.check_device(device)
-    if out is None:
-        check_name(recipe.name)
-    elif not recipe.name.isprintable():
-        raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     folder = out or cache_folder() / recipe.name
+    check_place(folder)
+    if not recipe.name.isprintable():
+        raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
+    check_run_folder(recipe)
     settings: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
     settings["scale"] = scale if scale != 1 else None
     words = (f"--{name} {shlex.quote(str(value))}" for name, value in settings.items() if value is not None)
@@ -107,11 +107,26 @@ def check_scale(scale: float) -> None:
         raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
 
 
+def run_folder(recipe: Recipe) -> Path:
+    """Returns where a training keeps its state."""
+    return cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
+
+
+def check_run_folder(recipe: Recipe) -> None:
+    """Makes the folder for a training's state; a ValueError says why that cannot be, before it begins."""
+    folder = run_folder(recipe)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(folder, error) from error
+    check_writable(folder / "target.safetensors")
+
+
 def train_and_publish(
     recipe: Recipe, folder: Path, command: str, console: Console, *, device: str = "cpu", fresh: bool = False
 ) -> dict[str, Any]:
     """Trains with a progress bar, writes the pair, and returns its `pair.json`."""
-    run = cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
+    run = run_folder(recipe)
     if fresh:
         for state in run.glob("*.safetensors"):
             state.unlink()
@@ -119,16 +134,18 @@ def train_and_publish(
     with training_bars(console, told) as report:
         dataset, trained = train_pair(recipe, run, report, options.check_device(device))
     history = {"history": [now.to_json() for now in told if now.validation is not None]}
-    return publish(recipe, dataset, trained, folder, command, lambda pair: finish(pair) | history)
+    return publish(recipe, dataset, trained, folder, command, lambda pair: finish(pair, recipe) | history)
 
 
-def finish(pair: Pair) -> dict[str, Any]:
+def finish(pair: Pair, recipe: Recipe) -> dict[str, Any]:
     """Measures acceptance on held-out prompts and adds the pair's own prompt; part of `pair.json`."""
     statistics = measure_acceptance(pair, pair.info["prompts"]).statistics()
+    preset = PRESETS.get(recipe.name)
+    on_its_text = preset is not None and preset.corpus == recipe.corpus
     return {
         "acceptance": statistics.acceptance,
         "acceptance_tested": statistics.tested,
-        "walkthrough": WALKTHROUGHS.get(pair.name),
+        "walkthrough": WALKTHROUGHS.get(recipe.name) if on_its_text else None,
     }
 
 

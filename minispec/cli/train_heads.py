@@ -17,7 +17,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.io.checkpoint import Pair
-from minispec.io.files import check_writable
+from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.io.observe import record
 from minispec.native.backend import TORCH, Models
@@ -49,7 +49,10 @@ def train_drafter(
     if "recipe" not in pair.info:
         raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
     path = (out or heads_folder(pair)) / f"{kind}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)  # now, not after the training
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # now, not after the training
+    except OSError as error:
+        raise CannotWrite(path, error) from error
     check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)

@@ -14,6 +14,7 @@ from torch import Tensor
 Kind = Literal["correction", "bonus", "draft"]
 Finish = Literal["eos", "cap", "context"]
 ORDER = "the parents in a tree must ascend, and come before their children"
+TOO_PROBABLE = 1.001  # no probability is as large, however it was rounded
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Draft:
 
     Raises:
         ValueError: if shapes or types do not fit together, a length is not from 0 to K, the parents are those
-            of no tree, or a proposed token is outside the vocabulary or has probability 0.
+            of no tree, or a proposed token is outside the vocabulary or has probability 0, or more than 1.
     """
 
     tokens: Tensor
@@ -59,6 +60,8 @@ class Draft:
             raise ValueError(f"lengths must be from 0 to K = {k}, not {lengths}")
         if self.parents is not None and self.parents.shape != (rows, k):
             raise ValueError(f"parents must be [{rows}, {k}], not {list(self.parents.shape)}")
+        if self.parents is not None and self.parents.dtype != torch.long:
+            raise ValueError(f"parents must be int64, not {self.parents.dtype}")
         if self.parents is not None and not are_parents(self.parents):
             raise ValueError(ORDER)
         if self.tokens.numel() > 0:
@@ -83,7 +86,7 @@ class Draft:
 
 
 def check_tokens(tokens: Tensor, probs: Tensor, inside: Tensor | None) -> None:
-    """Raises ValueError if a token [B, K] is outside the vocabulary, or its q [B, K, V] has it at 0.
+    """Raises ValueError if a token [B, K] is outside the vocabulary, or its q [B, K, V] cannot have given it.
 
     What is not inside [B, K], padding, may be anything; None: all are inside.
     """
@@ -95,8 +98,9 @@ def check_tokens(tokens: Tensor, probs: Tensor, inside: Tensor | None) -> None:
     drawn = probs.gather(2, tokens[..., None])[..., 0]  # [B, K], q of each token
     if inside is not None:
         drawn = drawn.where(inside, 1)
-    if not bool(drawn.amin() > 0):  # NaN is not, either
-        row, i = (~(drawn > 0)).nonzero()[0].tolist()
+    least, most = drawn.aminmax()
+    if not bool((least > 0) & (most < TOO_PROBABLE)):  # NaN is not, either
+        row, i = (~((drawn > 0) & (drawn < TOO_PROBABLE))).nonzero()[0].tolist()
         raise ValueError(
             f"row {row}: drafted token {i} has probability {float(drawn[row, i]):g} in the distribution "
             f"that it should have been drawn from"

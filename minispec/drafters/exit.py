@@ -53,7 +53,7 @@ class EarlyExitGPT:
     """A target that can also be asked after its first layers; a `LanguageModel`.
 
     What was read ahead through the first layers is kept until the target reads it, and goes on from there. It
-    is kept for each cache by itself, so several runs may share the target.
+    is kept for each cache by itself, so several runs may share the target; begin them in one thread.
 
     Attributes:
         model: the GPT.

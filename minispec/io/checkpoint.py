@@ -99,6 +99,18 @@ def check_name(name: str) -> None:
         raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
 
 
+def check_place(folder: Path) -> None:
+    """Raises ValueError if a pair in this folder would be found where one of the package is asked for."""
+    place = Path(os.path.realpath(folder))
+    if place.parent == Path(os.path.realpath(cache_folder())):
+        check_name(place.name)
+    if place.parent == Path.cwd() and (SHIPPED / place.name / "pair.json").is_file():
+        raise ValueError(
+            f"a pair named {place.name} comes with the package, and here this one would hide it: "
+            "give it another folder with --out"
+        )
+
+
 def known_pairs() -> set[str]:
     """Returns the names of all pairs that can be loaded without a path."""
     roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]

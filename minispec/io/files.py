@@ -163,7 +163,10 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def settle(place: Path) -> None:
-    """Ends what a killed process has left of replacing a folder: the old one comes back, or its rest goes."""
+    """Ends what a killed process has left of replacing a folder: the old one comes back, or its rest goes.
+
+    New folders that are not whole stay: the processes that write them may be alive.
+    """
     for before in set_aside(place):
         if not place.exists():
             before.rename(place)

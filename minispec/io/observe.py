@@ -15,7 +15,7 @@ from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts, device_of
+from minispec.core.prefill import Prompts, check_prompts, device_of
 from minispec.core.records import Draft, Round, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
@@ -25,9 +25,9 @@ from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
+    prompts = check_prompts(prompts, target.vocab_size, target.max_length)  # iterators are read once
     rounds = tuple(observe(target, drafter, prompts, **settings))
-    config = run_config(target, drafter, settings)
-    return Trace(tuple(tuple(map(int, prompt)) for prompt in prompts), config, rounds)
+    return Trace(tuple(map(tuple, prompts)), run_config(target, drafter, settings), rounds)
 
 
 def observe(
@@ -56,9 +56,9 @@ def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping
     warp: Warp = settings["warp"]
     own = getattr(drafter, "max_length", target.max_length) if settings["k"] > 0 else target.max_length
     return {
-        "k": settings["k"],
+        "k": int(settings["k"]),
         "verifier": getattr(settings["verifier"], "__name__", str(settings["verifier"])),
-        "max_new_tokens": settings["max_new_tokens"],
+        "max_new_tokens": int(settings["max_new_tokens"]),
         "temperature": warp.temperature,
         "top_k": warp.top_k,
         "top_p": warp.top_p,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
+from minispec.core.prefill import check_prompts
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.io.observe import observe, run_config
 from minispec.io.trace import Trace, row_of
@@ -164,6 +165,7 @@ def record_run(
     `words` has the text of every id of the vocabulary, and `info` is what to say about the run. With a
     `LoggingRng` what it has noted is kept too.
     """
+    prompts = check_prompts(prompts, target.vocab_size, target.max_length)  # iterators are read once
     rounds = observe(target, drafter, prompts, rng=rng, **settings)
     seen = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
     config = run_config(target, drafter, settings)

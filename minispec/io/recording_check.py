@@ -9,6 +9,7 @@ from typing import Any
 
 from minispec.core.records import Finish, Round
 from minispec.io.files import shown
+from minispec.io.trace import ObservedRound
 
 Allows = Callable[[Any], bool]
 
@@ -42,7 +43,7 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[Round]) -> None:
+def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[ObservedRound]) -> None:
     """Refuses rounds that do not go on from the prompts and from each other.
 
     Raises:
@@ -53,6 +54,14 @@ def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[Round]) -> None
         replay.follow(r)
 
 
+def caches_fit(r: ObservedRound, row: int) -> bool:
+    """Whether caches held a row's text after the round, and no less once they had read than before."""
+    caches = [cache for cache in (r.target_cache, r.draft_cache) if cache is not None]
+    return all(
+        cache.before[row] <= cache.verified[row] and cache.after[row] == r.lengths[row] for cache in caches
+    )
+
+
 class _Replay:
     """The texts as far as rounds have been followed, which prompts have had a row, and why they ended."""
 
@@ -61,7 +70,7 @@ class _Replay:
         self._finish: dict[int, Finish | None] = {}
         self._held: tuple[int, ...] | None = None  # which prompt each row held in the last round
 
-    def follow(self, r: Round) -> None:
+    def follow(self, r: ObservedRound) -> None:
         """Goes on by a round."""
         if self._held is not None and len(r.names) != len(self._held):
             raise ValueError(f"round {r.index} has {len(r.names)} rows, the one before it {len(self._held)}")
@@ -79,6 +88,7 @@ class _Replay:
                 "what it emits is not what was accepted": emitted != whole[: len(emitted)],
                 "it emits nothing, or goes on after the end": bool(emitted) != r.live[row],
                 "its length is not that of the text": r.lengths[row] != len(self._texts[prompt]) - 1,
+                "its caches do not hold what its length says": not caches_fit(r, row),
             }
             for words, wrong in faults.items():
                 if wrong:

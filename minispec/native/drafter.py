@@ -19,7 +19,7 @@ from minispec.native.model import NativeGPT
 
 
 class DrawnDraft(Draft):
-    """A draft that the library has drawn: it has looked at each token and its distribution itself."""
+    """A draft that the library has drawn: how it draws, a token has a probability above 0."""
 
     def check(self) -> None:
         """Checks nothing again: that would be a share of a round that can be measured."""

@@ -130,8 +130,8 @@ def test_all_backends_fit_80_columns(capsys, monkeypatch):
     assert sum("67.38 150.00 2.23x    114.00 1.69x       673.80 10.00x" in line for line in lines) == 2
 
 
-def test_every_section_prints_something(capsys):
-    """Sections that stand alone have tables, too, which fit 80 columns."""
+def test_sections_that_stand_alone_print_a_table(capsys):
+    """Which fits 80 columns."""
     speed = {"verifier": "rejection", "k": 3, "speedup": 1.5, "speedup_quartiles": [1.4, 1.6]}
     speed |= {"acceptance": 0.7, "tokens_per_target_call": 2.1}
     speed |= {"target_only_tokens_per_second": 100.0, "tokens_per_second": 150.0}

@@ -36,6 +36,9 @@ def hangs(draft, target_probs, rng):
     while True:
         pass
 
+def clears(draft, target_probs, rng):
+    raise ValueError("\x1b[2J")
+
 def refuses(draft, target_probs, rng):
     raise NotImplementedError("not for me")
 
@@ -105,6 +108,12 @@ def test_what_is_not_checked_is_status_2_and_a_line(rules, capsys, arguments, wo
     assert run(["check", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == "" and words in err and err.count("\n") == 1
+
+
+def test_a_message_of_a_rule_does_not_control_the_terminal(rules, capsys):
+    assert run(["check", "their_rules:clears"]) == 1
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err and "ValueError: \\x1b[2J" in out
 
 
 def test_rules_for_trees_and_for_temperature_0(rules):

@@ -88,6 +88,31 @@ def test_a_preset_does_not_hide_the_shipped_pair(capsys, minispec_home, tmp_path
     assert trained == [tmp_path / "mine"]
 
 
+@pytest.mark.parametrize("in_the_cache", [True, False])
+def test_out_does_not_hide_the_shipped_pair_either(
+    in_the_cache, capsys, minispec_home, tmp_path, monkeypatch
+):
+    """Pairs are looked for in this folder and in the cache, before those of the package."""
+    monkeypatch.setattr(
+        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
+    )
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(
+        capsys, "train", "--out", minispec_home / "stories" if in_the_cache else "stories"
+    )
+    assert (status, out) == (2, "") and "comes with the package" in err and err.count("\n") == 1
+
+
+def test_a_cache_that_cannot_be_written_is_refused_before_the_training(capsys, tmp_path, monkeypatch):
+    """It is where a training keeps its state, wherever the pair goes."""
+    monkeypatch.setattr("minispec.cli.train.train_pair", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setenv("MINISPEC_HOME", "/dev/null/here")
+    status, out, err = call(capsys, "train", "--out", tmp_path / "pair")
+    assert (status, out) == (2, "") and "cannot write /dev/null/here/runs" in err and err.count("\n") == 1
+    status, out, err = call(capsys, "train", "--drafter", "medusa", "--out", "/dev/null/here")
+    assert (status, out) == (2, "") and "cannot write /dev/null/here" in err and err.count("\n") == 1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="paths and links of POSIX")
 @pytest.mark.parametrize("where", ["n" * 250, f"{'n' * 300}/pair", "round", "\udcff\x1b" + "n" * 250])
 def test_a_folder_that_cannot_be_made_is_refused_before_the_training(

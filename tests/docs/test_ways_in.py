@@ -62,7 +62,8 @@ def test_another_file_that_names_it_is_found():
 
 # `minispec` on the package index is another project: our distribution is minispec-decoding, and is on none.
 OLD_ADVICE = re.compile(
-    r"(?<![\w.-])minispec(?:\[[a-z]| @ git)|pip3? +install\b[^\n`#&;|(]*?[\s'\"]minispec(?![\w./-])",
+    r"(?<![\w.-])minispec(?:\[[a-z]| @ git)"
+    r"|(?:pipx?3? +install|uv +(?:add|tool +install))\b[^\n`#&;|(]*?[\s'\"]`?minispec(?![\w/-]|\.\w)",
     re.IGNORECASE,
 )
 
@@ -85,6 +86,10 @@ def test_no_text_installs_the_other_minispec():
         "needs scipy: pip install 'minispec[atlas]'",
         "it comes with `minispec[peers]`",
         '%pip install --quiet "minispec @ git+URL"',
+        "pipx install minispec",
+        "with uv add minispec, as usual",
+        "First pip install `minispec`.",
+        "Then pip install minispec.",
     ],
 )
 def test_old_advice_is_found(text):
@@ -110,7 +115,7 @@ def test_the_installation_page_names_the_other_package():
     name = project["name"]
     page = " ".join((ROOT / "docs/install.md").read_text(encoding="utf-8").split())
     assert f"`{name}`" in page and f'"{name} @ git+<URL>"' in page
-    assert "called `minispec` on the package index is not ours" in page
+    assert "called `minispec` on the package index is an unrelated project" in page
     assert [extra for extra in project["optional-dependencies"] if f"`{extra}`" not in page] == []
     assert name != "minispec" and f'"{name}[' in online.Repository("ann/minispec", "v1").install
 

@@ -168,6 +168,8 @@ def test_a_damaged_byte_is_one_line(tmp_path):
         (("rounds", 0, "emitted", 0), [0, 0, 0], "not what was accepted"),
         (("rounds", 0, "finish", 0), "eos", "does not fit how the text had ended|takes a row|after the end"),
         (("rounds", 0, "lengths", 0), 0, "its length is not that of the text"),
+        (("rounds", 0, "target_cache", 2, 0), 1, "its caches do not hold what its length says"),
+        (("rounds", 0, "draft_cache", 0, 0), 99, "its caches do not hold what its length says"),
         (("rounds", 0, "live", 0), 1, "1 in live is of the wrong kind"),
         (("rounds", 0, "seconds"), {"draft": "x"}, "seconds"),
         (("rounds", 0, "draws", 0, 2), "guess", "'guess' in a draw's kind"),

@@ -1,5 +1,6 @@
 """Draws: nothing is changed by taking notes, and the notes are true."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
 from minispec.io.recording import LoggingRng, record_run
+from minispec.io.recording_file import load_recording, save_recording
 
 PROMPTS = [[1, 2, 3], [4], [3, 3]]
 SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 12, "warp": Warp(1.0)}
@@ -16,6 +18,20 @@ SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 12, "warp": 
 def run(rng, models):
     target, draft = models
     return record(target, ModelDrafter(draft), PROMPTS, rng=rng, **SETTINGS)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, iter])
+def test_prompts_of_any_kind_are_kept_as_ids(kind, tmp_path):
+    """Also where they can be read once only; and so is K."""
+    target, draft = table_pair()
+    words = [chr(97 + token) for token in range(target.vocab_size)]
+    run_with = SETTINGS | {"rng": SeededRng(0), "k": np.int64(2)}
+    trace = record(target, ModelDrafter(draft), [kind(prompt) for prompt in PROMPTS], **run_with)
+    assert trace.prompts == tuple(map(tuple, PROMPTS))
+    prompts = [kind(prompt) for prompt in PROMPTS]
+    recording = record_run(target, ModelDrafter(draft), prompts, words, **run_with)
+    save_recording(recording, tmp_path / "run.json")
+    assert load_recording(tmp_path / "run.json").trace.prompts == trace.prompts
 
 
 @settings(max_examples=20)

@@ -18,6 +18,7 @@ from minispec.core.verify import Verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
+from minispec.io.files import printable_line
 from minispec.native.decisions import Lender
 from minispec.rules.tree import parents_of
 
@@ -125,8 +126,8 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an exception in one line of at most 200 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    """Returns 200 characters of an exception in one line; what could control a terminal is escaped."""
+    return printable_line(" ".join(f"{type(error).__name__}: {error}".split())[:200])
 
 
 def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from minispec.core.commit import Eos
+from minispec.core.commit import Eos, end_ids
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
 from minispec.evidence.checker.calling import Asked, Generate
 from minispec.evidence.checker.engine_report import (
@@ -90,8 +90,8 @@ def check_engine(
         raise ValueError(f"tokens and samples are 1 or more, alarm 0 to 1; not {tokens}, {samples}, {alarm}")
     if not 0 <= seed < TOP_SEED - samples:
         raise ValueError(f"seed must be 0 to {TOP_SEED - samples - 1}, not {seed}")
-    ends = frozenset([eos] if isinstance(eos, int) else eos or ())
     after = NextToken(target, prompts)
+    ends = end_ids(eos, len(after.distribution(Beginning(0, ()))))
     drawn = Drawn(Asked(generate, limit), after, grow(after, tokens, ends, cells), tokens, ends, seed)
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:

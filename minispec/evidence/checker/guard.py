@@ -5,20 +5,20 @@ processes would go on with the check. It may never come back.
 """
 
 import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from mmap import mmap
 from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
 
 GRACE = 1.0  # seconds in which the copy of a process that has forked may come back
-STEP = 0.01
+STEP = 0.01  # seconds that are left to a limit which ran out meanwhile
 
 
 class Stopped(Exception):
@@ -30,10 +30,12 @@ class OutOfTime(BaseException):
 
 
 class Forks:
-    """How often this process has forked, and what it shares with the latest copy."""
+    """How often this process has forked, and the pipes in which a copy says that it came back."""
 
     count = 0
-    shared: mmap | None = None  #: a byte that the copy sets to 1 when it comes back
+    made: tuple[int, int] = (-1, -1)  #: the latest pipe: where to read from, and where to write to
+    latest: int | None = None  #: where to read what the latest copy says
+    origin: int | None = None  #: in a copy: where to write what the process that was copied reads
 
 
 def called(function: Callable[..., T], *arguments: object, limit: float | None = None) -> T:
@@ -67,31 +69,38 @@ def called(function: Callable[..., T], *arguments: object, limit: float | None =
 def watch_forks() -> None:
     """Counts forks from now on, where there are any."""
 
-    def share() -> None:
-        Forks.shared = mmap(-1, 1)
+    def before() -> None:
+        if Forks.latest is not None:
+            os.close(Forks.latest)
+        Forks.made = os.pipe()
 
-    def count() -> None:
+    def in_parent() -> None:
         Forks.count += 1
+        Forks.latest = Forks.made[0]
+        os.close(Forks.made[1])
+
+    def in_copy() -> None:
+        Forks.latest = None
+        Forks.origin = Forks.made[1]
+        os.close(Forks.made[0])
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=share, after_in_parent=count)
+        os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_copy)
 
 
 def end_copy() -> None:
     """Tells the process that was forked that this one came back, and ends this one."""
-    if Forks.shared is not None:
-        Forks.shared[0] = 1
+    if Forks.origin is not None:
+        os.write(Forks.origin, b"back")
     os._exit(1)
 
 
 def copy_came_back() -> bool:
-    """Waits whether the latest copy comes back; one that does something else, as a worker, may live."""
-    end = time.monotonic() + GRACE
-    while Forks.shared is not None and time.monotonic() < end:
-        if Forks.shared[0]:
-            return True
-        time.sleep(STEP)
-    return False
+    """Waits until the latest copy comes back or ends; one that works on for a second may live."""
+    if Forks.latest is None:
+        return False
+    readable, _, _ = select.select([Forks.latest], [], [], GRACE)
+    return bool(readable) and os.read(Forks.latest, 4) != b""  # nothing: it has ended
 
 
 @contextmanager

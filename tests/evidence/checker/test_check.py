@@ -232,7 +232,7 @@ def test_damage_is_the_total_variation():
     everything = WRONG["accepts everything"][0]
     report = check_verifier(everything, instances=[one_token(fractions(1, 0), fractions(1, 1))])
     assert report.damage.low == report.damage.high == report.damage.largest == pytest.approx(0.5)
-    assert "never says" in report.reason
+    assert "never emits" in report.reason
 
 
 # Right rules.
@@ -333,7 +333,7 @@ BROKEN = {
     "a distribution that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
     "with NaN": rule_of(correction=lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(-1)[:, None]),
     "a probability that is not a number": rule_of(accept=lambda p, q: torch.full_like(p, float("nan"))),
-    "which the target never says": rule_of(accept=lambda p, q: torch.ones_like(p)),
+    "which the target never emits": rule_of(accept=lambda p, q: torch.ones_like(p)),
 }
 
 
@@ -491,7 +491,7 @@ def test_a_black_box_that_says_the_impossible_is_caught_at_once():
     rule = of_its_own(WRONG["accepts everything"][0])
     report = check_verifier(rule, instances=[instance], samples=2_000)
     assert report.method == "sampled" and report.damage.low == 0
-    assert "which the target never says" in report.reason
+    assert "which the target never emits" in report.reason
 
 
 def test_the_margin_of_a_sample_is_the_bound():
@@ -662,6 +662,17 @@ def test_a_rule_that_does_not_simply_come_back_fails(rule, words, limit):
     """It would end the process with the status of a success, double it, or hold it up."""
     report = check_verifier(rule, instances=FEW[:1], limit=limit)
     assert not report.passed and words in report.reason
+
+
+def test_a_rule_may_have_a_worker_that_ends():
+    """A copy of the process that does something else and ends did not come back."""
+
+    def works(draft, target_probs, rng):
+        if os.fork() == 0:
+            os._exit(0)
+        return verify_rejection(draft, target_probs, rng)
+
+    assert check_verifier(works, instances=FEW[:3]).passed
 
 
 @pytest.mark.parametrize(

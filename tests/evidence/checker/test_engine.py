@@ -155,7 +155,7 @@ def test_the_report_can_be_checked_by_hand():
     said = str(report).splitlines()
     assert said[:2] == [
         "failed: its texts are not distributed as the target's",
-        f"  after 7 it says 0: probability 0.5, came in {shown.found:.4g}",
+        f"  after 7 it emits 0: probability 0.5, came in {shown.found:.4g}",
     ]
     assert "a right engine fails with probability 1e-06" in said[-1]
 
@@ -171,7 +171,7 @@ def test_the_shortest_beginning_is_shown():
     given = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
     shown = check_engine(generate, prompts=[[7], [8]], **given).counterexample
     assert (shown.prompt, shown.tokens, shown.expected) == ((8,), (2,), pytest.approx(0.2))
-    assert shown.found == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it says 2"
+    assert shown.found == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it emits 2"
     shown = check_engine(generate, prompts=[[8]], cells=3, **given).counterexample
     assert (shown.event, shown.expected) == ("after 8 its next token is none of 0 1", pytest.approx(0.3))
     assert shown.found == pytest.approx(0.5, abs=0.05) and shown.tokens == ()
@@ -223,6 +223,9 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
         ({"generate": lambda prompt, n, seed: [os.fork() * 0] * n}, "the copy of the process came back"),
         ({"generate": lambda prompt, n, seed: time.sleep(9), "limit": 0.05}, "not come back after 0.05"),
         ({"limit": 0}, "seconds above 0"),
+        ({"eos": "1"}, "eos must be token ids from 0 to 1, not '1'"),
+        ({"eos": 2}, "eos must be token ids from 0 to 1, not 2"),
+        ({"eos": [True]}, "eos must be token ids from 0 to 1, not True"),
         ({"generate": lambda prompt, n, seed: None}, "must return a list of ids"),
         ({"generate": lambda prompt, n, seed: torch.zeros(1, n)}, "must return a list of ids"),
         ({"target": lambda ids: [0.5, 0.4]}, "their sum 0.9"),
@@ -236,6 +239,17 @@ def test_bad_input_is_one_clear_line(change, words):
     with pytest.raises(ValueError, match=".") as caught:
         check_engine(**GOOD | change)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("eos", [1, np.int64(1), torch.tensor(1), torch.tensor([1]), {1}])
+def test_an_end_may_be_an_id_several_or_a_tensor(eos):
+    """A right engine whose texts end at it passes."""
+
+    def engine(prompt, n, seed):
+        text = drawn_from(list, GOOD["target"]([0]), prompt, n, seed)
+        return text[: text.index(1) + 1] if 1 in text else text
+
+    assert check_engine(engine, GOOD["target"], prompts=[[0]], tokens=3, samples=300, eos=eos).passed
 
 
 def test_what_holds_ids_is_a_list_of_ids():

@@ -41,14 +41,14 @@ more. The mixtures lie on the line: what they emit is $w p + (1 - w) q$, for whi
 verification. Names with a number have that w, or that l of the lenient rule; without, it is 0.5. Below
 are several candidates for one position."""
 CANDIDATES = """**A better rule, or candidates that differ?** Take recursive rejection of candidates that are
-drawn from one q, which may come twice. Either replace it by the best rule that there can be, for the same
-candidates; or keep it, and draw candidates without replacement. Which accepts more depends on p and q."""
+drawn from one q, which may come twice. Compare two changes: the best possible rule for the same candidates,
+or the same rule for candidates drawn without replacement. Which accepts more depends on p and q."""
 LOSSY = """These accept more, and their text is not the target's. The damage depends on p and q: on the
 pair, whose draft was trained to be like the target, it is smaller."""
 CHAINS = """Accepted tokens of a draft of K, by token and by block verification. `thirds` is the smallest
 case: p = (1/3, 2/3) and q = (2/3, 1/3), where they accept 10/9 and 11/9. `family` are chains of eight
 tokens whose distributions do not depend on the text; `recorded` are drafts of the pair. On average
-block never accepts fewer; of a single draft it may."""
+block never accepts fewer; for a single draft it may."""
 
 
 def page(found: Found) -> str:

@@ -183,11 +183,11 @@ def rules_form(filled: bool) -> Picture:
     ]
     for title, found in rules().items():
         lines.append(FormLine(title, head=True))
-        parts = {"kept": found.kept, "said instead": found.said, "comes out": found.distribution}
+        parts = {"kept": found.kept, "emitted instead": found.said, "comes out": found.distribution}
         for label, part in parts.items():
             numbers = tuple(map(twelfths, (*part, sum(part))))
             lines.append(FormLine(label, numbers if filled else ("",) * 4))
-    task = "All in twelfths. What is kept, what is said instead, and what comes out? Which rules give p?"
+    task = "All in twelfths. What is kept, what is emitted instead, and what comes out? Which rules give p?"
     return form("rules", lines, task, column=1.1)
 
 

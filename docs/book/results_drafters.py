@@ -10,13 +10,12 @@ from minispec.cli.bench_tables import by_pair, drafter_parts, grid
 RULES = """With the draft model other lossless rules verify too, at temperature 1 and with the same seeds.
 *token* is rejection sampling; the last columns are the speed relative to token verification: below 1 is
 slower. On native only that one is in C++."""
-BACKENDS = """To judge a method, read the last column on torch: there target and drafter are written in
-one language. The column *speed-up* asks another question: is it faster than the best that can be had here
-without a draft? In that column rows of torch compare Python with C++, and are losses mostly for that
-reason. On native, too, not all is C++: the draft model and the exit draft there, but Medusa, EAGLE and
-the parallel drafter compute their drafts in torch, whatever decodes, and look-ups are Python. Beside a
-fast target such a draft is slow, however often it is accepted, so these rows are no measure of those
-methods."""
+BACKENDS = """To judge a method, read the last column on torch: there the target and every drafter run in
+PyTorch or Python. The column *speed-up* asks another question: is it faster than the best that this machine
+can do without a draft? There, rows of torch are divided by a target in C++, and are losses mostly for that
+reason. On native the draft model and the exit also draft in C++. Medusa, EAGLE and the parallel drafter draft
+in torch whatever decodes, and look-ups are Python. Beside a fast target such a draft is slow, however often
+it is accepted, so these rows do not measure those methods."""
 
 
 def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:

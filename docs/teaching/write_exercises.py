@@ -72,7 +72,7 @@ def section(exercise):
         "",
         f"<!-- run by: tests/classroom/test_exercises.py -->\n```python\n{solution(exercise)}\n```",
         "",
-        "| typical wrong answer | what is said to it |",
+        "| typical wrong answer | message |",
         "|---|---|",
         *(f"| `{name}` | {cell(message)} |" for name, (message, _) in exercise.wrong.items()),
         "",

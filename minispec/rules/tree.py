@@ -1,8 +1,8 @@
 """Trees of candidates: several tokens are proposed for one position, and one path is kept.
 
 From the pending token on, the candidates that follow the last kept token are tested one after another. One
-that is accepted is kept, and its own candidates come next. After each that is rejected, the distribution for
-the next is what that one's q has left over: the residual. In the end a token is drawn from what is left.
+that is accepted is kept, and its own candidates come next. Each rejection replaces p by its residual; at the
+end a token is drawn from the last one.
 
 One rule serves all ways to choose candidates, for each is tested against the distribution that it was drawn
 from, given those before it. Drawn from one q again and again: recursive rejection (Miao et al. 2024,
@@ -10,8 +10,8 @@ SpecInfer, section 4.3). Drawn without replacement, q then lacks the earlier can
 Fixed in advance: q has all its mass on the candidate, which is accepted with the probability that is left on
 it, and else struck out (Li et al. 2024, EAGLE-2). A chain is the tree with one candidate at each position.
 
-Recursive rejection tests each candidate against what the ones before have left over. K-sequential selection
-is for candidates that were drawn from one q, and tests all of them alike (Sun et al. 2023, SpecTr).
+Recursive rejection tests each candidate against the residual of the earlier rejections. K-sequential
+selection is for candidates that were drawn from one q, and tests all of them alike (Sun et al. 2023, SpecTr).
 """
 
 from collections.abc import Callable

@@ -290,5 +290,5 @@ wrote(most_probable, continue_alone, speculate_greedily, measured=f"{share}, and
 # - Speculative decoding does this: a small model guesses ahead, the large one checks all guesses in
 #   one pass, and the text is the one that the large model writes alone.
 #
-# Next, notebook 2: what a pass leaves behind, so that the next one need not read the text again.
-# (On the short way, notebook 5: it says the same in ten lines.)
+# Next, notebook 2: what a pass leaves in a cache, so that the next one need not read the text
+# again. (On the short way, notebook 5: it says the same in ten lines.)

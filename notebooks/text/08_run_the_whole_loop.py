@@ -41,7 +41,7 @@ print(f"\nthe target alone: {len(alone)} tokens, {len(alone)} target calls")
 # repeat
 #     draft      the draft model guesses up to K tokens
 #     verify     one target call judges them; a rule keeps some, adds one
-#     commit     these are written
+#     commit     accepted tokens and the added one are appended
 #     roll back  both caches forget the rest; the last token is pending
 #     catch up   if all was accepted, the draft model reads its last guess
 # ```
@@ -420,8 +420,8 @@ for K, both in runs.items():
 gain_by_k(points, assumed=0.1)
 
 # %% [markdown]
-# The points have the shape of the curve. Where they lie below it, the formula leaves something out:
-# prefill, and the work between the forwards, in Python, in the rule and in the caches.
+# The points rise and flatten as the curve does, mostly below it: the formula leaves out prefill,
+# and the work between the forwards in Python, in the rule and in the caches.
 #
 # ## Exercise: the sampled loop, with both caches
 #

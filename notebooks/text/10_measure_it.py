@@ -346,9 +346,9 @@ assert busiest.target_only > first.target_only and busiest.gain < first.gain
 batch_sweep(batches.points)
 
 # %% [markdown]
-# Both are right, while weights dominate what is read, as here. Many texts share one reading of
-# them, so throughput grows. But then the machine has little arithmetic to spare, and the positions
-# of a draft are no longer nearly free. (No batch shares the caches of long texts: notebook 11.)
+# Both are right here. Many texts share one reading of the weights, so throughput grows until
+# arithmetic is the limit. Then the positions of a draft are no longer nearly free. (Caches are not
+# shared. Where reading them is the limit, positions stay nearly free: notebook 11.)
 #
 # On a GPU the same happens with larger batches, since it computes hundreds of tokens while it reads
 # the weights once. With a mixture of experts further tokens read further experts. (Not measured

@@ -197,8 +197,8 @@ for row, tokens, length in zip(rows, draft.tokens.tolist(), draft.lengths.tolist
 assert draft.lengths.tolist() == [4, 0]
 
 # %% [markdown]
-# `draft.lengths` says how many tokens of each row are proposals. What stands behind them is
-# padding, and no rule looks at it.
+# `draft.lengths` says how many tokens of each row are proposals. After them is padding, and no rule
+# looks at it.
 #
 # ## A longer match, a longer draft
 #
@@ -466,8 +466,9 @@ assert all(how[True] in read for read in calls[-1])
 #
 # The feature layer still takes a step for each token. A *parallel drafter* (PARD, DFlash) reads the
 # pending token and K − 1 *masks*, a learned vector in the place of each token to come. One forward
-# gives K states. By themselves they have the trouble of the heads. So ours, as DSpark does,
-# corrects the state before each draw, by the token just drawn: two small matrices, no forward.
+# gives K states. Drawn independently, tokens do not fit each other, as with heads. Ours therefore
+# corrects each state by the token just drawn, as DSpark does: two small matrices, and no further
+# forward.
 
 # %% tags=["claim-D2"]
 from copy import deepcopy
@@ -486,8 +487,8 @@ for name, layers in (("as trained", masked), ("set to zero", blind)):
     print(f"correction {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
 
 # %% [markdown]
-# The second number is no fair comparison: these layers were trained to be corrected. Layers that
-# were trained as long without it gain 3.92 tokens a call, with it 4.37 (16 prompts, same K and
+# The second number is not a fair comparison: these layers were trained with the correction. Trained
+# as long without it, they emit 3.92 tokens a call; with it, 4.37 (16 prompts, same K and
 # temperature; see the walk-through on self-drafting).
 #
 # ## All of them in one table
@@ -527,8 +528,8 @@ for name, runs in table.items():
 # All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
 # itself: at temperature 1 stories hardly do. A head knows neither the pending token nor what other
 # heads have drawn. Exit and feature layer read what they draw, with layers of the target or copies
-# of them. (On stories these layers alone would do: trained with all features at zero, they draft
-# about as well.)
+# of them. (On stories these layers alone would do: trained with zero features, they draft about as
+# well; no figure is recorded.)
 #
 # Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
 # quarter of the target. `minispec bench --section drafters` measures speed.

@@ -174,11 +174,11 @@ goal("try-candidates")
 
 # %% tags=["exercise"]
 def try_candidates(tokens, dists, p, rng):
-    """Returns (n, id): how many candidates for one position are rejected, and what is said.
+    """Returns (n, id): how many candidates for one position are rejected, and which id is emitted.
 
     tokens: ids of the candidates. dists[i] is the distribution [V] that tokens[i] was drawn
     from, given those before it. p: the target's distribution [V].
-    The first candidate that is accepted is said. If none is, an id is drawn.
+    The first candidate that is accepted is emitted. If none is, an id is drawn.
     rng.uniform() is a new number between 0 and 1, to be compared: u < 0.3.
     rng.draw(distribution [V]) draws an id.
     """
@@ -197,7 +197,7 @@ p, q = (torch.tensor(parts).double() / 6 for parts in ([3, 2, 1], [1, 1, 4]))
 
 
 def try_one(tokens, dists, p, rng):
-    """Says the first candidate that is accepted, or draws what they have left over of p."""
+    """Emits the first accepted candidate, or draws from the last residual."""
     left = p
     for n, (x, q) in enumerate(zip(tokens, dists, strict=True)):
         if rng.uniform() < left[x] / q[x]:
@@ -245,14 +245,14 @@ ways["c, then a, always"] = lambda before: fixed[len(before)]
 print(f"p is {parts(p, 12)}. One candidate from q is kept in 6/12 of all cases.")
 found = {name: two_candidates(way, told=way) for name, way in ways.items()}
 for name, of in found.items():
-    print(f"{name:27} kept {12 * of.acceptance:2.0f}/12, says {parts(of.distribution, 12)}")
+    print(f"{name:27} kept {12 * of.acceptance:2.0f}/12, emits {parts(of.distribution, 12)}")
 assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in found.values())
 
 # %% [markdown]
-# All three say p. Drawn *with replacement*, the second candidate may be the first once more, which
-# is a waste. *Without replacement* (Jeon and others 2024) more is kept. *Fixed* candidates, such as
-# the most probable ones, are certain: q is one-hot, as for a look-up in notebook 12, and each is
-# kept with the probability that is left on it.
+# All three have distribution p. Drawn *with replacement*, the second candidate may be the first
+# once more, which is a waste. *Without replacement* (Jeon and others 2024) more is kept. *Fixed*
+# candidates, such as the most probable ones, are certain: q is one-hot, as for a look-up in
+# notebook 12, and each is kept with the probability that is left on it.
 #
 # Does it matter which q is told?
 
@@ -331,7 +331,7 @@ for start, seed in [(start, seed) for start in prompts for seed in range(10)]:
 assert all(one == other for one, other in said) and {len(one) for one, _ in said} >= {2, 3, 4}
 
 # %% [markdown]
-# The package's rule says the same, seed by seed.
+# The package's rule gives the same verdicts, seed by seed.
 #
 # ## What stays in the cache
 #
@@ -451,8 +451,8 @@ assert len(forwards) == 2 * (1 + 4)
 #
 # ### Try it: change a value and run the cell again
 #
-# Now let the target read as many tokens of both. Does the tree still gain more? Try a smaller tree,
-# a less deep one, and other temperatures.
+# Now give both the same number of tokens to verify. Does the tree still gain more? Try a smaller
+# tree, a shallower one, other temperatures.
 
 # %% tags=["try-it"]
 nodes, deep, T = 16, 5, 1
@@ -466,7 +466,7 @@ print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {deep} draft forw
 assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
 
 # %% [markdown]
-# On stories the chain of 16 gains more: this draft is sure of itself. What the tree saves is draft
+# On stories the chain of 16 gains more: this draft is mostly right. What the tree saves is draft
 # forwards, not target positions.
 #
 # ## Which shape?

@@ -440,11 +440,11 @@ assert live["with refill"] > 0.8 > live["without refill"]
 # %% [markdown]
 # ## How many rows does speculation pay for?
 #
-# With refill all rows decode. While weights dominate what is read, as in these short texts, they
-# use the spare arithmetic that a draft needs too (notebooks 10 and 11). Let t(n) be the time of a
-# target forward over n tokens. With B rows the target alone takes t(B) for B tokens. A round takes
-# K·c·t(B) + t(B·(K + 1)) for about B·m tokens, m = 4 with this pair. So the gain is m·t(B) /
-# (K·c·t(B) + t(B·(K + 1))).
+# With refill all rows decode. As long as reading their caches is not the limit, they use the spare
+# arithmetic that a draft needs too (notebooks 10 and 11). Let t(n) be the time of a target forward
+# over n tokens. With B rows the target alone takes t(B) for B tokens. A round takes K·c·t(B) +
+# t(B·(K + 1)) for about B·m tokens, m = 4 with this pair. So the gain is m·t(B) / (K·c·t(B) +
+# t(B·(K + 1))).
 #
 # Take t from a recording: the target alone, with up to 64 rows, on the native backend.
 
@@ -468,12 +468,12 @@ for p, gain in zip(points, gains, strict=True):
 assert gains[0] > 1 > gains[-1] and gains[-1] < points[-1].gain < points[0].gain
 
 # %% [markdown]
-# Measured, the gain shrinks as rows are added, until the target alone is about as fast. The formula
-# says so too, but in large batches it is too low. It prices one row of K + 1 positions as K + 1
-# rows, and takes c as constant; which of both is the reason was not measured. (It also leaves out
-# the time outside the models. That would make it too high.) So an engine may draft while few
-# prompts are there, and stop when many wait. That is lossless if it decides before the tokens are
-# drawn.
+# With this pair the measured gain shrinks as rows are added, until the target alone is about as
+# fast. The formula also falls below 1, but from 4 rows on it is too low. It prices one row of K + 1
+# positions as K + 1 rows, and takes c as constant. Which one is the reason was not measured. (It
+# also leaves out the time outside the models, which would make it too high, as with 1 and 2 rows.)
+# So an engine may draft while few prompts are there, and stop when many wait. That is lossless if
+# it decides before the tokens are drawn.
 #
 # `minispec bench --section batch` measures it for your machine, with refill and without.
 
@@ -492,7 +492,7 @@ wrote(one_round, commit, next_in_line, serve, measured=f"{said} not {shares[0]:.
 #   draft's is not, it takes more rounds.
 # - Each row accepts its own number of tokens, and may draft its own number. The block is as wide as
 #   its widest row.
-# - While weights dominate what is read, rows and drafts use the same spare arithmetic: from some
+# - Where reading caches is not the limit, rows and drafts use the same spare arithmetic: from some
 #   number of rows on a draft hardly pays.
 #
 # Next, notebook 15: which rule should an engine use?

@@ -106,8 +106,8 @@ predict(
 
 # %% [markdown]
 # *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
-# draft so far is in the target's text, compared with how often the draft says it. Whatever is above
-# 1 is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
+# draft so far is in the target's text, compared with how often the draft proposes it. Whatever is
+# above 1 is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
 # `hint("block-ratios", 1)`, and then 2.
 
 # %%
@@ -184,17 +184,18 @@ def accept_block(tokens, dists, target_dists, rng):
 found, block = judged(accept_block)
 print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {damage(found):.3f}")
 starts = [start for i in (1, 2) for start in product((0, 1), repeat=i)]
+# of each beginning, such as ab, the smaller probability: in the target's text, or in the draft
 most = sum(min(prod(float(of[x]) for x in start) for of in (p, q)) for start in starts)
-print(f"whatever a lossless rule knows: at most {9 * most:.0f}/9")
+print(f"any lossless rule, even one that knows all p: at most {9 * most:.0f}/9")
 assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
 
 # %% [markdown]
 # The same text, and 11/9 tokens instead of 10/9. By hand: both tokens are kept with (4·1/4 + 2·1 +
-# 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b it is 1. So one token alone is kept in
-# a drafted ba whose second coin says no: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
+# 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b 1. So one token alone is kept in a
+# drafted ba whose second coin says no: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
 #
-# No lossless rule exceeds Σ min(P, Q) over all beginnings, here 12/9. To come nearer it would need
-# p after tokens not drafted.
+# No lossless rule accepts more than the sum, over all beginnings, of the smaller probability: here
+# 12/9. To come closer takes p after tokens not drafted.
 
 
 # %% tags=["hide-input", "claim-D6"]
@@ -229,9 +230,10 @@ for of in means:
 assert all(of.block > of.token for of in means)
 
 # %% [markdown]
-# On average block verification never accepts fewer tokens, whatever p and q are. (Of a single draft
-# it may: of aa above 2 · 1/4 = 1/2, and token by token 1/2 + 1/4 = 3/4.) With K = 1, or a one-hot
-# q, as for a look-up, both accept the same. Now eight stories, at temperature 1.
+# On average block verification never accepts fewer tokens, whatever p and q are. (For a single
+# draft it may. For aa it accepts 2 · 1/4 = 1/2 tokens on average; token by token it is 1/2 + 1/4 =
+# 3/4.) With K = 1, or a one-hot q, as for a look-up, both accept the same. Now eight stories, at
+# temperature 1.
 
 # %%
 from minispec.rules.block import verify_block
@@ -307,8 +309,8 @@ assert not report.passed and abs(report.damage.low - 1 / 6) < 1e-12
 # %% [markdown]
 # Do it by hand. The draft is always 0 0, and p is (1/2, 1/2). So w = 1/2 and then 1/4. After the
 # first token S = 1/4, and the coin is (1/4) / (1/4 + 1/2) = 1/3; the second coin is 1/4. If both
-# say no, with 2/3 · 3/4 = 1/2, then 1 is said, as often as it should. With the bug one no is
-# enough, and 1 is said with 2/3.
+# say no, with 2/3 · 3/4 = 1/2, then 1 is emitted, as often as it should. With the bug one no is
+# enough, and 1 is emitted with 2/3.
 #
 # Another bug, which was seen in vLLM Ascend (#7807): the correction is drawn from p − q, without w.
 
@@ -431,7 +433,7 @@ from minispec.rules.lossy import verify_mixture
 
 mixed = first_token(verify_mixture, p, q)
 off = sum(abs(x - float(y)) for x, y in zip(mixed.distribution, p, strict=True)) / 2
-print(f"says a with {mixed.distribution[0]:.3f}, b with {mixed.distribution[1]:.3f};", end=" ")
+print(f"emits a with {mixed.distribution[0]:.3f}, b with {mixed.distribution[1]:.3f};", end=" ")
 print(*(Fraction(x).limit_denominator(99) for x in (mixed.acceptance, off)), sep=" kept, damage ")
 assert abs(mixed.acceptance - 5 / 6) + abs(off - 1 / 6) < 1e-12
 
@@ -523,9 +525,9 @@ wrote(judged, running, accept_block, limit, measured=f"{said}, both without dama
 # - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
 #   a later token makes up for an earlier one.
 # - Its coins belong together. Stop at the first no, and the text is another one.
-# - How much any rule can accept of some candidates for one position is known. On these 300
-#   positions candidates that differ gain more than the best rule; on the pair, with two candidates,
-#   the best rule does (the page of the atlas).
+# - How much any rule can accept of given candidates for one position is known. On these 300
+#   positions, drawing without replacement gains more than the best rule for candidates drawn with
+#   replacement. On the pair with two candidates it gains less (see the atlas).
 # - A lossy rule accepts at most its damage more than a lossless one.
 #
 # This was the last notebook. Check a rule of your own next: `docs/howto/own_verifier.md`.

@@ -206,7 +206,7 @@ def test_a_blank_form_gives_nothing_away(sheets):
     by_title = {sheet.title: sheet for sheet in sheets}
     (blank,) = by_title["6  To fill in: four rules for three words"].pictures
     filled = by_title["Answers to 6 and 8"].pictures[0]
-    wanted = "else draw from the residual\nkept: 2 | 2 | 2 | 6\nsaid instead: 4 | 2 | 0"
+    wanted = "else draw from the residual\nkept: 2 | 2 | 2 | 6\nemitted instead: 4 | 2 | 0"
     assert wanted in filled.twin and wanted not in blank.twin
     assert "kept: _ | _ | _ | _" in blank.twin and "target, p: 6 | 4 | 2 | 12" in blank.twin
 

@@ -56,7 +56,10 @@ TELLING = (
 
 
 def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection."""
+    """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection.
+
+    target_probs is [B, K+1, V].
+    """
     accepted = verify_rejection(draft, target_probs, rng).accepted
     rows = torch.arange(len(accepted))
     return Verdict(accepted, rng.categorical(target_probs[rows, draft.lengths]))

@@ -12,7 +12,7 @@ from minispec.evidence.checker.report import RuleDamage, columns
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 BEGINNINGS = "beginnings"  # the name of a test
-AGAIN = "texts that come again"  # and of another
+AGAIN = "repeated texts"  # and of another
 SHOWN = 3  # tests in the text
 COLUMNS = ("test", "cells", "distance", "fails at", "detects")
 
@@ -134,7 +134,7 @@ def beginning_that_differs(
         total = sum(seen.values())
         worst = max(exact, key=lambda one: abs(seen[one] / total - exact[one]))
     prompt, said = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
-    event = f"after {prompt} it says {said}"
+    event = f"after {prompt} it emits {said}"
     if others := tree.longer(worst) if len(worst.text) < depth else []:
         event = f"after {f'{prompt} {said}'.strip()} its next token is none of {' '.join(map(str, others))}"
     texts = sum(count for one, count in seen.items() if one.prompt == worst.prompt)

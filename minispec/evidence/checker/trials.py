@@ -163,9 +163,9 @@ def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, toleran
     columns = zip(come.tolist(), expected[come].tolist(), found[come].tolist(), strict=True)
     texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
     impossible = [one.text for one in texts if one.expected == 0 and one.found > tolerance]
-    reason = "what it says is not distributed as the target's text"
+    reason = "what it emits is not distributed as the target's text"
     if impossible:
-        reason = f"it says {' '.join(map(str, impossible[0]))}, which the target never says"
+        reason = f"it emits {' '.join(map(str, impossible[0]))}, which the target never emits"
     elif 0 < result.error < SINGLE:
         off = f"its distribution is off by {result.error:.1g}"
         reason = f"{off}, as by rounding in float32; rules compute in float64"

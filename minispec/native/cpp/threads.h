@@ -2,8 +2,8 @@
 //
 // A forward is many short products, and each of them needs all of the one before it. So its threads wait for each other
 // five times in a layer, every few microseconds. To put a thread to sleep and to wake it takes longer than that. So a
-// thread that waits looks again and again. Between two forwards it does so for as long as a forward takes, and then
-// sleeps. A forward begins with the threads that are there, and does not wait for one that cannot run.
+// thread that waits spins. Between two forwards it does so for as long as a forward takes, and then sleeps. A forward
+// begins with the threads that are there, and does not wait for one that cannot run.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace {
 using Int = std::int64_t;
 using Clock = std::chrono::steady_clock;
 
-constexpr Clock::duration PATIENCE = std::chrono::milliseconds(1);  // the longest that a thread looks for work
+constexpr Clock::duration PATIENCE = std::chrono::milliseconds(1);  // the longest that a thread spins
 
 // Looks until `done()`, or until it is too late. Returns whether it was done.
 template <class Done>

@@ -297,7 +297,7 @@ def test_every_outcome_is_a_row(tmp_path, monkeypatch):
     assert found["bad"].lossless is False and found["bad"].damage > 0.05
     assert "K = 1, V = 2; p of token 1: (1/2, 1/2)" in found["bad"].instance
     assert (
-        found["zero"].instance == "after 0 it says 0: probability 0.5, came in 1"
+        found["zero"].instance == "after 0 it emits 0: probability 0.5, came in 1"
         and found["zero"].detects > 0
     )
     assert found["breaks"].lossless is None and found["breaks"].instance.startswith("it raised ZeroDivision")

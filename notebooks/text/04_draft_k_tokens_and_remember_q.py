@@ -198,12 +198,14 @@ assert alpha[1] == max(alpha.values())
 #
 # ## How many?
 #
-# The longer the draft, the fewer passes of the target, and the more guesses are wasted.
+# The longer the draft, the fewer passes of the target, and the more guesses are wasted. Another
+# story of the pair shows it.
 
 # %% tags=["claim-C2", "claim-C5", "claim-E3"]
 settings, passes, wasted = dict(max_new_tokens=64, rng=rng, **greedy), [], []
+story = pair.info["prompts"][0]
 for k in (1, 2, 4, 8, 16):
-    run = minispec.record(target, minispec.ModelDrafter(draft_model), [prompt], k=k, **settings)
+    run = minispec.record(target, minispec.ModelDrafter(draft_model), [story], k=k, **settings)
     counts = run.statistics()
     passes.append(counts.target_calls)
     wasted.append(counts.drafted - counts.accepted)

@@ -251,8 +251,7 @@ assert gained == package == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
 # %% [markdown]
-# The pass that rejected the guess has also computed the correction. So a pass yields one token more
-# than it accepts.
+# The pass that rejected the guess has also computed the correction.
 #
 # What about the guesses after the rejected one? Their rows have read the rejected token: they
 # belong to a text that does not exist. So they are dropped, even if one happens to be what comes

@@ -395,7 +395,8 @@ print(f"the draft has {share:.3f} of the target's weights")
 for name, two in (("torch", pair), (fast.name, models)):
     times = measure_latency(two.target, [1, 2, 3, 5, 7, 9, 13], repeats=10)
     draft_times = measure_latency(two.draft, [1], repeats=10)
-    print(f"on {name}: c = {cost_ratio(times, draft_times):.2f}")
+    print(f"on {name}: c = {cost_ratio(times, draft_times):.2f}", end=", ")
+    print(f"v = {times[5].seconds / times[0].seconds:.2f} for 9 positions")
 
 # %% [markdown]
 # Counted in weights, a draft step would be nearly free. It is not: every call has a fixed part,
@@ -404,7 +405,8 @@ for name, two in (("torch", pair), (fast.name, models)):
 # machine, in C++ less. With billions of weights, reading them is most of the time, and c comes near
 # the ratio of the weights. That is what the 0.1 above stands for: a draft of a tenth of the size.
 #
-# The prediction takes α from above, and your own c and v.
+# The prediction takes α from above, and your own c and v. The dotted curve takes c = 0.1 and v = 1:
+# a pass over K + 1 positions would cost as much as over one.
 
 # %%
 from minispec.evidence.bench.measurements import SpeedPoint
@@ -420,8 +422,9 @@ for K, both in runs.items():
 gain_by_k(points, assumed=0.1)
 
 # %% [markdown]
-# The points rise and flatten as the curve does, mostly below it: the formula leaves out prefill,
-# and the work between the forwards in Python, in the rule and in the caches.
+# Near its peak the curve is flat, so which K is fastest changes from run to run. Where points lie
+# below it, the formula leaves something out: prefill, and the work between the forwards in Python,
+# in the rule and in the caches.
 #
 # ## Exercise: the sampled loop, with both caches
 #

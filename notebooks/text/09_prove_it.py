@@ -324,8 +324,9 @@ kill_matrix(matrix.points, checks, theirs)
 #
 # ### Try it: change a value and run the cell again
 #
-# Another bug: `ratio-inverted`, `greedy-draft-soft-q`, or any name on the left of the matrix. Or
-# other distributions. Can you find p and q for which a bug does no harm?
+# Another bug of the rule: `ratio-inverted`, `residual-absolute`, `rounded-ratio` or
+# `typical-acceptance`. (Bugs of drafts and caches do not show in one token.) Or other
+# distributions. Can you find p and q for which a bug does no harm?
 
 # %% tags=["try-it"]
 bug, p, q = "correction-from-p", (0.6, 0.3, 0.1), (0.2, 0.3, 0.5)

@@ -537,7 +537,7 @@ for name, runs in table.items():
 # %% [markdown]
 # ### Try it: change a value and run the cell again
 #
-# Another opening, drafter, K or temperature.
+# Another opening, K or temperature, or another drafter: `print(*DRAFTERS)` lists their names.
 
 # %% tags=["try-it"]
 opening, name, k, temperature = "Once there were two friends.", "suffix", 4, 0

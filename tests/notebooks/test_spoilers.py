@@ -29,7 +29,7 @@ TAUGHT = {"accept-one-row": ("u < p[x] / q[x]",)}
 WHOLES = {"write-the-sampled-loop"}
 STUBS = {e.key: e.stub for e in EXERCISES if e.notebook in SHORT and e.key not in WHOLES}
 # The noun that an answer's number stands with, where it is another one than the unit's last word.
-NOUNS = {"acceptance-by-hand": r"kept|accepted|keeps"}
+NOUNS = {"acceptance-by-hand": r"kept|accepted|keeps", "target-calls": r"call|pass|round"}
 # Answers that no number shows: how a sentence would state them.
 STATED = {
     "correction-again": r"never (said|emitted) after a rejection|cannot be (said|drawn|emitted) again",
@@ -129,11 +129,13 @@ def gives_away(question):
     return lambda line: number.search(line) and beside.search(line)
 
 
-@pytest.mark.parametrize("question", ASKED, ids=[question.key for question in ASKED])
+# The others are choices between sentences, which no pattern tells.
+TELLING = [question for question in ASKED if gives_away(question) is not None]
+
+
+@pytest.mark.parametrize("question", TELLING, ids=[question.key for question in TELLING])
 def test_no_earlier_cell_states_what_is_to_be_predicted(question):
     tells = gives_away(question)
-    if tells is None:
-        return
     place = place_of(question.notebook, rf'predict\(\s*"{question.key}"')
     seen = [*before(question.notebook, place), *until_a_result(question.notebook, place)]
     told = [f"{cell}: {line[:140]}" for cell in seen for line in cell.sentences if tells(line)]

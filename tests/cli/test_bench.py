@@ -98,20 +98,16 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
 
 
 def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
-    """Every backend in 80 columns, and what is not installed says how to get it."""
+    """Every backend in 80 columns, and what cannot be had says why."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
     monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
-    monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
+    monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
     status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "real-sizes")
-    assert status == 0 and "float32: milli" in out and "bfloat16: milli" in out
+    table, _, lack = out.partition("not measured")
+    assert status == 0 and "float32: milli" in out and "bfloat16: milli" in out and "native" in out
     assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
-    assert (
-        "native" in out
-        and "…" not in out
-        and max(map(len, out.partition("not measured")[0].splitlines())) <= 80
-    )
-    assert "not measured: llama.cpp, float32: llama-cpp-python is not installed" in out
+    assert "…" not in out and max(map(len, table.splitlines())) <= 80 and lack.startswith(": absent, float32")
 
 
 def test_all_backends_fit_80_columns(capsys, monkeypatch):

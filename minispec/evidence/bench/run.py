@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections, transformers
+from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
@@ -31,7 +31,6 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("batch", batches.measure, START, core=False),
     Section("drafters", drafters.measure, START, core=False),
     Section("rules", sections.rules, START, core=False),
-    Section("transformers", transformers.measure, CHOSEN, core=False),
     Section("real-sizes", real_sizes.measure, core=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
@@ -63,12 +62,15 @@ def run_bench(
     seed: int = 0,
     output: Path | None = None,
     tell: Callable[[float, str], None] = lambda share, text: None,
+    more: Sequence[Section] = (),
 ) -> dict[str, Any]:
     """Measures a pair that has prompts, in the sections that `choose` has returned, or the core.
 
     While the report is not complete, what is finished lies beside `output`, in a file of the same name with
     `.part` added; a run that finds one of the same bench goes on with it. `tell` is told how much is done,
-    from 0 to 1, and what comes next. The report is ready for JSON: `machine`, `settings`, `sections`.
+    from 0 to 1, and what comes next. A section of `more` can be selected too, after those of the bench; one
+    of the same name takes the place of the bench's own. The report is ready for JSON: `machine`, `settings`,
+    `sections`.
 
     Raises:
         ValueError: if the pair has no prompts, or the file cannot be written.
@@ -81,7 +83,8 @@ def run_bench(
     part = None if output is None or destination(output)[1] else Path(f"{output}.part")
     report |= {} if part is None else resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
-    todo = [section for section in SECTIONS if section.name in selected]
+    known = {section.name: section for section in (*SECTIONS, *more)}
+    todo = [section for name, section in known.items() if name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
             bench.tell = partial(_tell, tell, number / len(todo), section.name)

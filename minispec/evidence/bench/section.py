@@ -6,7 +6,6 @@ through what they have found and in no other way, so a bench that was cut can be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, TypeVar
 
 from minispec.core.model import GPT
@@ -22,16 +21,6 @@ DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its te
 
 class Skipped(ValueError):
     """Something cannot be measured here; the message says why."""
-
-
-def installed(module: str, package: str, extra: str) -> Any:
-    """Imports a library of an extra; `Skipped` says how to install it."""
-    try:
-        return import_module(module)
-    except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise Skipped(
-            f"{package} is not installed: in minispec's folder, pip install -e '.[{extra}]'"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,12 @@ def pair(tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(pair):
     """All that needs no other library, no training and no large model."""
-    return run_bench(pair, sections=choose(full=True, skip=("transformers", "real-sizes")), plan=TINY)
+    return run_bench(pair, sections=choose(full=True, skip=("real-sizes",)), plan=TINY)
 
 
 def test_report_is_complete(report):
     """Every section has been found, what outside checks read is there, and every number is finite."""
-    assert set(report["sections"]) == set(NAMES) - {"transformers", "real-sizes"}
+    assert set(report["sections"]) == set(NAMES) - {"real-sizes"}
     assert report["skipped"] == {} and report["machine"]["cores"] >= 1 and report["pair"] == "tiny"
     assert [s["verifier"] for s in report["settings"]] == ["greedy", "rejection"]
     for setting in report["settings"]:

@@ -7,6 +7,7 @@ each backend's logits are compared with those of the readable code in float32.
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,7 +41,8 @@ SAME = {"float32": 1e-4, "bfloat16": 0.05}
 TOKENS = (1, 5, 9)  # new ones, in one forward
 CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
-DRAFTS, ACCEPTANCES = (0.1, 0.05), (0.6, 0.7, 0.8)  # costs in target steps, and α, for which we predict
+DRAFTS = (0.1, 0.05)  # costs in target steps, for which we predict
+ACCEPTANCES = (0.6, 0.7, 0.8)  # the same of α
 
 
 def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Found:
@@ -82,15 +84,17 @@ def backends(
 ) -> dict[str, Any]:
     """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
-    wanted, found = deepcopy(model).float()(ids), {}
+    wanted = deepcopy(model).float()(ids)
+    found = {}
     for name, make in makers.items():
         try:
-            one = make(model, folder)
-            cache, blocks = one.new_cache(1), ids.split(CACHED, dim=1)
-            off = difference(torch.cat([one(block, cache).clone() for block in blocks], dim=1), wanted)
+            made = make(model, folder)
+            cache = made.new_cache(1)
+            logits = torch.cat([made(block, cache).clone() for block in ids.split(CACHED, dim=1)], dim=1)
+            off = difference(logits, wanted)
             if not off <= SAME[dtype]:
                 raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
-            found[name] = one
+            found[name] = made
         except ValueError as error:
             lack[f"{name}, {dtype}"] = str(error)
     return found
@@ -115,13 +119,13 @@ def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Itera
         for n in TOKENS
     }
     seconds = interleaved_seconds(tasks, repeats, SETTLE)
-    times = {way: {str(n): quartiles(seconds[*way, n]) for n in TOKENS} for way in ways}
-    for way, found in times.items():
-        milliseconds = {n: 1000 * middle for n, (_, middle, _) in found.items()}
+    for way in ways:
+        times = {str(n): [1000 * t for t in quartiles(seconds[*way, n])] for n in TOKENS}
+        milliseconds = {n: middle for n, (_, middle, _) in times.items()}
         yield {
             **dict(zip(("backend", "dtype", "threads"), way, strict=True)),
             "milliseconds": milliseconds,
-            "quartiles": {n: [1000 * low, 1000 * high] for n, (low, _, high) in found.items()},
+            "quartiles": {n: [low, high] for n, (low, _, high) in times.items()},
             "tokens_per_second": 1000 / milliseconds["1"],
             "predicted_speedup": predicted(milliseconds),
         }
@@ -139,12 +143,10 @@ def predicted(milliseconds: Mapping[str, float]) -> list[Found]:
     t(n) in milliseconds is given by n; between them it is taken to be a straight line.
     """
     costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
-    one, made = costs.call(1), []
-    for draft in DRAFTS:
-        for alpha in ACCEPTANCES:
-            gains = [
-                refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)
-            ]
-            best = max(gains)
-            made.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
-    return made
+    one = costs.call(1)
+    rows = []
+    for draft, alpha in product(DRAFTS, ACCEPTANCES):
+        gains = [refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)]
+        best = max(gains)
+        rows.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
+    return rows

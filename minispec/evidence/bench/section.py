@@ -87,7 +87,8 @@ class BenchRun:
 
     def backends(self) -> tuple[dict[str, Models], dict[str, str]]:
         """Returns the backends that can be had here, and why the others cannot."""
-        have, lack = {}, {}
+        have = {}
+        lack = {}
         for name in self.plan.backends:
             self.tell(f"the {name} backend; the first time it may have to be built")
             try:
@@ -145,6 +146,6 @@ def group(pair: Pair, plan: Plan) -> Prompts:
     """
     prompts = bench_prompts(pair)[: plan.prompts]
     quarter = max(len(prompts) // 4, 1)
-    choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
-    measured = choosing + reporting
+    choosing = min(quarter, plan.choosing)
+    measured = choosing + min((len(prompts) - quarter) // 2, plan.reporting)
     return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])

@@ -9,7 +9,6 @@ here is run, and its row written anew; the others keep theirs. Of a row, `lossle
 sure to see; `instance` the smallest that shows what is wrong, or why it did not run; `report` all of it.
 """
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, standard_instances, tree_instances
 from minispec.evidence.checker.report import Report, about_instance
-from minispec.io.files import read_json, write_whole
+from minispec.io.files import read_json, write_json
 from peers import engines, kernels, rules
 
 RECORD = FOLDER / "samplers.json"
@@ -231,7 +230,7 @@ def main(checkout: list[str] | None = None, output: Path | None = None) -> None:
         print(f"{row['project']} {row['version'] or ''}, {row['rule']}: {words[row['lossless']]}")
         print(f"  {row['instance'] or row['checked']}")
     if output is not None:
-        write_whole(output, json.dumps({"samplers": rows}, indent=1, ensure_ascii=False) + "\n")
+        write_json(output, {"samplers": rows})
 
 
 if __name__ == "__main__":

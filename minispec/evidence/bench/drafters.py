@@ -5,11 +5,13 @@ gains is measured over the target alone where that is fastest, as everywhere in 
 alone on the same backend. The prediction was made before, from prompts that nothing is measured on.
 """
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from statistics import median
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -28,7 +30,9 @@ from minispec.io.observe import record
 from minispec.native.drafters import DRAFTERS
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
-CACHED, TIMED = 112, 32  # tokens of the text after which rounds are timed, and how many rounds
+CACHED = 112  # tokens of the text after which rounds are timed
+TIMED = 32  # how many rounds
+CODE = (nn.Module, type, FunctionType, ModuleType)  # what no text needs of its own
 
 
 def measure(bench: BenchRun) -> Found:
@@ -163,12 +167,9 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
 def bytes_held(thing: Any, seen: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
     seen = set() if seen is None else seen
-    if id(thing) in seen or isinstance(thing, nn.Module | type) or hasattr(thing, "new_cache"):
+    if id(thing) in seen or isinstance(thing, CODE) or hasattr(thing, "new_cache"):
         return 0
     seen.add(id(thing))
     if isinstance(thing, KVCache | Tensor):
         return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
-    parts = [*thing, *thing.values()] if isinstance(thing, dict) else []
-    parts += list(thing) if isinstance(thing, list | tuple) else []
-    parts += list(getattr(thing, "__dict__", {}).values())
-    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in parts)
+    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in gc.get_referents(thing))

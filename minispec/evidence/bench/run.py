@@ -16,10 +16,11 @@ from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
-from minispec.io.files import check_writable, destination, write_whole
+from minispec.io.files import check_writable, destination, read_json, write_json
 
 FORMAT = 1
-START, CHOSEN = ("target-only",), ("target-only", "widths")
+START = ("target-only",)
+CHOSEN = ("target-only", "widths")
 SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("latency", sections.latency),
     Section("target-only", sections.target_only),
@@ -76,12 +77,14 @@ def run_bench(
         ValueError: if the pair has no prompts, or the file cannot be written.
     """
     selected = tuple(sections) or choose()
+    part = None
     if output is not None:
         check_writable(output)
+        if not destination(output)[1]:  # a device or a pipe has no place beside it
+            part = Path(f"{output}.part")
     report = begin(pair, plan, seed, selected)
-    # A device or a pipe has no place beside it.
-    part = None if output is None or destination(output)[1] else Path(f"{output}.part")
-    report |= {} if part is None else resumed(part, report)
+    if part is not None:
+        report |= resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
     known = {section.name: section for section in (*SECTIONS, *more)}
     todo = [section for name, section in known.items() if name in selected]
@@ -90,10 +93,10 @@ def run_bench(
             bench.tell = partial(_tell, tell, number / len(todo), section.name)
             _one(section, bench, report)
             if part is not None:
-                write_whole(part, _text(report))
+                write_json(part, report)
     finish(report)
     if output is not None:
-        write_whole(output, _text(report))
+        write_json(output, report)
     if part is not None:
         part.unlink(missing_ok=True)
     return report
@@ -133,10 +136,10 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
 def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        left = json.loads(part.read_text(encoding="utf-8"))
+        left = read_json(part)
         same = all(left[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
         return {key: left[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return {}
 
 
@@ -173,7 +176,3 @@ def _tell(tell: Callable[[float, str], None], share: float, section: str, text: 
 def _plain(value: Any) -> Any:
     """Returns a value as JSON gives it back: a run that was resumed must see what one in one go sees."""
     return json.loads(json.dumps(value))
-
-
-def _text(report: Mapping[str, Any]) -> str:
-    return json.dumps(report, indent=1, ensure_ascii=False) + "\n"

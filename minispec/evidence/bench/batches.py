@@ -21,7 +21,9 @@ from minispec.evidence.bench.interleaved import Batch, Run, Setting, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
 
-K, REPEATS, QUEUES = 4, 3, 2
+K = 4
+REPEATS = 3  # of a batch
+QUEUES = 2  # the same of a queue
 PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, which must not count for much
 
 

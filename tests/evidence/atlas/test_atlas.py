@@ -99,7 +99,8 @@ def test_the_optimum_by_hand():
     In 16 draws they are {a} once, {b} nine times, both six times. So a is among them 7 times, one less than
     p asks for, and b more often than the 8 times that it can come out: 15/16.
     """
-    p, q = torch.tensor([[0.5, 0.5]]).double(), torch.tensor([[0.25, 0.75]]).double()
+    p = torch.tensor([[0.5, 0.5]]).double()
+    q = torch.tensor([[0.25, 0.75]]).double()
     sets = set_probabilities(candidates(p, q, "with replacement", 2))
     assert (16 * sets).tolist() == [[0, 1, 9, 6]]
     assert float(by_subsets(p, sets)) == by_programme(p[0], sets[0]) == 15 / 16
@@ -118,7 +119,8 @@ def test_branches_of_many_rows_are_those_of_each():
     """The same distribution, numbers drawn and acceptance as by the proof's scripts, row by row."""
     drafts = candidates(P[:8], Q[:8], "without replacement", 2)
     found = outcome(verify_tree, drafts)
-    emitted, accepted = torch.zeros_like(found.emitted), torch.zeros_like(found.accepted)
+    emitted = torch.zeros_like(found.emitted)
+    accepted = torch.zeros_like(found.accepted)
 
     def run(rng, keys):
         draft, target_probs = drafts.rows(torch.tensor(keys))

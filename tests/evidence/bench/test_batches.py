@@ -1,6 +1,5 @@
 """The section on batches: a queue with refilled rows and without, and where speculation stops paying."""
 
-
 import pytest
 import torch
 

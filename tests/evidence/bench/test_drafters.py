@@ -91,7 +91,8 @@ def test_a_prediction_is_what_its_parts_say(tiny, monkeypatch):
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     """K tokens are drafted in each round, a look-up's too, and none is kept."""
-    pair, traces = load_pair("stories"), []
+    pair = load_pair("stories")
+    traces = []
     try:
         models = on_backend(pair, backend)
         target, drafter = DRAFTERS[name].make(pair, models, 3)

@@ -25,7 +25,9 @@ class Timed:
     """A setting that takes as long as it is told, and notes when it decodes."""
 
     def __init__(self, name, seconds, log):
-        self.name, self.seconds, self.log = name, seconds, log
+        self.name = name
+        self.seconds = seconds
+        self.log = log
 
     def decode(self, prompts, seed, new_tokens):
         self.log.append((self.name, seed, new_tokens))

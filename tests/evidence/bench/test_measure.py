@@ -52,7 +52,8 @@ def test_memory_counts_weights_and_caches(pair):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path, kind):
     """Each has points of its kind, machine and date; it is written whole, and nothing else is left behind."""
-    found, path = saved(kind), tmp_path / f"{kind}.json"
+    found = saved(kind)
+    path = tmp_path / f"{kind}.json"
     assert found.points and all(type(point) is KINDS[kind] for point in found.points)
     assert found.date.startswith("20") and found.date in found.where
     save_measurement(found, path)

@@ -50,7 +50,8 @@ def test_the_baseline_is_where_the_target_is_fastest():
     ]
     places = {"baseline": {"path": "native", "threads": 1}, "speculative": {"path": "torch", "threads": 1}}
     bench = BenchRun(None, None, None, found={"target-only": {"rows": rows} | places})
-    costs, texts = Costs(0.1, {1: 1.0, 4: 1.2}), [[0.8] * 20]
+    costs = Costs(0.1, {1: 1.0, 4: 1.2})
+    texts = [[0.8] * 20]
     got = predict(bench, Setting(None, 3, "greedy"), costs, texts)
     assert got["speedup"] == pytest.approx(predict_speed_up(costs, texts, 3).speed_up / 2)
     assert got["c"] == pytest.approx(0.2) and got["setting"] == "greedy, T = 0, K = 3"

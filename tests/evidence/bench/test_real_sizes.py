@@ -107,7 +107,8 @@ def test_no_part_of_a_random_model_is_idle():
 
 def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
     """At least once and for so many seconds before the run that counts, with a clock that is not real."""
-    clock, calls = [0.0], []
+    clock = [0.0]
+    calls = []
 
     def task():
         clock[0] += 0.4

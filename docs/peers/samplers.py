@@ -220,10 +220,12 @@ def judge(sampler: Sampler, folder: Path) -> dict[str, Any]:
 
 def main(checkout: list[str] | None = None, output: Path | None = None) -> None:
     """Checks samplers of other projects, as far as they are here; a checkout is NAME=PATH."""
-    folders = {name: Path(path) for name, _, path in (text.partition("=") for text in checkout or ())}
-    for name, folder in folders.items():
-        if not folder.is_dir():
-            raise typer.BadParameter(f"--checkout {name}: there is no folder {folder}; it is NAME=PATH")
+    folders = {}
+    for text in checkout or ():
+        name, _, path = text.partition("=")
+        if not path or not Path(path).is_dir():
+            raise typer.BadParameter(f"--checkout must be NAME=PATH of a folder, not {text!r}")
+        folders[name] = Path(path)
     rows = run_samplers(folders)
     words = {True: "no difference", False: "lossy", None: "not judged"}
     for row in rows:

@@ -32,7 +32,8 @@ def atlas_figure(rules: Sequence[Found]) -> Picture:
     against_damage(upper, alone)
     beside_optimum(lower, several)
     token = next(one for one in rules if one["name"] == "token")
-    most, best = max(alone, key=lambda one: float(one["accepted"])), several[-1]
+    most = max(alone, key=lambda one: float(one["accepted"]))
+    best = several[-1]
     title = (
         f"One candidate: at most {token['optimum']:.3f} without damage. Of {CANDIDATES}: "
         f"{best['accepted']:.3f} by the best rule"

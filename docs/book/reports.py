@@ -1,12 +1,11 @@
 """Reports of the bench that come with the package, and the saved measurements that are taken out of one.
 
-    minispec bench --full --skip real-sizes --skip drafters \\
-        --output minispec/evidence/recorded/bench-stories.json
-    minispec bench --section real-sizes --output minispec/evidence/recorded/bench-real-sizes.json
+    python docs/peers/transformers.py --full --output minispec/evidence/recorded/bench-stories.json
+    python docs/peers/llama_cpp.py --output minispec/evidence/recorded/bench-real-sizes.json
     PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
     minispec bench --section drafters --pair stories --output minispec/evidence/recorded/drafters-stories.json
 
-Those of minispec measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
+All but the third measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
 and batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot
 disagree.
 """

@@ -1,18 +1,21 @@
 """The page of real samplers, written from what was recorded.
 
-    minispec atlas --samplers --checkout EAGLE=… --output minispec/evidence/recorded/samplers.json
+    python docs/peers/samplers.py --checkout EAGLE=… --output minispec/evidence/recorded/samplers.json
     PYTHONPATH=docs python -m book.samplers docs/samplers.md
 
 No number on the page is typed by hand.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from book.results_tables import fill, table
-from minispec.evidence.atlas.samplers import Judged, recorded_samplers
-from minispec.io.files import write_whole
+from minispec.evidence.bench.measurements import FOLDER
+from minispec.io.files import read_json, write_whole
+
+RECORD = FOLDER / "samplers.json"
 
 HEAD = """Samplers of other projects were called as they are, from an installed package or from a checkout,
 and put under `check_verifier` or `check_engine`. Nothing of them is copied into this package. The
@@ -21,12 +24,12 @@ READING = """*No difference* means: the check saw none, on what the last column 
 *sees* is the total variation that it cannot miss; where it took every branch there is no such
 limit. *Damage* is the largest total variation that was found. *Not judged* means that it does not
 run here, or raised an error."""
-RUN = """Samplers whose package is installed are run anew by `minispec atlas --samplers`; those that are no
-package need the folder of a checkout, as in `--checkout EAGLE=path`. Of the others the recorded row
-is shown. Of vLLM and SGLang the files of the installed package are enough, as `pip install --no-deps`
-leaves them; their kernels need the package triton, and a GPU or `TRITON_INTERPRET=1`."""
+RUN = """Samplers whose package is installed are run anew by `python docs/peers/samplers.py --output FILE`;
+those that are no package need the folder of a checkout, as in `--checkout EAGLE=path`. Of the others the
+recorded row is kept. Of vLLM and SGLang the files of the installed package are enough, as `pip install
+--no-deps` leaves them; their kernels need the package triton, and run in its interpreter."""
 LOSSY = """Each of these differs from its target. First comes a case by hand, which
-`tests/evidence/atlas/test_samplers.py` asserts; then what the check printed."""
+`tests/docs/test_peers.py` asserts; then what the check printed."""
 CASES = {
     "_speculative_sampling, assistant_ensemble_weight=0.8": """With w = 0.8, p = (1, 0) and q = (0, 1)
 the candidate 1 is kept with probability 1 − w = 0.2; the target never says it. This is meant: the text
@@ -47,32 +50,38 @@ number at each position and compares it with h; see [the atlas](atlas.md).""",
 WORDS = {True: "no difference", False: "**lossy**", None: "not judged"}
 
 
-def page(rows: Sequence[Judged]) -> str:
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the page as Markdown."""
     columns = ("project", "version", "what", "verdict", "damage", "sees", "run on", "checked")
     lines = [
         (
-            *(one.project, one.version or "", f"`{one.rule}`", WORDS[one.lossless]),
-            *("" if x is None else f"{x:.3g}" for x in (one.damage, one.detects)),
-            one.recorded,
-            one.checked,
+            row["project"],
+            row["version"] or "",
+            f"`{row['rule']}`",
+            WORDS[row["lossless"]],
+            *("" if row[name] is None else f"{row[name]:.3g}" for name in ("damage", "detects")),
+            row["recorded"],
+            row["checked"],
         )
-        for one in rows
+        for row in rows
     ]
-    lossy = (one for one in rows if one.lossless is False)
-    others = (one for one in rows if one.lossless is None)
     parts = [
         "# Real samplers under the check",
         fill(HEAD),
         table(columns, lines, left=4),
         *(fill(READING), fill(RUN), "## Smallest counterexamples", fill(LOSSY)),
         *(
-            f"**{one.project}, `{one.rule}`**\n\n{fill(CASES[one.rule])}\n\n"
-            f"<!-- not run: the check printed it -->\n```text\n{one.report}\n```"
-            for one in lossy
+            f"**{row['project']}, `{row['rule']}`**\n\n{fill(CASES[row['rule']])}\n\n"
+            f"<!-- not run: the check printed it -->\n```text\n{row['report']}\n```"
+            for row in rows
+            if row["lossless"] is False
         ),
         "## Not judged",
-        "\n".join(f"- {one.project}, `{one.rule}`: {one.instance}" for one in others),
+        "\n".join(
+            f"- {row['project']}, `{row['rule']}`: {row['instance']}"
+            for row in rows
+            if row["lossless"] is None
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -82,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: PYTHONPATH=docs python -m book.samplers PAGE.md", file=sys.stderr)
         return 2
-    write_whole(Path(arguments[0]), page(recorded_samplers()))
+    write_whole(Path(arguments[0]), page(read_json(RECORD)["samplers"]))
     return 0
 
 

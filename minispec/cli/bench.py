@@ -14,12 +14,17 @@ from minispec.drafters.adaptive import MOST
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
+from minispec.io.checkpoint import Pair
 from minispec.io.files import check_writable, printable_line, read_text, shown_path
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
-PERCENT, NEXT = TextColumn("{task.percentage:3.0f}%"), TextColumn("{task.description}")
-COLUMNS = (BarColumn(), PERCENT, TimeElapsedColumn(), NEXT)
+COLUMNS = (
+    BarColumn(),
+    TextColumn("{task.percentage:3.0f}%"),
+    TimeElapsedColumn(),
+    TextColumn("{task.description}"),
+)
 OFF = (
     "predicted before the run, speed-ups are off by {median_error:.1%} (median), {worst_error:.1%} (worst); "
     "by theorem 3.8, for which verifying costs one step, by {simple_median_error:.1%}, "
@@ -47,7 +52,8 @@ def bench(
     as_json: options.JsonOption = False,
 ) -> None:
     """Measure speculative decoding against the target alone."""
-    plan, sections = plan_of(quick, full, k, repeats), choose(section or (), full, skip or ())
+    plan = plan_of(quick, full, k, repeats)
+    sections = choose(section or (), full, skip or ())
     if not sections:
         raise ValueError("--skip leaves nothing to measure")
     if target is not None and prompts is None:
@@ -60,17 +66,19 @@ def bench(
         models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, backends=tuple(one.name for one in options.find_backends(backend)))
+    run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)
+
+
+def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, **how: Any) -> None:
+    """Runs a bench with a progress bar, and prints its report; `how` is for `run_bench`."""
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)
-        report = run_bench(
-            models,
-            sections=sections,
-            plan=plan,
-            seed=seed,
-            output=output,
-            tell=lambda share, text: progress.update(bar, completed=share, description=text),
-        )
+
+        def tell(share: float, text: str) -> None:
+            progress.update(bar, completed=share, description=text)
+
+        report = run_bench(models, output=output, tell=tell, **how)
     if as_json:
         options.print_json(report)
     else:

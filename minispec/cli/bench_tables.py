@@ -21,21 +21,15 @@ class Grid:
     rows: Sequence[Sequence[str]]  #: cells
     left: int = 1  #: how many columns stand left; the others stand right
 
-    def without(self, column: str) -> "Grid":
-        """Returns it without a column that stands left."""
-        kept = [number for number, name in enumerate(self.columns) if name != column]
-        rows = [[row[number] for number in kept] for row in self.rows]
-        return Grid([self.columns[number] for number in kept], rows, self.left - 1)
-
     def rich(self, title: str, padding: int = 1) -> Table:
         """Returns it for a terminal; padding: blanks on both sides of a cell."""
         pad = (0, padding)
-        made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
-            made.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
+            table.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
         for row in self.rows:
-            made.add_row(*row)
-        return made
+            table.add_row(*row)
+        return table
 
 
 class Cells(Formatter):
@@ -47,17 +41,26 @@ class Cells(Formatter):
 
 
 COLUMNS = tomllib.loads(Path(__file__).with_name("bench_tables.toml").read_text(encoding="utf-8"))
+PLAIN = (  # a section, where its rows are, their columns, how many of these stand left, a title
+    ("widths", "sweep", "speed-ups", 1, "Every K, on the prompts that choose it"),
+    ("widths", "settings", "speed-ups", 1, "The best K, on other prompts"),
+    ("widths", "settings", "acceptance", 1, "Accepted at the best K, as counted here and by engines"),
+    ("auto", "rows", "auto", 1, "K chosen round by round, over the best fixed K"),
+    ("temperature", "points", "speed-ups", 1, "Every temperature, in order, at its best K"),
+    ("drafts", "points", "drafts", 1, "Every draft at its best K; c: its cost"),
+    ("rules", "rows", "rules", 2, "Every rule at temperature 1; token: rejection sampling"),
+)
 
 
 def grid(name: str, rows: Sequence[Found], left: int = 1) -> Grid:
     """Returns a table whose columns stand in bench_tables.toml under this name."""
-    write, columns = Cells().vformat, COLUMNS[name]
-    cells = [tuple(write(cell, (), row) for cell in columns.values()) for row in rows]
+    columns = COLUMNS[name]
+    cells = [tuple(Cells().vformat(cell, (), row) for cell in columns.values()) for row in rows]
     return Grid(tuple(columns), cells, left)
 
 
 def tables(report: Found) -> Iterator[Table]:
-    """Yields a table for each section that people ask for first, of what `run_bench` returns."""
+    """Yields tables of each section of what `run_bench` returns."""
     found = report["sections"]
     if "latency" in found:
         cached = found["latency"]["cached_tokens"]
@@ -65,33 +68,22 @@ def tables(report: Found) -> Iterator[Table]:
     if "target-only" in found:
         where = "{path}, {threads} threads".format_map(found["target-only"]["baseline"])
         yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
+    for section, key, name, left, title in PLAIN:
+        if section in found:
+            yield grid(name, found[section][key], left).rich(title)
     if "widths" in found:
-        best = found["widths"]["settings"]
-        yield grid("speed-ups", found["widths"]["sweep"]).rich("Every K, on the prompts that choose it")
-        yield grid("speed-ups", best).rich("The best K, on other prompts")
-        yield grid("acceptance", best).rich("Accepted at the best K, as counted here and by engines")
         yield backends(report).rich("Every backend, at the best K")
-    if "auto" in found:
-        yield grid("auto", found["auto"]["rows"]).rich("K chosen round by round, over the best fixed K")
-    if "temperature" in found:
-        yield grid("speed-ups", found["temperature"]["points"]).rich(
-            "Every temperature, in order, at its best K"
-        )
-    if "drafts" in found:
-        yield grid("drafts", found["drafts"]["points"]).rich("Every draft at its best K; c: its cost")
     if "queue" in found.get("batch", {}):
         yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
     for pair, rows in by_pair(report.get("drafters", ())).items():
         yield drafters(rows).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
-    if "rules" in found:
-        title = "Every rule at temperature 1; token: rejection sampling"
-        yield grid("rules", found["rules"]["rows"], 2).rich(title)
-    if "real_sizes" in report:
-        for kind in dict.fromkeys(row["dtype"] for row in report["real_sizes"]):
-            rows = [row for row in report["real_sizes"] if row["dtype"] == kind]
-            title = f"{kind}: milliseconds over n tokens; native is × times as fast"
-            yield real_sizes({"real_sizes": rows}).without("weights").rich(title, padding=0)
+    sizes = report.get("real_sizes", ())
+    for kind in dict.fromkeys(row["dtype"] for row in sizes):
+        table = real_sizes({"real_sizes": [row for row in sizes if row["dtype"] == kind]})
+        cells = [(shape, *rest) for shape, _, *rest in table.rows]  # their type stands in the title
+        title = f"{kind}: milliseconds over n tokens; native is × times as fast"
+        yield Grid((table.columns[0], *table.columns[2:]), cells).rich(title, padding=0)
 
 
 def decoding(row: Found) -> str:
@@ -113,11 +105,8 @@ def latencies(found: Found) -> Grid:
 def target_only(report: Found) -> Grid:
     """Returns tokens per second on each backend, alone and with a draft."""
     found = report["sections"]["target-only"]
-    rows = []
-    for row in found["rows"]:
-        rates = (f"{row['target_only']:.0f}", f"{row['speculative']:.0f}")
-        rows.append((row["path"], decoding(row), str(row["threads"]), *rates))
-    return Grid(("backend", "", "threads", "alone", f"with a draft, K = {found['k']}"), rows, 2)
+    table = grid("target-only", [{**row, "decodes": decoding(row)} for row in found["rows"]], 2)
+    return Grid((*table.columns[:-1], f"with a draft, K = {found['k']}"), table.rows, 2)
 
 
 def backends(report: Found) -> Grid:
@@ -128,14 +117,13 @@ def backends(report: Found) -> Grid:
 
 def queues(points: Sequence[Found]) -> Grid:
     """Returns what refilled rows gain, with the target alone and with a draft."""
-    return grid("queues", [{**one, "refill": "yes" if one["refill"] else "no"} for one in points], 2)
+    return grid("queues", [{**point, "refill": "yes" if point["refill"] else "no"} for point in points], 2)
 
 
 def stops_paying(found: Found) -> str:
     """Says with how many rows the target alone is faster, without refill and with it."""
-    where = {name: f"{rows} rows" if rows else "no size" for name, rows in found["stops_paying"].items()}
-    said = " and ".join(f"{name} refill at {size}" for name, size in where.items())
-    return f"speculation stops paying {said}"
+    sizes = {name: f"{rows} rows" if rows else "no size" for name, rows in found["stops_paying"].items()}
+    return "speculation stops paying " + " and ".join(f"{name} refill at {at}" for name, at in sizes.items())
 
 
 def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
@@ -151,9 +139,11 @@ def drafters(rows: Sequence[Found], times: Callable[[float], str] = "{:.2f}x".fo
 def drafter_parts(rows: Sequence[Found]) -> Grid:
     """Returns where the drafters of a pair are right, and what they take, on the first backend of each."""
     first = {(row["name"], row["temperature"]): row for row in reversed(rows)}
-    kept = [" ".join(f"{100 * a:.0f}" for a in row["acceptance_by_position"]) for row in first.values()]
-    cells = [{**row, "kept": one} for row, one in zip(first.values(), kept, strict=True)]
-    return grid("drafter-parts", cells[::-1], 3)
+    shown = [
+        {**row, "kept": " ".join(f"{100 * rate:.0f}" for rate in row["acceptance_by_position"])}
+        for row in reversed(first.values())
+    ]
+    return grid("drafter-parts", shown, 3)
 
 
 def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
@@ -161,14 +151,15 @@ def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) 
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for row in report["real_sizes"]:
         for n, milliseconds in row["milliseconds"].items():
-            key = row["shape"], row["dtype"], str(row["threads"]), n
+            key = (row["shape"], row["dtype"], str(row["threads"]), n)
             found.setdefault(key, {})[row["backend"]] = milliseconds
     others = dict.fromkeys(row["backend"] for row in report["real_sizes"] if row["backend"] != "native")
-    rows: list[Sequence[str]] = []
+    rows = []
     for where, of in found.items():
-        cells = [f"{of[name]:.2f}" if name in of else "–" for name in ("native", *others)]
-        ratios = [times(of[name] / of["native"]) if {name, "native"} <= of.keys() else "–" for name in others]
-        pairs = [cell for both in zip(cells[1:], ratios, strict=True) for cell in both]
-        rows.append((*where, cells[0], *pairs))
+        cells = [*where, f"{of['native']:.2f}" if "native" in of else "–"]
+        for name in others:
+            cells.append(f"{of[name]:.2f}" if name in of else "–")
+            cells.append(times(of[name] / of["native"]) if {name, "native"} <= of.keys() else "–")
+        rows.append(cells)
     columns = [cell for name in others for cell in (name, "×")]
     return Grid(("shape", "weights", "threads", "n", "native", *columns), rows, 2)

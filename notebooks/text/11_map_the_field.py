@@ -385,10 +385,10 @@ wrote(forwards, measured=said)
 #   and with look-up of n-grams. Its documentation recommends speculation for light and medium load.
 #   Its developers have measured losses at high load.
 # - Hugging Face transformers calls it assisted generation: a draft model, look-up in the prompt, or
-#   an early exit of the target. For different tokenizers it goes through text. `minispec bench
-#   --section transformers` runs our weights in it, and compares.
-# - llama.cpp combines quantized targets with quantized drafts, on laptops. `minispec bench
-#   --section real-sizes` times its forwards beside ours, with the same weights.
+#   an early exit of the target. For different tokenizers it goes through text. `python
+#   docs/peers/transformers.py` runs our weights in it, and compares.
+# - llama.cpp combines quantized targets with quantized drafts, on laptops. `python
+#   docs/peers/llama_cpp.py` times its forwards beside ours, with the same weights.
 #
 # Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)
 #

@@ -6,10 +6,8 @@ import pytest
 
 import minispec.cli.atlas as command
 from minispec.cli.main import run
-from minispec.evidence.atlas import samplers
 from minispec.evidence.atlas.atlas import entries
 from minispec.evidence.atlas.rules import RULES, Rule
-from minispec.evidence.atlas.samplers import Sampler
 from minispec.rules.lossy import verify_typical
 
 KEYS = {"name", "lossless", "candidates", "total_variation", "accepted", "optimum"}
@@ -22,7 +20,7 @@ def no_chains(monkeypatch):
 
 
 def test_atlas_prints_one_document(capsys):
-    """A line per number of candidates; a seed gives another family."""
+    """A line per number of candidates, and recorded samplers; a seed gives another family."""
     assert run(["atlas", "--rule", "greedy-drafting", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["passed"] and document["seed"] == 0
@@ -57,35 +55,6 @@ def test_a_rule_that_is_not_what_it_says_is_exit_status_1(capsys, monkeypatch):
 def test_an_unknown_rule_is_one_line(capsys):
     """It lists those that there are."""
     assert run(["atlas", "--rule", "magic"]) == 2
-    said = capsys.readouterr().err
-    assert "--rule 'magic' is unknown" in said and all(rule.name in said for rule in RULES)
-    assert said.count("\n") == 1
-
-
-def test_samplers_of_other_projects(capsys, monkeypatch, tmp_path):
-    """Those that are here run; the others' recorded verdicts come, and all are written where one asks."""
-    sampler = Sampler("mine", "rule", None, lambda at: 1 / 0, "all")
-    monkeypatch.setattr(samplers, "SAMPLERS", (sampler, *samplers.SAMPLERS[:1]))
-    written = tmp_path / "samplers.json"
-    arguments = ["atlas", "--samplers", "--checkout", f"mine={tmp_path}", "--output", str(written)]
-    monkeypatch.setattr(samplers.metadata, "version", missing)
-    assert run([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document == json.loads(written.read_text(encoding="utf-8"))
-    mine, known = document["samplers"][:2]
-    assert mine["instance"] == "it raised ZeroDivisionError: division by zero" and mine["lossless"] is None
-    assert known["project"] == "transformers" and known["lossless"] and known["recorded"]
-    assert run(arguments) == 0
-    out = capsys.readouterr().out
-    assert "mine a folder without git, rule: not judged" in out and "run on 20" in out
-
-
-def missing(name):
-    """No package is installed."""
-    raise samplers.metadata.PackageNotFoundError(name)
-
-
-def test_a_checkout_needs_a_name_and_a_folder(capsys):
-    """One line says so."""
-    assert run(["atlas", "--samplers", "--checkout", "EAGLE"]) == 2
-    assert "--checkout must be NAME=PATH of a folder, not 'EAGLE'" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "--rule 'magic' is unknown" in message and all(rule.name in message for rule in RULES)
+    assert message.count("\n") == 1

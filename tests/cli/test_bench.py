@@ -8,10 +8,10 @@ import pytest
 import torch
 from pairs import build_pair, call
 
-from minispec.cli import bench
+from minispec.cli import bench, bench_tables
 from minispec.cli.options import console
 from minispec.core.model import GPTConfig
-from minispec.evidence.bench import real_sizes
+from minispec.evidence.bench import real_sizes, sections
 from minispec.evidence.bench.measure import bench_prompts
 from minispec.evidence.bench.section import Plan
 from minispec.io.checkpoint import load_pair
@@ -31,7 +31,23 @@ TINY = Plan(
 @pytest.fixture
 def pair(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "QUICK", TINY)
+    monkeypatch.setenv("COLUMNS", "80")
     return build_pair(tmp_path / "tiny")
+
+
+@pytest.fixture
+def quick(capsys, pair):
+    """Measures sections of the pair; returns what is printed of them, which fits 80 columns."""
+
+    def measured(*sections):
+        chosen = [word for name in sections for word in ("--section", name)]
+        status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", *chosen)
+        table, _, lack = out.partition("not measured")
+        lines = table.partition("predicted before the run")[0].splitlines()[1:]
+        assert status == 0 and "…" not in out and max(map(len, lines)) <= 80
+        return table, lack
+
+    return measured
 
 
 def test_one_document(capsys, pair, tmp_path):
@@ -50,38 +66,49 @@ def test_one_document(capsys, pair, tmp_path):
         assert {"draft", "verify", "rollback", "other"} < set(setting["seconds"]) and setting["k"] == 2
 
 
-def test_tables(capsys, pair, monkeypatch):
+def test_tables(quick):
     """People see every K, the best, every backend, and how well that was predicted."""
-    monkeypatch.setenv("COLUMNS", "80")
-    sections = ("--section", "prediction", "--section", "widths")
-    status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", *sections)
-    assert status == 0 and out.count("greedy") >= 4 and out.count("rejection") >= 3
+    out, _ = quick("prediction", "widths")
+    assert out.count("greedy") >= 4 and out.count("rejection") >= 3
     for words in ("Every K", "The best K", "Every backend", "theorem 3.8"):
         assert words in out
-    assert "…" not in out  # 80 columns are enough
     assert "of tested" in out and "of drafted" in out and "acceptance length" in out
+
+
+def test_latencies_are_a_table(quick):
+    """`--section latency` alone prints milliseconds of both models."""
+    out, _ = quick("latency")
+    assert "Milliseconds of a forward" in out and "n = 17" in out and "target" in out and "draft" in out
+
+
+def test_drafters_are_two_tables(quick):
+    """What each gains and what it takes; what the pair has not says how to get it."""
+    out, lack = quick("drafters")
+    for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
+        assert words in out
+    assert "tiny, medusa: the pair tiny has no medusa drafter" in lack
+
+
+def test_real_sizes_are_one_table(quick, monkeypatch):
+    """Every backend, and what cannot be had says why."""
+    monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
+    monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
+    monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
+    out, lack = quick("real-sizes")
+    assert "float32: milli" in out and "bfloat16: milli" in out and "native" in out
+    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
+    assert lack.startswith(": absent, float32")
 
 
 def test_queues_are_a_table_that_says_where_speculation_stops_paying():
     """With refill and without, the share of live places and tokens per second."""
     point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
     point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
-    assert bench.bench_tables.queues([point]).rows == [
+    assert bench_tables.queues([point]).rows == [
         ("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")
     ]
-    said = bench.bench_tables.stops_paying({"stops_paying": {"without": 16, "with": None}})
-    assert said == "speculation stops paying without refill at 16 rows and with refill at no size"
-
-
-def test_drafters_are_two_tables(capsys, pair, monkeypatch):
-    """What each gains and what it takes, in 80 columns; what the pair has not says how to get it."""
-    monkeypatch.setenv("COLUMNS", "80")
-    status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "drafters")
-    table, _, lack = out.partition("not measured")
-    assert status == 0 and "…" not in out and max(map(len, table.splitlines())) <= 80
-    for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
-        assert words in table
-    assert "tiny, medusa: the pair tiny has no medusa drafter" in lack
+    stops = bench_tables.stops_paying({"stops_paying": {"without": 16, "with": None}})
+    assert stops == "speculation stops paying without refill at 16 rows and with refill at no size"
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -89,91 +116,61 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
     row = {"pair": "p", "name": "exit", "temperature": 1.0, "acceptance_by_position": [0.954, 0.5]}
     row |= {"seconds_to_train": 35.4, "parameters": 16512, "extra_bytes": 2048}
     rows = [row, row | {"acceptance_by_position": [0.1]}, row | {"name": "model", "seconds_to_train": None}]
-    assert bench.bench_tables.drafter_parts(rows).rows == [
+    assert bench_tables.drafter_parts(rows).rows == [
         ("exit", "1", "95 50", "35", "16,512", "2,048"),
         ("model", "1", "95 50", "–", "16,512", "2,048"),
     ]
     other = row | {"pair": "a"}
-    assert bench.bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
-
-
-def test_real_sizes_are_one_table(capsys, pair, monkeypatch):
-    """Every backend in 80 columns, and what is not installed says how to get it."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
-    monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
-    monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
-    status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", "--section", "real-sizes")
-    assert status == 0 and "float32: milli" in out and "bfloat16: milli" in out
-    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
-    assert (
-        "native" in out
-        and "…" not in out
-        and max(map(len, out.partition("not measured")[0].splitlines())) <= 80
-    )
-    assert "not measured: llama.cpp, float32: llama-cpp-python is not installed" in out
+    assert bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
 
 
 def test_all_backends_fit_80_columns(capsys, monkeypatch):
     """Milliseconds of large models on four backends: no heading and no number is broken."""
     monkeypatch.setenv("COLUMNS", "80")
     backends = {"native": 67.38, "torch": 150.0, "llama.cpp": 114.0, "transformers": 673.8}
-    rows = [
-        {"shape": "135M", "dtype": kind, "threads": 16, "backend": name, "milliseconds": {"9": seconds}}
-        for kind in ("float32", "bfloat16")
-        for name, seconds in backends.items()
-    ]
-    for table in bench.bench_tables.tables({"sections": {}, "real_sizes": rows}):
-        console().print(table)
+    about = {"shape": "135M", "dtype": "float32", "threads": 16}
+    rows = [about | {"backend": name, "milliseconds": {"9": time}} for name, time in backends.items()]
+    (table,) = bench_tables.tables({"sections": {}, "real_sizes": rows})
+    console().print(table)
     lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80 and sum("llama.cpp     × transformers" in line for line in lines) == 2
-    assert sum("67.38 150.00 2.23x    114.00 1.69x       673.80 10.00x" in line for line in lines) == 2
+    assert max(map(len, lines)) <= 80 and any("llama.cpp     × transformers" in line for line in lines)
+    assert any("67.38 150.00 2.23x    114.00 1.69x       673.80 10.00x" in line for line in lines)
 
 
-def test_sections_that_stand_alone_print_a_table(capsys):
-    """Which fits 80 columns."""
-    speed = {"verifier": "rejection", "k": 3, "speedup": 1.5, "speedup_quartiles": [1.4, 1.6]}
-    speed |= {"acceptance": 0.7, "tokens_per_target_call": 2.1}
-    speed |= {"target_only_tokens_per_second": 100.0, "tokens_per_second": 150.0}
-    draft = {"name": "the pair's", "parameters": 9, "k": 3, "c": 0.1}
-    draft |= {"alpha": 0.7, "gain": 1.5, "low": 1.4, "high": 1.6}
-    auto = {"verifier": "greedy", "k": 3, "over_best_fixed": 1.01, "quartiles": [0.9, 1.1]}
-    sections = {
-        "auto": {"rows": [auto | {"mean_width": 2.5, "tokens_per_second": 99.0}]},
-        "temperature": {"points": [speed]},
-        "drafts": {"points": [draft]},
-    }
-    for name, found in sections.items():
-        (table,) = bench.bench_tables.tables({"sections": {name: found}})
-        console().print(table)
-        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+SPEED = {"verifier": "rejection", "k": 3, "speedup": 1.5, "speedup_quartiles": [1.4, 1.6], "acceptance": 0.7}
+SPEED |= {"tokens_per_target_call": 2.1, "target_only_tokens_per_second": 99.0, "tokens_per_second": 150.0}
+DRAFT = {"name": "d", "parameters": 9, "k": 3, "c": 0.1, "alpha": 0.7, "gain": 1.5, "low": 1.4, "high": 1.6}
+AUTO = {"verifier": "greedy", "k": 3, "over_best_fixed": 1.01, "quartiles": [0.9, 1.1]}
+AUTO |= {"mean_width": 2.5, "tokens_per_second": 99.0}
 
 
-def test_latencies_are_a_table(capsys, pair, monkeypatch):
-    """`--section latency` alone prints milliseconds of both models."""
-    monkeypatch.setenv("COLUMNS", "80")
-    options = ("--quick", "--section", "latency", "--backend", "torch")
-    status, out, _ = call(capsys, "bench", "--pair", pair, *options)
-    assert status == 0 and "Milliseconds of a forward" in out and "n = 17" in out
-    assert "target" in out and "draft" in out and max(map(len, out.splitlines()[1:])) <= 80
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [("auto", {"rows": [AUTO]}), ("temperature", {"points": [SPEED]}), ("drafts", {"points": [DRAFT]})],
+)
+def test_every_section_prints_something(capsys, section, found):
+    """Sections that stand alone have tables, too, which fit 80 columns."""
+    (table,) = bench_tables.tables({"sections": {section: found}})
+    console().print(table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_two_folders_and_prompts_of_a_file(capsys, pair, tmp_path):
     """`--target`, `--draft` and `--prompts` measure models that are no pair; a device takes the report."""
+    texts = tmp_path / "texts.txt"
     text = "\n\n".join(
         f"Day {day}. The cat sat on the mat and the dog ran to the river. " * 4 for day in "abc"
     )
-    (tmp_path / "texts.txt").write_text(text, encoding="utf-8")
-    models = ("--target", pair / "target", "--draft", pair / "draft", "--prompts", tmp_path / "texts.txt")
+    texts.write_text(text, encoding="utf-8")
+    models = ("--target", pair / "target", "--draft", pair / "draft", "--prompts", texts)
     options = ("--quick", "--section", "latency", "--backend", "torch", "--output", os.devnull)
     status, out, err = call(capsys, "bench", *models, *options, "--json")
     assert (status, err) == (0, "") and json.loads(out)["pair"] == "target + draft"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "tiny"]
-    (tmp_path / "texts.txt").write_text(text + "\n\ntoo short", encoding="utf-8")
-    status, out, err = call(capsys, "bench", *models)
-    assert status == 2 and "text 4 of 4 has" in err and "at least 32" in err and err.count("\n") == 1
-    status, out, err = call(capsys, "bench", *models[:4])
-    assert status == 2 and "give a file of texts with --prompts" in err and err.count("\n") == 1
+    texts.write_text(text + "\n\ntoo short", encoding="utf-8")
+    for given, words in ((models, ("text 4 of 4 has", "at least 32")), (models[:4], ("with --prompts",))):
+        status, out, err = call(capsys, "bench", *given)
+        assert status == 2 and all(word in err for word in words) and err.count("\n") == 1
 
 
 def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
@@ -188,16 +185,14 @@ def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
 
 def test_a_setting_that_loses_is_explained(capsys, pair, monkeypatch):
     """Why, and what would help, stand in the document and under the tables; a gain is not explained."""
-    monkeypatch.setattr("minispec.evidence.bench.sections.LITTLE", 1e9)
-    monkeypatch.setattr(
-        "minispec.evidence.bench.sections.advise", lambda *_: ("too dear", "what would help: K")
-    )
+    monkeypatch.setattr(sections, "LITTLE", 1e9)
+    monkeypatch.setattr(sections, "advise", lambda *_: ("too dear", "what would help: K"))
     options = ("bench", "--pair", pair, "--quick", "--section", "widths", "--k", 2, "--backend", "torch")
     report = json.loads(call(capsys, *options, "--json")[1])
-    assert [one["advice"] for one in report["settings"]] == [["too dear", "what would help: K"]] * 2
+    assert [setting["advice"] for setting in report["settings"]] == [["too dear", "what would help: K"]] * 2
     bench.show(report, console(), None)
     assert capsys.readouterr().out.count("too dear\n  what would help: K") == 2
-    monkeypatch.setattr("minispec.evidence.bench.sections.LITTLE", 0.0)
+    monkeypatch.setattr(sections, "LITTLE", 0.0)
     assert "would help" not in call(capsys, *options)[1]
 
 

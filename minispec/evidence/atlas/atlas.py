@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from minispec.core.verify import verify_rejection
@@ -18,10 +18,11 @@ from minispec.evidence.theory.acceptance import coupled_acceptance
 from minispec.rules.block import verify_block
 from minispec.rules.coupled import verify_coupled
 
-MOST = 3  # candidates at all positions of the family; with more, there are only so many positions:
-FEWER = 40
+MOST = 3  # candidates at all positions of the family
+FEWER = 40  # positions where there are more
 PROGRAMMES = 10  # positions whose optimum is found by linear programming too
-EXACT, AGREE = 1e-12, 1e-9  # what rounding may do to a total variation, and to the optimum
+EXACT = 1e-12  # what rounding may do to a total variation
+AGREE = 1e-9  # and to the optimum
 TEXTS = 8  # small chains on which whole texts are compared
 
 
@@ -45,9 +46,8 @@ class Entry:
     lossless: bool  #: whether it is meant to be
     candidates: int  #: how many at one position
     family: Measured  #: what it comes to on the fixed family
-    recorded: (
-        Measured | None
-    )  #: on positions of the shipped pair; None where these would be too many branches
+    #: on positions of the shipped pair; None where these would be too many branches
+    recorded: Measured | None
     texts: float | None  #: the largest total variation of texts of small chains; None for several candidates
     passes: float  #: over the vocabulary (see `measure.passes`)
     optimum_error: float  #: how far apart the optimum by subsets and by linear programmes is, at most
@@ -61,9 +61,8 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         """Returns plain data, in which what holds on the family has no level of its own."""
         values = asdict(self)
-        return (
-            {key: values[key] for key in ("name", "lossless", "candidates")} | values.pop("family") | values
-        )
+        family = values.pop("family")
+        return values | family
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,15 @@ def measure(rule: Rule, k: int, p: Tensor, q: Tensor) -> Measured:
     found = outcome(rule.verify, drafts)
     # With shared noise candidate and target are one draw, and no script can have them apart: by formula.
     accepted = coupled_acceptance(p, q) if rule.verify is verify_coupled else found.accepted
-    away, apart = ((one - p).abs().sum(-1) / 2 for one in (found.emitted, q))
+    away = (found.emitted - p).abs().sum(-1) / 2
+    apart = float((q - p).abs().sum(-1).mean()) / 2
     return Measured(
-        float(accepted.mean()),
-        float(by_subsets(p, set_probabilities(drafts)).mean()),
-        float(away.mean()),
-        None if rule.weight is None else (1 - rule.weight) * float(apart.mean()),
-        float(away.max()),
-        float(found.draws.mean()),
+        accepted=float(accepted.mean()),
+        optimum=float(by_subsets(p, set_probabilities(drafts)).mean()),
+        total_variation=float(away.mean()),
+        closed_form=None if rule.weight is None else (1 - rule.weight) * apart,
+        largest=float(away.max()),
+        draws=float(found.draws.mean()),
     )
 
 
@@ -104,30 +104,29 @@ def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
 def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
     """Yields the atlas line by line, by default on the fixed family; it needs scipy (see `by_programme`)."""
     real = recorded()
-    small = [one for one in standard_instances() if one.k in (2, 3) and one.vocab_size == 2][-TEXTS:]
+    pair = (real.target_probs[:, 0], real.draft.probs[:, 0])
+    small = [chain for chain in standard_instances() if chain.k in (2, 3) and chain.vocab_size == 2][-TEXTS:]
     for rule in rules:
         for k in rule.candidates:
             p, q = (one[: None if k <= MOST else FEWER] for one in positions(seed))
             checked = check_verifier(rule.verify, instances=small).results if k == 1 else ()
             yield Entry(
-                rule.name,
-                rule.lossless,
-                k,
-                measure(rule, k, p, q),
-                measure(rule, k, real.target_probs[:, 0], real.draft.probs[:, 0]) if k <= MOST else None,
-                max((one.distance or 0.0 for one in checked), default=None),
-                passes(rule.verify, candidates(p, q, rule.choice, k)),
-                optimum_error(rule, k, p, q),
+                name=rule.name,
+                lossless=rule.lossless,
+                candidates=k,
+                family=measure(rule, k, p, q),
+                recorded=measure(rule, k, *pair) if k <= MOST else None,
+                texts=max((result.distance or 0.0 for result in checked), default=None),
+                passes=passes(rule.verify, candidates(p, q, rule.choice, k)),
+                optimum_error=optimum_error(rule, k, p, q),
             )
 
 
 def chain_means(seed: int = 0) -> list[ChainMeans]:
     """Returns what token and block verification accept in the family's chains, and in recorded drafts."""
-    found: dict[tuple[str, int], list[list[float]]] = {}
+    found: dict[tuple[str, int], list[Tensor]] = {}
     for name, drafts in (*chains(seed), ("recorded", recorded())):
-        weights = drafts.weights / drafts.weights.sum()
-        means = [
-            float(weights @ expected_accepted(rule, drafts)) for rule in (verify_rejection, verify_block)
-        ]
+        accepted = torch.stack([expected_accepted(rule, drafts) for rule in (verify_rejection, verify_block)])
+        means = accepted @ drafts.weights / drafts.weights.sum()  # [2]
         found.setdefault((name, drafts.draft.k), []).append(means)
-    return [ChainMeans(*key, *map(fmean, zip(*rows, strict=True))) for key, rows in found.items()]
+    return [ChainMeans(*key, *torch.stack(means).mean(0).tolist()) for key, means in found.items()]

@@ -20,7 +20,8 @@ COUNT = 300  # positions
 SIZES = (3, 4, 5, 6)  # tokens
 WEIGHTS = ((1, 2, 3), (1, 10, 100))  # flat, peaked: what probabilities are proportional to
 FIRST = 4  # of the seeds tried, its means lie nearest to those of thousands of such positions
-CHAINS, CHAIN_SHAPE = 10, (5, 8)  # how many, with K and V
+CHAINS = 10
+CHAIN_SHAPE = (5, 8)  # K and V
 CHAIN_WEIGHTS = torch.tensor([1, 2, 3, 4, 6], dtype=torch.float64)
 THIRDS = torch.tensor([1 / 3, 2 / 3], dtype=torch.float64)  # and the draft has them the other way round
 

@@ -60,7 +60,8 @@ class BranchRng:
         decided = self.weights > 0 if live is None else live & (self.weights > 0)
         nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
         probs = torch.where(decided[:, None], probs, nothing)
-        weights, number = probs * self.weights[:, None], len(self.ways)
+        weights = probs * self.weights[:, None]
+        number = len(self.ways)
         taken = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
         self.ways.append((taken, weights))
         self.draws += (probs > 0).sum(-1) > 1
@@ -76,10 +77,9 @@ def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
         rng = BranchRng(len(rows), script)
         verdict = rule(*drafts.rows(rows), rng)
         taken = tuple(outcome for outcome, _ in rng.ways)
-        for i in range(len(script), len(taken)):
-            for other in range(rng.ways[i][1].shape[1]):
-                able = rng.ways[i][1][:, other] > 0
-                if other != taken[i] and bool(able.any()):
+        for i, (way, weights) in enumerate(rng.ways):
+            for other, able in enumerate((weights > 0).T):
+                if i >= len(script) and other != way and bool(able.any()):
                     waiting.append(((*taken[:i], other), rows[able]))
         yield Branch(rows, verdict, rng.weights, rng.draws)
 
@@ -89,13 +89,15 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
     positions = drafts.prefixes[:, 0]
     count = int(positions.max()) + 1
     emitted = torch.zeros(count, drafts.target_probs.shape[-1], dtype=torch.float64)
-    accepted, draws = emitted.new_zeros(count), emitted.new_zeros(count)
+    accepted = emitted.new_zeros(count)
+    draws = emitted.new_zeros(count)
     for branch in every_branch(rule, drafts):
-        verdict, here = branch.verdict, positions[branch.rows]
+        verdict = branch.verdict
+        here = positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
-        tokens, kept = drafts.draft.tokens[branch.rows], verdict.accepted > 0
+        kept = verdict.accepted > 0
         which = torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
-        first = torch.where(kept, tokens.gather(1, which[:, None])[:, 0], verdict.token)
+        first = torch.where(kept, drafts.draft.tokens[branch.rows, which], verdict.token)
         emitted.index_put_((here, first), weights, accumulate=True)
         accepted.index_add_(0, here, weights * kept)
         draws.index_add_(0, here, weights * branch.draws)

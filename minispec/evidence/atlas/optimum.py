@@ -8,6 +8,7 @@ The maximum is a linear programme (Sun et al. 2023, SpecTr). Hu et al. 2025 writ
 subsets. Both are here, and agree.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,13 +52,13 @@ def by_programme(p: Tensor, sets: Tensor) -> float:
     """
     try:
         from scipy.optimize import linprog
-        from scipy.sparse import csr_array
     except ImportError:
         raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
     drawn = sets.nonzero()[:, 0]
     number, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
     column = torch.arange(len(token))
-    places = (torch.cat([number, len(drawn) + token]).numpy(), torch.cat([column, column]).numpy())
     most = torch.cat([sets[drawn], p]).numpy()
-    limits = csr_array((torch.ones(2 * len(token)).numpy(), places), shape=(len(most), len(token)))
-    return -float(linprog(-torch.ones(len(token)).numpy(), limits, most, method="highs").fun)
+    limits = np.zeros((len(most), len(token)))
+    limits[number, column] = 1
+    limits[len(drawn) + token, column] = 1
+    return -float(linprog(-np.ones(len(token)), limits, most, method="highs").fun)

@@ -21,7 +21,9 @@ from minispec.evidence.bench.interleaved import Batch, Run, Setting, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Found
 
-K, REPEATS, QUEUES = 4, 3, 2
+K = 4
+REPEATS = 3  # of a batch
+QUEUES = 2  # the same of a queue
 PER_ROW = 24  # prompts of a queue for each row: at its end rows stand empty, which must not count for much
 
 
@@ -35,20 +37,18 @@ class Queue:
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
-        one, backend = self.setting, self.setting.models.backend
+        setting = self.setting
+        how = setting.sampling(seed, new_tokens) | {"at_once": self.rows}
         decode: Callable[..., Iterator[Any]] = generate_queue
-        if one.k:
-            drafter, rule = backend.drafter(one.models.draft), backend.rules[one.verifier]
-            decode = partial(speculate, drafter=drafter, k=one.k, verifier=rule)
-        how: dict[str, Any] = {"warp": backend.warp(one.temperature), "rng": backend.rng(seed)}
-        how |= {"max_new_tokens": new_tokens, "at_once": self.rows}
+        if setting.k:
+            decode = partial(speculate, **setting.drafting())
         size = len(prompts) if self.refill else self.rows
         texts: list[list[int]] = [[] for _ in prompts]
         live: list[bool] = []  # of each place in each forward
-        with using_threads(one.threads):
+        with using_threads(setting.threads):
             started = perf_counter()
             for first in range(0, len(prompts), size):
-                for r in decode(one.models.target, prompts=prompts[first : first + size], **how):
+                for r in decode(setting.models.target, prompts=prompts[first : first + size], **how):
                     live += r.live
                     for name, emitted in zip(r.names, r.emitted, strict=True):
                         texts[first + name] += emitted
@@ -86,34 +86,43 @@ def generate_queue(
 
 def measure(bench: BenchRun) -> Found:
     """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
-    points = [of_batch(bench, rows) for rows in bench.plan.rows]
     queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
-    stops = {name: stops_paying(queue, refill) for name, refill in (("without", False), ("with", True))}
-    return {"k": K, "points": points, "queue": queue, "stops_paying": stops}
+    return {
+        "k": K,
+        "points": [of_batch(bench, rows) for rows in bench.plan.rows],
+        "queue": queue,
+        "stops_paying": {"without": stops_paying(queue, False), "with": stops_paying(queue, True)},
+    }
 
 
 def of_batch(bench: BenchRun, rows: int) -> Found:
     """Measures texts of one length; prompts are used again where a batch has more rows."""
     setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
-    prompts = [*bench.prompts.reporting, *bench.prompts.choosing]
-    batches = [list(islice(cycle(prompts), rows))] * REPEATS
-    sides = {"": (bench.alone("rejection", 1.0), setting)}
-    alone, drafted = bench.interleave(sides, batches, setting.label)[""]
-    return {"setting": setting.name, "rows": rows} | gain_of(alone, drafted)
+    batches = [list(islice(cycle(measured_prompts(bench)), rows))] * REPEATS
+    sides = {"alone": bench.alone("rejection", 1.0), "drafted": setting}
+    return {"setting": setting.name, "rows": rows} | gain_of(**bench.compare(sides, batches, setting.label))
 
 
 def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
-    settings = (bench.alone("rejection", 1.0), bench.drafted("rejection", 1.0, K))
-    sides = {"": [Queue(one, rows, refill) for refill in (False, True) for one in settings]}
+    settings = {"alone": bench.alone("rejection", 1.0), "drafted": bench.drafted("rejection", 1.0, K)}
+    sides = {
+        (refill, side): Queue(setting, rows, refill)
+        for refill in (False, True)
+        for side, setting in settings.items()
+    }
     queues = [mixed_prompts(bench, rows * PER_ROW)] * QUEUES
-    runs = bench.interleave(sides, queues, f"a queue for {rows} rows")[""]
-    points: list[Found] = []
-    for refilled, (alone, drafted) in ((False, runs[:2]), (True, runs[2:])):
-        live = {"target_only": alone, "speculative": drafted}
-        shares = {f"live_{name}": fmean(run.live for run in of) for name, of in live.items()}
-        points.append({"rows": rows, "refill": refilled} | shares | gain_of(alone, drafted))
-    return points
+    runs = bench.compare(sides, queues, f"a queue for {rows} rows")
+    return [
+        {
+            "rows": rows,
+            "refill": refill,
+            "live_target_only": fmean(run.live for run in runs[refill, "alone"]),
+            "live_speculative": fmean(run.live for run in runs[refill, "drafted"]),
+        }
+        | gain_of(runs[refill, "alone"], runs[refill, "drafted"])
+        for refill in (False, True)
+    ]
 
 
 def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
@@ -122,14 +131,20 @@ def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
     return rates | dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
 
 
+def measured_prompts(bench: BenchRun) -> list[list[int]]:
+    """Returns all prompts that something is measured on."""
+    return [*bench.prompts.reporting, *bench.prompts.choosing]
+
+
 def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
     """Returns prompts of 32 tokens up to three quarters of the context: the target goes on with the pair's.
 
     A long one has little space left, so their texts end after different numbers of tokens.
     """
-    alone, prompts = bench.alone("rejection", 1.0), [*bench.prompts.reporting, *bench.prompts.choosing]
-    short, context = len(prompts[0]), alone.models.target.max_length
-    longest = max(context * 3 // 4, short)
+    alone = bench.alone("rejection", 1.0)
+    prompts = measured_prompts(bench)
+    short = len(prompts[0])
+    longest = max(alone.models.target.max_length * 3 // 4, short)
     written = alone.decode(prompts, bench.seed, longest - short).texts
     texts = [[*prompt, *text] for prompt, text in zip(prompts, written, strict=True)]
     lengths = (short + 37 * i % (longest - short + 1) for i in range(count))  # well mixed

@@ -52,10 +52,13 @@ def measure_costs(
     Raises:
         ValueError: as `speculate`.
     """
-    target, draft, backend = models.target, models.draft, models.backend
+    target = models.target
+    draft = models.draft
+    backend = models.backend
     context = min(target.max_length, draft.max_length)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
-    cached, width = min(cached, context - fitting[-1]), max(fitting[-1] - 1, 1)
+    cached = min(cached, context - fitting[-1])
+    width = max(fitting[-1] - 1, 1)
     tasks: dict[Any, Callable[[], object]] = {
         **{n: forward_task(target, cached, n) for n in fitting},
         "draft": draft_task(draft, cached, width, warp, backend),
@@ -78,8 +81,8 @@ def measure_costs(
     for _ in range(RUNS):  # interleaved: what slows down one of them slows down the others
         steps += [lap for lap, _ in laps(generate(target, [prompt], rng=backend.rng(0), **how))]
         for k, found in besides.items():
-            drafter, rng = backend.drafter(draft), backend.rng(0)
-            rounds = speculate(target, drafter, [prompt], k=k, verifier=verifier, rng=rng, **how)
+            drafter = backend.drafter(draft)
+            rounds = speculate(target, drafter, [prompt], k=k, verifier=verifier, rng=backend.rng(0), **how)
             found += bookkeeping(laps(rounds), k, forwards)
     narrow, wide = (median(found) if found else 0.0 for found in (besides[1], besides[most]))
     place = max(wide - narrow, 0.0) / (most - 1) if most > 1 else 0.0
@@ -98,8 +101,11 @@ def costs_of(setting: Setting, prompt: Sequence[int], **how: Any) -> Costs:
 
 def median_costs(found: Sequence[Costs]) -> Costs:
     """Returns the median of several measurements of a setting, with the same values of n, part by part."""
-    names = [field.name for field in fields(Costs) if field.name != "t_target"]
-    parts = {name: median(getattr(costs, name) for costs in found) for name in names}
+    parts: dict[str, Any] = {
+        field.name: median(getattr(costs, field.name) for costs in found)
+        for field in fields(Costs)
+        if field.name != "t_target"
+    }
     return Costs(
         t_target={n: median(costs.t_target[n] for costs in found) for n in found[0].t_target}, **parts
     )

@@ -5,11 +5,13 @@ gains is measured over the target alone where that is fastest, as everywhere in 
 alone on the same backend. The prediction was made before, from prompts that nothing is measured on.
 """
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from statistics import median
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -28,7 +30,9 @@ from minispec.io.observe import record
 from minispec.native.drafters import DRAFTERS
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
-CACHED, TIMED = 112, 32  # tokens of the text after which rounds are timed, and how many rounds
+CACHED = 112  # tokens of the text after which rounds are timed
+TIMED = 32  # how many rounds
+CODE = (nn.Module, type, FunctionType, ModuleType)  # what no text needs of its own
 
 
 def measure(bench: BenchRun) -> Found:
@@ -58,22 +62,24 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
     sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
-    said = {one: predict(bench, one, sweep) for one in chosen}
+    predicted = {setting: predict(bench, setting, sweep) for setting in chosen}
     sides = {
-        one: (bench.alone(one.verifier, one.temperature), one, alone_beside(bench, one)) for one in chosen
+        setting: (bench.alone(setting.verifier, setting.temperature), setting, alone_beside(bench, setting))
+        for setting in chosen
     }
-    for one, (alone, drafted, beside) in bench.interleave(sides, bench.reporting, "the best K").items():
-        name = one.label.partition(",")[0]
+    for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
+        alone, drafted, beside = runs
+        name = setting.label.partition(",")[0]
         parameters, seconds = made_of(bench.pair, name)
-        yield figures(bench.pair.name, one, alone, drafted) | {
+        yield figures(bench.pair.name, setting, alone, drafted) | {
             "name": name,
-            "backend": one.models.backend.name,
+            "backend": setting.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
-            "acceptance_by_position": [kept / tested for tested, kept in positions_of([*drafted])],
-            "predicted_speedup": said[one],
+            "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
+            "predicted_speedup": predicted[setting],
             "speedup_same_backend": speed_up_of(beside, drafted)[1],
             "parameters": parameters,
-            "extra_bytes": bytes_held(one.drafter),
+            "extra_bytes": bytes_held(setting.drafter),
             "seconds_to_train": seconds,
         }
 
@@ -87,23 +93,25 @@ def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
 
 def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[Setting]]:
     """Yields every drafter on every backend, greedy and sampled, each with every K; notes what is missing."""
-    pair, (models, missing) = bench.pair, bench.backends()
-    unavailable.update({f"{pair.name}, {name}": why for name, why in missing.items()})
+    have, missing = bench.backends()
+    pair = bench.pair
+    unavailable |= {f"{pair.name}, {backend}": why for backend, why in missing.items()}
+    threads = threads_of(bench)
     for name, kind in DRAFTERS.items():
         reasons: dict[str, str] = {}
-        for backend, own in models.items():
+        for backend, models in have.items():
             try:  # a tree of candidates has another shape for each K
-                made = [(k, *kind.make(pair, own, k)) for k in bench.plan.few_widths]
+                made = [(k, *kind.make(pair, models, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = judging(own, {of: kind.rule(of, rule) for of, rule in own.backend.rules.items()})
+            models = judging(models, {of: kind.rule(of, rule) for of, rule in models.backend.rules.items()})
             for decoding in DECODINGS:
-                how = (*decoding, threads_of(bench)[backend], f"{name}, {backend}")
-                yield [Setting(replace(own, target=one), k, *how, drafter) for k, one, drafter in made]
+                how = (*decoding, threads[backend], f"{name}, {backend}")
+                yield [Setting(replace(models, target=one), k, *how, drafter) for k, one, drafter in made]
+        same = len(set(reasons.values())) == 1 and len(reasons) == len(have)
         for backend, why in reasons.items():  # one reason for all backends is said once
-            where = "" if [*reasons.values()] == [why] * len(models) else f", {backend}"
-            unavailable[f"{pair.name}, {name}{where}"] = why
+            unavailable[f"{pair.name}, {name}" if same else f"{pair.name}, {name}, {backend}"] = why
 
 
 def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
@@ -114,19 +122,20 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
     on the prompts to learn from. What a draft model reads after full acceptance is left out.
     """
     rates = [row["target_only_tokens_per_second"] for row in sweep if row["verifier"] == setting.verifier]
-    alone, new = 1 / median(rates), bench.plan.new_tokens
+    new = bench.plan.new_tokens
     total = setting.decode(bench.prompts.learning, bench.seed, new).statistics
     assert total is not None and total.tokens_per_target_call is not None
     # A look-up often finds less than K: a round is timed at the width that is usual.
     width = min(setting.k, max(1, round(total.drafted / total.row_rounds)))
     prefill, seconds = seconds_of_round(setting, width, bench.prompts.learning[0], bench.seed)
-    return alone / (prefill / new + seconds / total.tokens_per_target_call)
+    return 1 / median(rates) / (prefill / new + seconds / total.tokens_per_target_call)
 
 
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
     """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
-    models, backend = setting.models, setting.models.backend
-    rule = backend.rules[setting.verifier]
+    target = setting.models.target
+    how = setting.drafting() | setting.sampling(seed, TIMED)
+    rule = how["verifier"]
 
     @wraps(rule)
     def none_kept(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
@@ -135,12 +144,10 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
         path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
         return Verdict(torch.zeros_like(token), token, path)
 
-    most = min(CACHED, models.target.max_length - TIMED - 1)
-    text = (prompt[:8] * CACHED)[:most]  # repeats itself, so that a look-up finds something
-    how: dict[str, Any] = {"warp": backend.warp(setting.temperature), "rng": backend.rng(seed)}
-    how |= {"k": k, "verifier": none_kept, "max_new_tokens": TIMED}
+    # The text repeats itself, so that a look-up finds something.
+    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED - 1)]
     with using_threads(setting.threads):
-        trace = record(models.target, setting.drafter, [text], **how)
+        trace = record(target, prompts=[text], **how | {"k": k, "verifier": none_kept})
     whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
 
@@ -160,12 +167,9 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
 def bytes_held(thing: Any, seen: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
     seen = set() if seen is None else seen
-    if id(thing) in seen or isinstance(thing, nn.Module | type) or hasattr(thing, "new_cache"):
+    if id(thing) in seen or isinstance(thing, CODE) or hasattr(thing, "new_cache"):
         return 0
     seen.add(id(thing))
     if isinstance(thing, KVCache | Tensor):
         return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
-    parts = [*thing, *thing.values()] if isinstance(thing, dict) else []
-    parts += list(thing) if isinstance(thing, list | tuple) else []
-    parts += list(getattr(thing, "__dict__", {}).values())
-    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in parts)
+    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in gc.get_referents(thing))

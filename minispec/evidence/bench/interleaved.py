@@ -7,8 +7,8 @@ machine that slows down slows every side, and who goes first changes from prompt
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, fields
+from itertools import compress, zip_longest
 from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -70,11 +70,33 @@ class Setting:
         more = f", {self.label}" if self.label else ""
         return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What rows of a report say of it."""
+        return {"verifier": self.verifier, "temperature": self.temperature, "k": self.k}
+
+    def sampling(self, seed: int, new_tokens: int) -> dict[str, Any]:
+        """Returns what `generate` and `speculate` are told of the target's part."""
+        backend = self.models.backend
+        return {
+            "warp": backend.warp(self.temperature),
+            "rng": backend.rng(seed),
+            "max_new_tokens": new_tokens,
+        }
+
+    def drafting(self) -> dict[str, Any]:
+        """Returns what `speculate` is told besides."""
+        backend = self.models.backend
+        return {
+            "drafter": self.drafter or backend.drafter(self.models.draft),
+            "k": self.k,
+            "verifier": backend.rules[self.verifier],
+        }
+
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
-        backend, target = self.models.backend, self.models.target
-        how: dict[str, Any] = {"warp": backend.warp(self.temperature), "rng": backend.rng(seed)}
-        how |= {"max_new_tokens": new_tokens}
+        target = self.models.target
+        how = self.sampling(seed, new_tokens)
         with using_threads(self.threads):
             started = perf_counter()
             if not self.k:
@@ -82,8 +104,7 @@ class Setting:
                 seconds = perf_counter() - started
                 columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
                 return Run(seconds, tuple(columns) or ((),) * len(prompts))
-            drafter, rule = self.drafter or backend.drafter(self.models.draft), backend.rules[self.verifier]
-            trace = record(target, drafter, prompts, k=self.k, verifier=rule, **how)
+            trace = record(target, prompts=prompts, **self.drafting(), **how)
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
         return Run(seconds, texts, trace.statistics(), by_position(trace.rounds))
@@ -107,8 +128,8 @@ def interleave(
         tell(f"{number + 1} of {len(batches)}")
         for position, (name, group) in enumerate(groups.items()):
             if number == 0:
-                for one in group:
-                    one.decode(batch, seed, min(new_tokens, 32))
+                for setting in group:
+                    setting.decode(batch, seed, min(new_tokens, 32))
             for i in range(len(group)):
                 member = (number + position + i) % len(group)
                 runs[name][member].append(group[member].decode(batch, seed + number, new_tokens))
@@ -120,6 +141,12 @@ def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float,
     return quartiles(a.seconds_per_token / b.seconds_per_token for a, b in zip(slow, fast, strict=True))
 
 
+def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]:
+    """Returns the speed-up under a name, and its quartiles."""
+    low, middle, high = speed_up_of(slow, fast)
+    return {name: middle, f"{name}_quartiles": [low, high]}
+
+
 def tokens_per_second(runs: Sequence[Run]) -> float:
     """Returns the median rate."""
     return 1 / quartiles(run.seconds_per_token for run in runs)[1]
@@ -128,7 +155,7 @@ def tokens_per_second(runs: Sequence[Run]) -> float:
 def total_of(runs: Sequence[Run]) -> Statistics:
     """Returns the counts of all runs together, those of the target alone left out."""
     counts = [run.statistics for run in runs if run.statistics]
-    names = ("emitted", "target_calls", "row_rounds", "accepted", "tested", "drafted")
+    names = (field.name for field in fields(Statistics) if field.name != "seconds")
     sums = {name: sum(getattr(count, name) or 0 for count in counts) for name in names}
     seconds = {phase: sum(count.seconds.get(phase, 0.0) for count in counts) for phase in PHASES}
     return Statistics(**sums, seconds=seconds)
@@ -140,10 +167,12 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     It was tested where all before it were kept and the draft went on. In a tree the position is the depth,
     and it was kept if one of its candidates was.
     """
-    tested, kept = Counter[int](), Counter[int]()
+    tested = Counter[int]()
+    kept = Counter[int]()
     for r in rounds:
-        for row in (row for row, live in enumerate(r.live) if live):
-            accepted, drafted = r.accepted(row), r.drafted(row)
+        for row in compress(range(len(r.live)), r.live):
+            accepted = r.accepted(row)
+            drafted = r.drafted(row)
             more = accepted < drafted
             if r.draft.parents is not None:  # a candidate follows the last kept one
                 more = int(r.verdict.last[row]) in r.draft.parents[row, :drafted].tolist()
@@ -164,15 +193,12 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
     Both runs, of the target alone and of the setting, are of the same prompts.
     """
     total = total_of(drafted)
-    low, middle, high = speed_up_of(alone, drafted)
-    what = {name: getattr(setting, name) for name in ("verifier", "temperature", "k")}
     counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length", "tokens_per_target_call")
     return {
         "setting": setting.name,
         "pair": pair,
-        **what,
-        "speedup": middle,
-        "speedup_quartiles": [low, high],
+        **setting.about,
+        **ratio("speedup", alone, drafted),
         **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),

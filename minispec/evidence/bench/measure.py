@@ -6,7 +6,7 @@ median with its quartiles. `minispec bench` measures more, with care for what it
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -61,10 +61,11 @@ def interleaved_seconds(
     seconds: dict[Key, list[float]] = {name: [] for name in tasks}
     for number in range(repeats + WARM_UP):
         for name, task in tasks.items():
-            begun, runs = perf_counter(), 0
-            while runs < (1 if settle else STREAK - 1) or perf_counter() - begun < settle:
+            least = 1 if settle else STREAK - 1
+            begun = perf_counter()
+            while least > 0 or perf_counter() - begun < settle:
                 task()
-                runs += 1
+                least -= 1
             started = perf_counter()
             task()
             if number >= WARM_UP:
@@ -78,7 +79,8 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
 
     Which tokens are read does not matter to the time. The forward that catches up wants no head.
     """
-    device, cache = device_of(model), model.new_cache(1)
+    device = device_of(model)
+    cache = model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
     if cached:
         model(ids[:, :cached], cache)
@@ -104,11 +106,9 @@ def measure_latency(
         ValueError: if they do not fit the context.
     """
     tasks = {width: forward_task(model, cached, width) for width in widths}
-    found = []
-    for width, seconds in interleaved_seconds(tasks, repeats).items():
-        low, middle, high = quartiles(seconds)
-        found.append(Latency(name, width, middle, low, high))
-    return found
+    seconds = interleaved_seconds(tasks, repeats)
+    found = {width: quartiles(of) for width, of in seconds.items()}
+    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in found.items()]
 
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
@@ -122,8 +122,16 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4,
 
     Its `statistics().acceptance` is accepted over tested tokens.
     """
-    how: dict[str, Any] = {"k": k, "verifier": verify_rejection, "max_new_tokens": NEW_TOKENS}
-    return record(pair.target, ModelDrafter(pair.draft), prompts, warp=Warp(), rng=SeededRng(seed), **how)
+    return record(
+        pair.target,
+        ModelDrafter(pair.draft),
+        prompts,
+        k=k,
+        verifier=verify_rejection,
+        max_new_tokens=NEW_TOKENS,
+        warp=Warp(),
+        rng=SeededRng(seed),
+    )
 
 
 def measure_memory(pair: Pair) -> list[MemoryPart]:

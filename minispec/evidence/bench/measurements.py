@@ -4,7 +4,6 @@ Each is a JSON file of its own. Figures and pages read these files, so that what
 on a quiet machine, and says so.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from minispec.evidence.bench.machine import describe_machine
-from minispec.io.files import read_json, write_whole
+from minispec.io.files import read_json, write_json
 
 FORMAT = 1
 FOLDER = Path(__file__).parents[1] / "recorded"  # they come with the package
@@ -128,8 +127,7 @@ class Measurement:
 
 def save_measurement(measurement: Measurement, path: Path) -> None:
     """Writes a measurement whole; raises a ValueError if it cannot be written."""
-    document = {"format": FORMAT} | asdict(measurement)
-    write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    write_json(path, {"format": FORMAT} | asdict(measurement))
 
 
 def load_measurement(path: str | Path) -> Measurement:
@@ -142,11 +140,12 @@ def load_measurement(path: str | Path) -> Measurement:
     if document.get("kind") not in KINDS or document.get("format") != FORMAT:
         raise ValueError(f"{path} is no measurement of format {FORMAT}")
     try:
-        kind, points = document["kind"], document["points"]
-        about = {name: document[name] for name in ("date", "machine", "conditions")}
-        return Measurement(kind, points=tuple(KINDS[kind](**point) for point in points), **about)
+        make = KINDS[document["kind"]]
+        points = tuple(make(**point) for point in document["points"])
+        about = {name: document[name] for name in ("kind", "date", "machine", "conditions")}
     except (KeyError, TypeError):
         raise ValueError(f"{path} is broken: something is missing in it") from None
+    return Measurement(**about, points=points)
 
 
 def saved(kind: str, folder: Path = FOLDER) -> Measurement:
@@ -162,7 +161,7 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     def mark(cell: Mapping[str, Any]) -> str:
         return "!" if cell["crashed"] else "x" if cell["killed"] else "."
 
-    checks = [check["name"] for check in document["checks"]]
+    checks = {check["name"]: check["ours"] for check in document["checks"]}
     rows = tuple(
         KillRow(
             mutant["name"],
@@ -173,8 +172,7 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
         )
         for mutant in document["mutants"]
     )
-    theirs = [check["name"] for check in document["checks"] if not check["ours"]]
-    conditions = {"checks": checks, "theirs": theirs}
+    conditions = {"checks": [*checks], "theirs": [name for name, ours in checks.items() if not ours]}
     return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any
 
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
@@ -28,10 +27,12 @@ def measure(bench: BenchRun) -> Found:
     """Predicts the settings of all selected sections that vary K."""
     bench.tell("texts of the target alone")
     sweeps = [(name, of) for name in SWEEPS if name in bench.selected for of in settings_of(bench, name)]
-    costs, predicted = all_costs(bench, [setting for _, (setting, *_) in sweeps]), []
+    costs = all_costs(bench, [setting for _, (setting, *_) in sweeps])
+    predicted = []
     for section, of in sweeps:
-        texts, own = texts_of(bench, of[0]), costs[cost_request(of[0])]
-        predicted += [{"section": section} | predict(bench, one, own, texts) for one in of]
+        texts = texts_of(bench, of[0])
+        own = costs[cost_request(of[0])]
+        predicted += [{"section": section} | predict(bench, setting, own, texts) for setting in of]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
@@ -45,15 +46,24 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
     `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
     best = bench.found["target-only"]
-    own = [row for row in best["rows"] if row["verifier"] == setting.verifier]
     base, here = (
-        next(row["target_only"] for row in own if best[side].items() <= row.items())
+        next(
+            row["target_only"]
+            for row in best["rows"]
+            if row.items() >= (best[side] | {"verifier": setting.verifier}).items()
+        )
         for side in ("baseline", "speculative")
     )
     found = predict_speed_up(costs, texts, setting.k, faster=base / here)
-    kept = {name: getattr(found, name) for name in ("simple", "alpha", "tokens_per_target_call")}
-    about = {"setting": setting.name, "k": setting.k, "c": costs.c * base / here}
-    return about | {"speedup": found.speed_up} | kept
+    return {
+        "setting": setting.name,
+        "k": setting.k,
+        "c": costs.c * base / here,
+        "speedup": found.speed_up,
+        "simple": found.simple,
+        "alpha": found.alpha,
+        "tokens_per_target_call": found.tokens_per_target_call,
+    }
 
 
 def cost_request(setting: Setting) -> Setting:
@@ -78,13 +88,13 @@ def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Cos
 
 def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
-    prompts, warp = bench.prompts.learning, Warp(setting.temperature)
+    prompts = bench.prompts.learning
+    warp = Warp(setting.temperature)
     again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
-    rows = [prompt for prompt in prompts for _ in range(again)]
+    rows = prompts * again
     models = setting.models
-    texts = target_only_texts(
-        models.target, rows, bench.plan.new_tokens, warp, models.backend.rng(bench.seed)
-    )
+    rng = models.backend.rng(bench.seed)
+    texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, rng)
     return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 
@@ -93,16 +103,25 @@ def compare(found: Mapping[str, Found]) -> Found:
 
     Returns a row per measurement, and the errors of both predictions; {} where nothing can be compared.
     """
-    rows: list[Found] = []
-    said = {p["setting"]: p for p in found.get("prediction", {}).get("settings", [])}
-    for section, prompts, name, gain, low, high in measured(found):
-        if name in said:
-            row: Found = {"section": section, "setting": name, "prompts": prompts, "measured": gain}
-            row |= {"predicted": said[name]["speedup"], "simple": said[name]["simple"]}
-            rows.append(row | {"low": low, "high": high, "error": said[name]["speedup"] / gain - 1})
+    predicted = {row["setting"]: row for row in found.get("prediction", {}).get("settings", [])}
+    rows: list[Found] = [
+        {
+            "section": section,
+            "setting": name,
+            "prompts": prompts,
+            "measured": gain,
+            "predicted": predicted[name]["speedup"],
+            "simple": predicted[name]["simple"],
+            "low": low,
+            "high": high,
+            "error": predicted[name]["speedup"] / gain - 1,
+        }
+        for section, prompts, name, gain, low, high in measured(found)
+        if name in predicted
+    ]
     if not rows:
         return {}
-    errors: dict[str, Any] = {"rows": rows}
+    errors: Found = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
         off = [abs(row[name] / row["measured"] - 1) for row in rows]
         errors |= {f"{prefix}median_error": median(off), f"{prefix}worst_error": max(off)}

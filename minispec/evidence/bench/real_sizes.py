@@ -1,4 +1,4 @@
-"""Forwards at real sizes: our backends, llama.cpp and transformers, with the same weights, interleaved.
+"""Forwards at real sizes: our backends with the same weights, interleaved.
 
 The weights are random: how long a forward takes does not depend on what they are. Before anything is timed,
 each backend's logits are compared with those of the readable code in float32.
@@ -7,6 +7,7 @@ each backend's logits are compared with those of the readable code in float32.
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,11 +18,9 @@ from torch import nn
 from minispec.core.model import GPT, GPTConfig
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.interleaved import quartiles
-from minispec.evidence.bench.llama_cpp import LlamaCpp
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import BenchRun, Found
-from minispec.evidence.bench.transformers import TransformersGPT
 from minispec.evidence.theory.formulas import refined_speed_up
 from minispec.native.model import NativeGPT
 
@@ -31,11 +30,10 @@ SHAPES = {
     "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
     "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
 }
-MAKERS: dict[str, Callable[[GPT, Path], Any]] = {
+Make = Callable[[GPT, Path], Any]  # makes a backend's model, maybe through files in an empty folder
+MAKERS: Mapping[str, Make] = {
     "torch": lambda model, folder: model,
     "native": lambda model, folder: NativeGPT(model),
-    "llama.cpp": LlamaCpp,
-    "transformers": lambda model, folder: TransformersGPT(model),
 }
 # How far logits may be from those in float32: root of mean square, relative to that of the logits. The
 # readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
@@ -43,10 +41,11 @@ SAME = {"float32": 1e-4, "bfloat16": 0.05}
 TOKENS = (1, 5, 9)  # new ones, in one forward
 CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
-DRAFTS, ACCEPTANCES = (0.1, 0.05), (0.6, 0.7, 0.8)  # costs in target steps, and α, for which we predict
+DRAFTS = (0.1, 0.05)  # costs in target steps, for which we predict
+ACCEPTANCES = (0.6, 0.7, 0.8)  # the same of α
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Found:
     """Times forwards in all shapes, types and numbers of threads; what cannot be had says why."""
     points: list[Found] = []
     lack: dict[str, str] = {}
@@ -58,7 +57,7 @@ def measure(bench: BenchRun) -> Found:
             for dtype in SAME:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
-                found = backends(model, dtype, Path(folder), lack)
+                found = backends(model, dtype, makers, Path(folder), lack)
                 models |= {(name, dtype): one for name, one in found.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
@@ -80,18 +79,22 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
 
 
 @torch.inference_mode()
-def backends(model: GPT, dtype: str, folder: Path, lack: dict[str, str]) -> dict[str, Any]:
+def backends(
+    model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, lack: dict[str, str]
+) -> dict[str, Any]:
     """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
-    wanted, found = deepcopy(model).float()(ids), {}
-    for name, make in MAKERS.items():
+    wanted = deepcopy(model).float()(ids)
+    found = {}
+    for name, make in makers.items():
         try:
-            one = make(model, folder)
-            cache, blocks = one.new_cache(1), ids.split(CACHED, dim=1)
-            off = difference(torch.cat([one(block, cache).clone() for block in blocks], dim=1), wanted)
+            made = make(model, folder)
+            cache = made.new_cache(1)
+            logits = torch.cat([made(block, cache).clone() for block in ids.split(CACHED, dim=1)], dim=1)
+            off = difference(logits, wanted)
             if not off <= SAME[dtype]:
                 raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
-            found[name] = one
+            found[name] = made
         except ValueError as error:
             lack[f"{name}, {dtype}"] = str(error)
     return found
@@ -116,17 +119,14 @@ def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Itera
         for n in TOKENS
     }
     seconds = interleaved_seconds(tasks, repeats, SETTLE)
-    times = {way: {str(n): quartiles(seconds[*way, n]) for n in TOKENS} for way in ways}
-    speed = {way: 1 / found["1"][1] for way, found in times.items()}
-    for way, found in times.items():
-        milliseconds = {n: 1000 * middle for n, (_, middle, _) in found.items()}
+    for way in ways:
+        times = {str(n): [1000 * t for t in quartiles(seconds[*way, n])] for n in TOKENS}
+        milliseconds = {n: middle for n, (_, middle, _) in times.items()}
         yield {
             **dict(zip(("backend", "dtype", "threads"), way, strict=True)),
             "milliseconds": milliseconds,
-            "quartiles": {n: [1000 * low, 1000 * high] for n, (low, _, high) in found.items()},
-            "tokens_per_second": speed[way],
-            "transformers_tokens_per_second": speed.get(("transformers", *way[1:])),
-            "llama_cpp_tokens_per_second": speed.get(("llama.cpp", *way[1:])),
+            "quartiles": {n: [low, high] for n, (low, _, high) in times.items()},
+            "tokens_per_second": 1000 / milliseconds["1"],
             "predicted_speedup": predicted(milliseconds),
         }
 
@@ -143,12 +143,10 @@ def predicted(milliseconds: Mapping[str, float]) -> list[Found]:
     t(n) in milliseconds is given by n; between them it is taken to be a straight line.
     """
     costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
-    one, made = costs.call(1), []
-    for draft in DRAFTS:
-        for alpha in ACCEPTANCES:
-            gains = [
-                refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)
-            ]
-            best = max(gains)
-            made.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
-    return made
+    one = costs.call(1)
+    rows = []
+    for draft, alpha in product(DRAFTS, ACCEPTANCES):
+        gains = [refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)]
+        best = max(gains)
+        rows.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
+    return rows

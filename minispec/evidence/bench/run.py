@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections, transformers
+from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
-from minispec.io.files import check_writable, destination, write_whole
+from minispec.io.files import check_writable, destination, read_json, write_json
 
 FORMAT = 1
-START, CHOSEN = ("target-only",), ("target-only", "widths")
+START = ("target-only",)
+CHOSEN = ("target-only", "widths")
 SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("latency", sections.latency),
     Section("target-only", sections.target_only),
@@ -31,7 +32,6 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("batch", batches.measure, START, core=False),
     Section("drafters", drafters.measure, START, core=False),
     Section("rules", sections.rules, START, core=False),
-    Section("transformers", transformers.measure, CHOSEN, core=False),
     Section("real-sizes", real_sizes.measure, core=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
@@ -63,34 +63,40 @@ def run_bench(
     seed: int = 0,
     output: Path | None = None,
     tell: Callable[[float, str], None] = lambda share, text: None,
+    more: Sequence[Section] = (),
 ) -> dict[str, Any]:
     """Measures a pair that has prompts, in the sections that `choose` has returned, or the core.
 
     While the report is not complete, what is finished lies beside `output`, in a file of the same name with
     `.part` added; a run that finds one of the same bench goes on with it. `tell` is told how much is done,
-    from 0 to 1, and what comes next. The report is ready for JSON: `machine`, `settings`, `sections`.
+    from 0 to 1, and what comes next. A section of `more` can be selected too, after those of the bench; one
+    of the same name takes the place of the bench's own. The report is ready for JSON: `machine`, `settings`,
+    `sections`.
 
     Raises:
         ValueError: if the pair has no prompts, or the file cannot be written.
     """
     selected = tuple(sections) or choose()
+    part = None
     if output is not None:
         check_writable(output)
+        if not destination(output)[1]:  # a device or a pipe has no place beside it
+            part = Path(f"{output}.part")
     report = begin(pair, plan, seed, selected)
-    # A device or a pipe has no place beside it.
-    part = None if output is None or destination(output)[1] else Path(f"{output}.part")
-    report |= {} if part is None else resumed(part, report)
+    if part is not None:
+        report |= resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
-    todo = [section for section in SECTIONS if section.name in selected]
+    known = {section.name: section for section in (*SECTIONS, *more)}
+    todo = [section for name, section in known.items() if name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
             bench.tell = partial(_tell, tell, number / len(todo), section.name)
             _one(section, bench, report)
             if part is not None:
-                write_whole(part, _text(report))
+                write_json(part, report)
     finish(report)
     if output is not None:
-        write_whole(output, _text(report))
+        write_json(output, report)
     if part is not None:
         part.unlink(missing_ok=True)
     return report
@@ -130,10 +136,10 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
 def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        left = json.loads(part.read_text(encoding="utf-8"))
+        left = read_json(part)
         same = all(left[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
         return {key: left[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return {}
 
 
@@ -170,7 +176,3 @@ def _tell(tell: Callable[[float, str], None], share: float, section: str, text: 
 def _plain(value: Any) -> Any:
     """Returns a value as JSON gives it back: a run that was resumed must see what one in one go sees."""
     return json.loads(json.dumps(value))
-
-
-def _text(report: Mapping[str, Any]) -> str:
-    return json.dumps(report, indent=1, ensure_ascii=False) + "\n"

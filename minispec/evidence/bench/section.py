@@ -6,7 +6,6 @@ through what they have found and in no other way, so a bench that was cut can be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, TypeVar
 
 from minispec.core.model import GPT
@@ -22,16 +21,6 @@ DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its te
 
 class Skipped(ValueError):
     """Something cannot be measured here; the message says why."""
-
-
-def installed(module: str, package: str, extra: str) -> Any:
-    """Imports a library of an extra; `Skipped` says how to install it."""
-    try:
-        return import_module(module)
-    except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise Skipped(
-            f"{package} is not installed: in minispec's folder, pip install -e '.[{extra}]'"
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,8 @@ class BenchRun:
 
     def backends(self) -> tuple[dict[str, Models], dict[str, str]]:
         """Returns the backends that can be had here, and why the others cannot."""
-        have, lack = {}, {}
+        have = {}
+        lack = {}
         for name in self.plan.backends:
             self.tell(f"the {name} backend; the first time it may have to be built")
             try:
@@ -156,6 +146,6 @@ def group(pair: Pair, plan: Plan) -> Prompts:
     """
     prompts = bench_prompts(pair)[: plan.prompts]
     quarter = max(len(prompts) // 4, 1)
-    choosing, reporting = min(quarter, plan.choosing), min((len(prompts) - quarter) // 2, plan.reporting)
-    measured = choosing + reporting
+    choosing = min(quarter, plan.choosing)
+    measured = choosing + min((len(prompts) - quarter) // 2, plan.reporting)
     return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])

@@ -1,10 +1,10 @@
 """The sections on our own models, from t(n) and the target alone to drafts, automatic K and other rules."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -12,7 +12,14 @@ from minispec.core.model import GPT
 from minispec.core.verify import Verifier
 from minispec.drafters.adaptive import MOST, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
-from minispec.evidence.bench.interleaved import Setting, figures, speed_up_of, tokens_per_second, total_of
+from minispec.evidence.bench.interleaved import (
+    Setting,
+    figures,
+    ratio,
+    speed_up_of,
+    tokens_per_second,
+    total_of,
+)
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
@@ -53,17 +60,24 @@ def target_only(bench: BenchRun) -> Found:
     fastest. Both choices are made on the prompts that choose K.
     """
     have, lack = bench.backends()
-    ways: list[tuple[Any, ...]] = [
-        (path, *decoding, threads) for decoding in DECODINGS for path in have for threads in thread_counts()
+    settings = [
+        Setting(models, 0, verifier, degree, threads)
+        for verifier, degree in DECODINGS
+        for models in have.values()
+        for threads in thread_counts()
     ]
-    settings = {(way, k): Setting(have[way[0]], k, *way[1:]) for way in ways for k in (0, TRIED_K)}
-    runs = bench.compare(settings, bench.choosing, "every backend")
-    names = ("path", "verifier", "temperature", "threads")
+    tried = {(setting, k): replace(setting, k=k) for setting in settings for k in (0, TRIED_K)}
+    runs = bench.compare(tried, bench.choosing, "every backend")
     rows = [
-        dict(zip(names, way, strict=True))
-        | {"target_only": tokens_per_second(runs[way, 0])}
-        | {"speculative": tokens_per_second(runs[way, TRIED_K])}
-        for way in ways
+        {
+            "path": setting.models.backend.name,
+            "verifier": setting.verifier,
+            "temperature": setting.temperature,
+            "threads": setting.threads,
+            "target_only": tokens_per_second(runs[setting, 0]),
+            "speculative": tokens_per_second(runs[setting, TRIED_K]),
+        }
+        for setting in settings
     ]
     fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
     return {"k": TRIED_K, "rows": rows, "unavailable": lack} | fastest
@@ -71,17 +85,17 @@ def target_only(bench: BenchRun) -> Found:
 
 def fastest_of(rows: Sequence[Found], side: str) -> Found:
     """Returns the backend and number of threads whose tokens take least time, greedy and sampled together."""
-
-    def seconds(place: tuple[str, int]) -> float:
-        return sum(1 / row[side] for row in rows if (row["path"], row["threads"]) == place)
-
-    backend, threads = min(((row["path"], row["threads"]) for row in rows), key=seconds)
+    seconds = Counter[tuple[str, int]]()
+    for row in rows:
+        seconds[row["path"], row["threads"]] += 1 / row[side]
+    backend, threads = min(seconds, key=seconds.__getitem__)
     return {"path": backend, "threads": threads}
 
 
 def widths(bench: BenchRun) -> Found:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
-    sweep, settings = choose_and_report(bench, tried := settings_of(bench, "widths"))
+    tried = settings_of(bench, "widths")
+    sweep, settings = choose_and_report(bench, tried)
     for (setting, *_), row in zip(tried, settings, strict=True):
         row["advice"] = advice(bench, setting, row)
     return {"sweep": sweep, "settings": settings, "backends": backends(bench, settings)}
@@ -104,8 +118,9 @@ def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
     """Returns why a setting loses or gains little, and what would help; nothing where it gains enough."""
     if row["speedup"] >= LITTLE:
         return []
-    costs, alpha = costs_of(setting, bench.prompts.learning[0]), row["acceptance"] or 0.0
-    return list(advise(costs, alpha, row["k"], setting.models.backend.name, row["speedup"]))
+    costs = costs_of(setting, bench.prompts.learning[0])
+    backend = setting.models.backend.name
+    return list(advise(costs, row["acceptance"] or 0.0, row["k"], backend, row["speedup"]))
 
 
 def temperature(bench: BenchRun) -> Found:
@@ -139,12 +154,15 @@ def backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
     rows: list[Found] = []
     for chosen in settings:
         about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
-        own = {name: Setting(models, threads=threads[name], **about) for name, models in have.items()}
-        for name, of in (runs := bench.compare(own, bench.reporting, "every backend")).items():
-            low, middle, high = speed_up_of(runs.get("torch", of), of)
-            where = {"path": name, "threads": threads[name]}
-            speed = {"tokens_per_second": tokens_per_second(of), "over_readable": middle}
-            rows.append(where | about | speed | {"over_readable_quartiles": [low, high]})
+        tried = {name: Setting(models, threads=threads[name], **about) for name, models in have.items()}
+        runs = bench.compare(tried, bench.reporting, "every backend")
+        rows += [
+            {"path": name, "threads": threads[name]}
+            | about
+            | {"tokens_per_second": tokens_per_second(of)}
+            | ratio("over_readable", runs.get("torch", of), of)
+            for name, of in runs.items()
+        ]
     return {"rows": rows, "unavailable": lack}
 
 
@@ -156,16 +174,21 @@ def threads_of(bench: BenchRun, side: str = "speculative") -> dict[str, int]:
 
 def drafts(bench: BenchRun) -> Found:
     """Measures every draft of the target, each at the K that suits it."""
-    tried, drafts, points = settings_of(bench, "drafts"), drafts_of(bench.pair), []
-    rows = choose_and_report(bench, tried)[1]
-    for (setting, *_), row in zip(tried, rows, strict=True):
+    tried = settings_of(bench, "drafts")
+    parameters = {name: draft.parameters_count for name, draft in drafts_of(bench.pair).items()}
+    points = []
+    for (setting, *_), row in zip(tried, choose_and_report(bench, tried)[1], strict=True):
+        models = setting.models
         with using_threads(setting.threads):
-            models = (setting.models.target, setting.models.draft)
-            c = cost_ratio(*(measure_latency(one, [1], repeats=bench.plan.latencies) for one in models))
-        name, (low, high) = setting.label.removeprefix("draft "), row["speedup_quartiles"]
-        about: Found = {"name": name, "parameters": drafts[name].parameters_count}
-        gain = {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high}
-        points.append(row | about | gain | {"c": c})
+            repeats = bench.plan.latencies
+            c = cost_ratio(*(measure_latency(m, [1], repeats=repeats) for m in (models.target, models.draft)))
+        name = setting.label.removeprefix("draft ")
+        low, high = row["speedup_quartiles"]
+        points.append(
+            row
+            | {"name": name, "parameters": parameters[name]}
+            | {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high, "c": c}
+        )
     return {"points": sorted(points, key=lambda point: point["parameters"])}
 
 
@@ -209,13 +232,17 @@ def auto(bench: BenchRun) -> Found:
         costs = costs_of(fixed, bench.prompts.learning[0])
         drafter = AdaptiveDrafter(fixed.models.backend.drafter(fixed.models.draft), costs)
         automatic = replace(fixed, k=min(MOST, costs.most), drafter=drafter)
-        sides = {"": (fixed, automatic)}
-        plain, chosen = bench.interleave(sides, [*bench.reporting] * AUTO_REPEATS, verifier)[""]
-        total, (low, middle, high) = total_of(chosen), speed_up_of(plain, chosen)
-        about: Found = {"verifier": verifier, "temperature": degree, "k": fixed.k}
-        gain = {"over_best_fixed": middle, "quartiles": [low, high]}
-        mean = {"mean_width": total.drafted / total.row_rounds}
-        rows.append(about | gain | mean | {"tokens_per_second": tokens_per_second(chosen)})
+        runs = bench.compare(
+            {"fixed": fixed, "chosen": automatic}, [*bench.reporting] * AUTO_REPEATS, verifier
+        )
+        low, middle, high = speed_up_of(runs["fixed"], runs["chosen"])
+        total = total_of(runs["chosen"])
+        rows.append(
+            fixed.about
+            | {"over_best_fixed": middle, "quartiles": [low, high]}
+            | {"mean_width": total.drafted / total.row_rounds}
+            | {"tokens_per_second": tokens_per_second(runs["chosen"])}
+        )
     return {"rows": rows}
 
 
@@ -226,20 +253,27 @@ def rules(bench: BenchRun) -> Found:
     sampling is in C++; there another rule has to accept more to be as fast.
     """
     have, lack = bench.backends()
+    threads = threads_of(bench)
     sides: dict[tuple[str, int], list[Setting]] = {}
     for backend, models in have.items():
-        for k in bench.plan.few_widths:
-            token = Setting(models, k, "rejection", 1.0, threads_of(bench)[backend], TOKEN)
-            others = [(name, judging(models, {"rejection": rule})) for name, rule in OTHERS.items()]
-            sides[backend, k] = [token, *(replace(token, models=one, label=name) for name, one in others)]
+        others = {name: judging(models, {"rejection": rule}) for name, rule in OTHERS.items()}
+        sides |= {
+            (backend, k): [
+                Setting(of, k, "rejection", 1.0, threads[backend], name)
+                for name, of in ({TOKEN: models} | others).items()
+            ]
+            for k in bench.plan.few_widths
+        }
     rows: list[Found] = []
     for (backend, k), runs in bench.interleave(sides, bench.reporting, "every rule").items():
         for setting, own in zip(sides[backend, k], runs, strict=True):
-            total, (low, middle, high) = total_of(own), speed_up_of(runs[0], own)
-            about: Found = {"pair": bench.pair.name, "rule": setting.label, "backend": backend, "k": k}
-            counts = ("tokens_per_target_call", "accepted_over_drafted")
-            about |= {name: getattr(total, name) for name in counts}
-            rows.append(about | {"over_token": middle, "over_token_quartiles": [low, high]})
+            total = total_of(own)
+            rows.append(
+                {"pair": bench.pair.name, "rule": setting.label, "backend": backend, "k": k}
+                | {"tokens_per_target_call": total.tokens_per_target_call}
+                | {"accepted_over_drafted": total.accepted_over_drafted}
+                | ratio("over_token", runs[0], own)
+            )
     return {"rows": rows, "unavailable": lack}
 
 

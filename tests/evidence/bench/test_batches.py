@@ -1,76 +1,49 @@
 """The section on batches: a queue with refilled rows and without, and where speculation stops paying."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from pairs import build_pair
 
 from minispec import load_pair
 from minispec.evidence.bench import batches
 from minispec.evidence.bench.batches import Queue, gain_of, mixed_prompts, stops_paying
 from minispec.evidence.bench.interleaved import Run, Setting
-from minispec.evidence.bench.section import BenchRun, Plan, group
+from minispec.evidence.bench.section import BenchRun, group
 from minispec.native.backend import on_backend
-
-TINY = Plan("tiny", choosing=1, reporting=1, new_tokens=8, latencies=1, rows=(1, 2))
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    """In float64, where greedy texts are equal."""
-    folder = build_pair(tmp_path_factory.mktemp("pairs") / "tiny", max_length=128)
-    return load_pair(folder, dtype=torch.float64)
+def exact(pair):
+    """The pair in float64, where greedy texts are equal."""
+    return load_pair(pair.folder, dtype=torch.float64)
 
 
 @pytest.fixture
-def bench(pair):
+def bench(exact, tiny):
     best = {"path": "torch", "threads": 1}
     found = {"target-only": {"baseline": best, "speculative": best}}
-    return BenchRun(pair, TINY, group(pair, TINY), found=found)
+    return BenchRun(exact, tiny, group(exact, tiny), found=found)
 
 
 @pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize("k", [0, 3])
-def test_a_queue_gives_each_prompts_text(pair, k, refill):
+def test_a_queue_gives_each_prompts_text(exact, k, refill):
     """In the order of the prompts, whatever the row and the batch in which they were decoded."""
-    models = on_backend(pair, "torch")
-    prompts = [pair.info["prompts"][i][: 32 - 5 * i] for i in range(5)]
+    models = on_backend(exact, "torch")
+    prompts = [exact.info["prompts"][i][: 32 - 5 * i] for i in range(5)]
     one = Setting(models, k, "greedy", 0.0)
     run = Queue(one, 2, refill).decode(prompts, seed=0, new_tokens=9)
     assert run.texts == tuple(Setting(models).decode([prompt], 0, 9).texts[0] for prompt in prompts)
     assert run.seconds_per_token == pytest.approx(run.seconds / 45)
 
 
-@pytest.mark.parametrize("name", ["generate_queue", "speculate"])
-def test_live_places_are_counted(pair, monkeypatch, name):
-    """Texts of 2, 1, 4 and 1 tokens in two rows take 5 rounds with refill, and 2 and 4 without."""
-    ends = {10: 2, 11: 1, 12: 4, 13: 1}
-
-    def decode(target, *, prompts, at_once, **_):
-        rows, waiting = [None] * at_once, list(enumerate(prompts))
-        while True:
-            for row in range(at_once):
-                if rows[row] is None and waiting:
-                    name, prompt = waiting.pop(0)
-                    rows[row] = [name, ends[prompt[0]]]
-            if not any(rows):
-                return
-            live = tuple(row is not None for row in rows)
-            names = tuple(row[0] if row else 0 for row in rows)
-            yield SimpleNamespace(live=live, names=names, emitted=tuple((7,) if on else () for on in live))
-            for row in rows:
-                if row:
-                    row[1] -= 1
-            rows = [row if row and row[1] else None for row in rows]
-
-    k = {"generate_queue": 0, "speculate": 2}[name]
-    monkeypatch.setattr(batches, name, decode)
-    one = Setting(on_backend(pair, "torch"), k)
-    prompts = [[first] for first in ends]
-    runs = {refill: Queue(one, 2, refill).decode(prompts, 0, 9) for refill in (False, True)}
-    assert runs[False].live == 8 / 12 and runs[True].live == 8 / 10
-    assert runs[False].texts == runs[True].texts == ((7, 7), (7,), (7, 7, 7, 7), (7,))
+def test_live_places_are_counted(exact):
+    """Texts of 2, 1, 4 and 1 tokens in two rows take 5 steps with refill, and 2 and 4 without."""
+    lengths = [2, 1, 4, 1]  # as many as the context has space for
+    prompts = [[1] * (exact.target.max_length - n) for n in lengths]
+    setting = Setting(on_backend(exact, "torch"))
+    without, refilled = (Queue(setting, 2, refill).decode(prompts, 0, 9) for refill in (False, True))
+    assert without.live == 8 / 12 and refilled.live == 8 / 10
+    assert without.texts == refilled.texts and [len(text) for text in refilled.texts] == lengths
 
 
 def test_prompts_are_of_mixed_lengths(bench):
@@ -88,10 +61,10 @@ def test_each_queue_has_four_sides(bench, monkeypatch):
     monkeypatch.setattr(batches, "PER_ROW", 3)
     monkeypatch.setattr(batches, "QUEUES", 1)
     found = batches.measure(bench)
-    assert [point["rows"] for point in found["points"]] == [1, 2]
+    assert [point["rows"] for point in found["points"]] == [1, 3]
     queue = found["queue"]
     assert [(point["rows"], point["refill"]) for point in queue] == [
-        (1, False), (1, True), (2, False), (2, True)
+        (1, False), (1, True), (3, False), (3, True)
     ]  # fmt: skip
     for point in queue:
         assert 0 < point["live_speculative"] <= 1 and 0 < point["low"] <= point["gain"] <= point["high"]
@@ -102,15 +75,12 @@ def test_each_queue_has_four_sides(bench, monkeypatch):
 
 def test_where_speculation_stops_paying():
     """The first size at which the target alone is faster, of its own kind of queue."""
-    gains = {
-        (1, False): 1.5,
-        (1, True): 1.6,
-        (8, False): 0.9,
-        (8, True): 1.1,
-        (16, False): 1.1,
-        (16, True): 1.0,
-    }
-    queue = [{"rows": rows, "refill": refill, "gain": gain} for (rows, refill), gain in gains.items()]
+    gains = {1: (1.5, 1.6), 8: (0.9, 1.1), 16: (1.1, 1.0)}  # without refill, and with it
+    queue = [
+        {"rows": rows, "refill": refill, "gain": gain[refill]}
+        for rows, gain in gains.items()
+        for refill in (False, True)
+    ]
     assert stops_paying(queue, refill=False) == 8 and stops_paying(queue, refill=True) is None
 
 

@@ -1,6 +1,7 @@
 """Measuring costs: all parts are there, and nothing is assumed about how fast this machine is."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tiny import PAIRS, table_pair
@@ -14,15 +15,9 @@ from minispec.native.backend import TORCH, Models
 def test_every_part_is_measured():
     """t(n) for each n that fits, all forwards above 0, none less than one over fewer tokens."""
     target, draft = PAIRS["gpt"]  # its context holds 40 tokens
-    costs = measure_costs(
-        Models(target, draft, TORCH),
-        [1, 2, 3],
-        warp=Warp(),
-        verifier=verify_rejection,
-        tokens=(1, 2, 5, 99),
-        repeats=2,
-        new_tokens=20,
-    )
+    how = {"tokens": (1, 2, 5, 99), "repeats": 2, "new_tokens": 20}
+    models = Models(target, draft, TORCH)
+    costs = measure_costs(models, [1, 2, 3], warp=Warp(), verifier=verify_rejection, **how)
     assert list(costs.t_target) == [1, 2, 5] and costs.most == 4
     assert costs.call(1) <= costs.call(2) <= costs.call(5)
     forwards = [*costs.t_target.values(), costs.t_draft, costs.catch_up, costs.prefill, costs.draft_prefill]
@@ -41,15 +36,11 @@ def test_a_context_that_holds_two_tokens():
 def test_bookkeeping_is_what_is_left():
     """Rounds of K = 2 have forwards of 5 s, 6 s where the draft catches up."""
 
-    class Played:
-        def __init__(self, k, accepted):
-            self.draft, self._accepted = type("Width", (), {"k": k}), accepted
-
-        def accepted(self, row):
-            return self._accepted
+    def played(k, accepted):
+        return SimpleNamespace(draft=SimpleNamespace(k=k), accepted=lambda row: accepted)
 
     forwards = Costs(t_draft=1.0, t_target={1: 1.0, 3: 3.0}, catch_up=1.0)
-    rounds = [(9.0, Played(2, 1)), (9.0, Played(2, 2)), (7.0, Played(2, 0)), (99.0, Played(1, 0))]
+    rounds = [(9.0, played(2, 1)), (9.0, played(2, 2)), (7.0, played(2, 0)), (99.0, played(1, 0))]
     assert bookkeeping(rounds, 2, forwards) == [4.0, 3.0, 2.0]
     assert bookkeeping(rounds, 3, forwards) == []
 
@@ -78,15 +69,8 @@ def test_the_first_lap_is_left_out():
 )
 def test_bad_input_is_one_line(changes, words):
     """What cannot be measured is refused in one line that says why."""
-    settings = {
-        "models": Models(*table_pair(), TORCH),
-        "prompt": [1],
-        "warp": Warp(),
-        "verifier": verify_rejection,
-        "tokens": (1, 2),
-        "repeats": 1,
-        "new_tokens": 4,
-    }
+    settings = {"models": Models(*table_pair(), TORCH), "prompt": [1], "warp": Warp()}
+    settings |= {"verifier": verify_rejection, "tokens": (1, 2), "repeats": 1, "new_tokens": 4}
     with pytest.raises(ValueError, match=words) as caught:
         measure_costs(**settings | changes)
     assert "\n" not in str(caught.value)

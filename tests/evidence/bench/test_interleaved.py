@@ -25,7 +25,9 @@ class Timed:
     """A setting that takes as long as it is told, and notes when it decodes."""
 
     def __init__(self, name, seconds, log):
-        self.name, self.seconds, self.log = name, seconds, log
+        self.name = name
+        self.seconds = seconds
+        self.log = log
 
     def decode(self, prompts, seed, new_tokens):
         self.log.append((self.name, seed, new_tokens))
@@ -56,19 +58,10 @@ def test_who_begins_moves_on():
 def test_rates_by_position_predict_tokens_per_call():
     """With every block K wide, 1 + Σ Π α_j of the measured rates is the measured tokens per call, exactly."""
     target, draft = table_pair(max_length=400)
-    trace = record(
-        target,
-        ModelDrafter(draft),
-        [[1, 2], [3, 4]],
-        k=3,
-        verifier=verify_rejection,
-        max_new_tokens=300,
-        warp=Warp(1.0),
-        rng=SeededRng(0),
-    )
-    whole = replace(
-        trace, rounds=tuple(r for r in trace.rounds if r.draft.lengths.tolist() == [3, 3] and all(r.live))
-    )
+    how = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 300}
+    trace = record(target, ModelDrafter(draft), [[1, 2], [3, 4]], **how, warp=Warp(), rng=SeededRng(0))
+    rounds = tuple(r for r in trace.rounds if r.draft.lengths.tolist() == [3, 3] and all(r.live))
+    whole = replace(trace, rounds=rounds)
     alphas = [kept / tested for tested, kept in by_position(whole.rounds)]
     assert len(alphas) == 3 and 0 < min(alphas) < max(alphas) < 1
     assert expected_tokens_by_position(alphas) == pytest.approx(whole.statistics().tokens_per_target_call)

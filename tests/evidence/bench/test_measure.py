@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from pairs import build_pair
 
-from minispec import load_pair
 from minispec.evidence.bench import machine
 from minispec.evidence.bench.measure import cost_ratio, measure_latency, measure_memory
 from minispec.evidence.bench.measurements import (
@@ -22,11 +20,6 @@ from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import mutant_named
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny", max_length=100))
-
-
 def test_latency_has_a_point_per_width(pair):
     """One median per width between its quartiles, and the cache is as it was."""
     points = measure_latency(pair.target, [1, 3, 9], cached=20, repeats=4, name="big")
@@ -37,7 +30,7 @@ def test_latency_has_a_point_per_width(pair):
 def test_what_does_not_fit_the_context_is_refused(pair):
     """By the cache, before anything is measured."""
     with pytest.raises(ValueError, match="context is full"):
-        measure_latency(pair.target, [90], cached=20)
+        measure_latency(pair.target, [120], cached=20)
 
 
 def test_cost_ratio_is_draft_over_target():
@@ -59,7 +52,8 @@ def test_memory_counts_weights_and_caches(pair):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path, kind):
     """Each has points of its kind, machine and date; it is written whole, and nothing else is left behind."""
-    found, path = saved(kind), tmp_path / f"{kind}.json"
+    found = saved(kind)
+    path = tmp_path / f"{kind}.json"
     assert found.points and all(type(point) is KINDS[kind] for point in found.points)
     assert found.date.startswith("20") and found.date in found.where
     save_measurement(found, path)
@@ -82,13 +76,7 @@ def test_zoo_becomes_rows(tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        {"kind": "weather"},
-        {"format": 2},
-        {"points": [{"rows": 1}]},
-        {"points": 3},
-        {"machine": None, "date": ...},
-    ],
+    [{"kind": "weather"}, {"format": 2}, {"points": [{"rows": 1}]}, {"points": 3}, {"date": ...}],
 )
 def test_broken_files_are_refused(tmp_path, damage):
     """A file of another kind or format, or with something missing, ends in one line."""
@@ -102,11 +90,9 @@ def test_broken_files_are_refused(tmp_path, damage):
 
 
 def test_files_that_are_none(tmp_path):
-    """A missing file, and one that is not JSON, end in one line; an unknown kind is told which there are."""
-    (tmp_path / "text.json").write_text("hello")
-    for name in ("none.json", "text.json"):
-        with pytest.raises(ValueError, match="cannot be read"):
-            load_measurement(tmp_path / name)
+    """A missing file ends in one line; an unknown kind is told which there are."""
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_measurement(tmp_path / "none.json")
     with pytest.raises(ValueError, match="there is latency, speed"):
         saved("weather")
 

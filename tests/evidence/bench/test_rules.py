@@ -1,21 +1,15 @@
 """The section on rules: the same drafts, judged by each."""
 
-from pairs import build_pair
+from dataclasses import replace
 
-from minispec import load_pair
 from minispec.evidence.bench.run import choose, run_bench
-from minispec.evidence.bench.section import Plan
 from minispec.evidence.bench.sections import OTHERS, TOKEN
 
-PLAN = Plan(
-    "tiny", choosing=1, reporting=2, repeats=1, new_tokens=40, widths=(2,), few_widths=(1, 3), latencies=1
-)
 
-
-def test_every_rule_verifies_at_every_k_on_every_backend(tmp_path):
+def test_every_rule_verifies_at_every_k_on_every_backend(pair, tiny):
     """Speeds are over rejection sampling; drawing anew accepts fewer tokens, as a block no fewer at K = 1."""
-    pair = load_pair(build_pair(tmp_path / "tiny", max_length=128))
-    rows = run_bench(pair, sections=choose(("rules",)), plan=PLAN)["sections"]["rules"]["rows"]
+    plan = replace(tiny, new_tokens=40)
+    rows = run_bench(pair, sections=choose(("rules",)), plan=plan)["sections"]["rules"]["rows"]
     assert {(row["rule"], row["k"]) for row in rows} == {
         (name, k) for name in (TOKEN, *OTHERS) for k in (1, 3)
     }

@@ -1,0 +1,181 @@
+"""llama.cpp: forwards at real sizes, its own and transformers' beside ours, with the same weights.
+
+    python docs/peers/llama_cpp.py --output minispec/evidence/recorded/bench-real-sizes.json
+
+It is the section `real-sizes` of `minispec bench` with two backends more. A GGUF file is written with the
+package `gguf` and read through `llama-cpp-python`, llama.cpp's C functions. llama.cpp rotates axes that are
+neighbours, and Llama's checkpoints pair the two halves of a head: the rows of queries and keys are reordered,
+as `permute` of its own `convert_hf_to_gguf.py` does.
+
+Needs the extras: in minispec's folder, `pip install -e '.[llama-cpp,peers]'`, which compiles it in some
+minutes. What is not installed is left out, and the report says so.
+"""
+
+import logging
+import sys
+import weakref
+from pathlib import Path
+
+import numpy as np
+import torch
+import typer
+from torch import Tensor
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # here this file would be the library of its name
+
+from minispec.cli.bench import run_shown
+from minispec.core.model import GPT
+from minispec.evidence.bench import real_sizes
+from minispec.evidence.bench.section import BenchRun, Found, Section
+from minispec.io.checkpoint import load_pair
+from minispec.native.pack import side_by_side
+from peers.transformers import TransformersGPT, installed
+
+EXTRA = "llama-cpp"
+BLOCK = 64  # tokens at most in one forward
+
+
+@torch.no_grad()
+def write_gguf(model: GPT, path: Path) -> None:
+    """Writes a model in float32 or bfloat16 without a tokenizer.
+
+    Matrices keep its type; llama.cpp wants vectors in float32.
+
+    Raises:
+        ValueError: if gguf is not installed.
+    """
+    gguf = installed("gguf", "gguf", EXTRA)
+    writer = gguf.GGUFWriter(path, "llama")
+    c = model.config
+    about = {
+        "tokenizer_model": "no_vocab",
+        "vocab_size": c.vocab_size,
+        "context_length": c.max_length,
+        "embedding_length": c.width,
+        "block_count": c.layers,
+        "feed_forward_length": c.ffn,
+        "rope_dimension_count": c.head_dim,
+        "head_count": c.heads,
+        "head_count_kv": c.kv_heads,
+        "layer_norm_rms_eps": c.norm_eps,
+        "rope_freq_base": c.rope_theta,
+    }
+    for name, value in about.items():
+        getattr(writer, f"add_{name}")(value)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, c.layers)
+    for name, parameter in model.named_parameters():  # a tied head is the embedding, and is not repeated
+        turned = "q_proj" in name or "k_proj" in name
+        weight = (side_by_side(parameter, c.head_dim) if turned else parameter).contiguous()
+        array = weight.float()
+        kind = gguf.GGMLQuantizationType.F32
+        if weight.dtype == torch.bfloat16 and weight.dim() == 2:  # NumPy has no bfloat16: its bytes
+            array = weight.view(torch.uint8)
+            kind = gguf.GGMLQuantizationType.BF16
+        prefix = "" if name.startswith("lm_head") else "model."
+        writer.add_tensor(names.get_name(prefix + name, (".weight",)), array.numpy(), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+class LlamaCpp:
+    """llama.cpp on a CPU, called as our models are, for one row; it uses as many threads as torch.
+
+    Its cache is in float32 for a float32 model, else in half precision, as it is by default.
+    """
+
+    def __init__(self, model: GPT, folder: Path) -> None:
+        """Hands weights over, through a file in a folder; a ValueError says what is missing."""
+        self.library = installed("llama_cpp", "llama-cpp-python", EXTRA)
+        logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
+        self.config = model.config
+        self.vocab_size = model.vocab_size
+        self.whole = model.dtype == torch.float32
+        path = folder / "model.gguf"
+        write_gguf(model, path)
+        how = self.library.llama_model_default_params()
+        how.use_mmap = False
+        how.n_gpu_layers = 0
+        self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
+        path.unlink()
+        if not self.model:
+            raise ValueError("llama.cpp cannot read the file that gguf has written")
+        weakref.finalize(self, self.library.llama_model_free, self.model)
+
+    def new_cache(self, rows: int) -> "Context":
+        """Returns an empty cache for one row."""
+        return Context(self)
+
+    def __call__(self, tokens: Tensor, cache: "Context") -> Tensor:
+        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call."""
+        ids = tokens[0].tolist()
+        cache.read(ids)
+        logits = self.library.llama_get_logits(cache.context)
+        return torch.from_numpy(np.ctypeslib.as_array(logits, (1, len(ids), self.vocab_size)))
+
+
+class Context:
+    """The keys and values of a row, and the memory in which llama.cpp computes."""
+
+    def __init__(self, of: LlamaCpp) -> None:
+        """Takes memory for a model's whole context."""
+        self.library = of.library
+        self.length = 0
+        how = self.library.llama_context_default_params()
+        how.n_ctx = of.config.max_length
+        how.n_batch = how.n_ubatch = BLOCK
+        how.type_k = how.type_v = self.library.GGML_TYPE_F32 if of.whole else self.library.GGML_TYPE_F16
+        how.flash_attn_type = not of.whole  # it rounds to half precision
+        self.context = self.library.llama_init_from_model(of.model, how)
+        self.batch = self.library.llama_batch_init(BLOCK, 0, 1)
+        weakref.finalize(self, self.library.llama_free, self.context)
+        weakref.finalize(self, self.library.llama_batch_free, self.batch)
+
+    def read(self, ids: list[int]) -> None:
+        """Reads tokens after those that are there."""
+        batch = self.batch
+        batch.n_tokens = len(ids)
+        for i, token in enumerate(ids):
+            batch.token[i] = token
+            batch.pos[i] = self.length + i
+            batch.logits[i] = 1
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = 0
+        threads = torch.get_num_threads()
+        self.library.llama_set_n_threads(self.context, threads, threads)
+        if status := self.library.llama_decode(self.context, batch):
+            raise ValueError(f"llama.cpp does not decode: status {status}")
+        self.length += len(ids)
+
+    def truncate(self, lengths: list[int]) -> None:
+        """Forgets all but the first tokens."""
+        (self.length,) = lengths
+        memory = self.library.llama_get_memory(self.context)
+        self.library.llama_memory_seq_rm(memory, 0, self.length, -1)
+
+
+PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
+
+
+def measure(bench: BenchRun) -> Found:
+    """Measures our backends and theirs; each row also has what theirs come to in the same place."""
+    found = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
+    where = ("shape", "dtype", "threads", "backend")
+    speeds = {tuple(row[name] for name in where): row["tokens_per_second"] for row in found["points"]}
+    for row in found["points"]:
+        for peer in PEERS:
+            key = f"{peer.replace('.', '_')}_tokens_per_second"
+            row[key] = speeds.get((*(row[name] for name in where[:3]), peer))
+    return found
+
+
+def main(output: Path | None = None) -> None:
+    """Times forwards at real sizes."""
+    more = [Section("real-sizes", measure)]
+    run_shown(load_pair("stories"), output, sections=("real-sizes",), more=more)
+
+
+if __name__ == "__main__":
+    typer.run(main)

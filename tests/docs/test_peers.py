@@ -1,0 +1,241 @@
+"""What measures other projects: how they are called, counterexamples by hand, the record and its page.
+
+The projects need not be here. A stand-in in another project's manner takes their place, and tests of the real
+ones are skipped where there is none.
+"""
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from book.samplers import RECORD, main, page
+from peers import engines, kernels, llama_cpp, rules, samplers
+
+from minispec import verify_rejection
+from minispec.core.model import GPTConfig
+from minispec.evidence.bench import real_sizes
+from minispec.evidence.checker.check import check_verifier
+from minispec.evidence.checker.instance import Instance
+from minispec.evidence.checker.instances import fractions, one_token, standard_instances
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "samplers.md"
+HALF = fractions(1, 1)
+SURE = fractions(1, 0)
+# In the manner of other projects: what is imported is not here, or is another file.
+THEIRS = """
+import a_library_that_is_not_installed as absent
+import torch
+from theirs.helpers import helper
+
+@absent.fast
+def unused(p: absent.Type | None): ...
+
+def emit(tokens, q, p):
+    n = tokens.shape[1]
+    ratio = (p[0, :n] / q[0]).gather(1, tokens[0, :, None])[:, 0]
+    kept = int(((torch.rand_like(ratio) > ratio).cumsum(0) == 0).sum())
+    left = (p[0, kept] - q[0, kept]).clamp(min=0) if kept < n else p[0, n]
+    return torch.cat([tokens[0, :kept], helper(left[None])])
+"""
+
+
+def rows_recorded():
+    return json.loads(RECORD.read_text(encoding="utf-8"))["samplers"]
+
+
+def rule_of(text, folder):
+    """Loads the stand-in as the adapters load a project."""
+    for name, part in {
+        "helpers": "import torch\ndef helper(p): return torch.multinomial(p, num_samples=1)[0]",
+        "theirs": text,
+    }.items():
+        (folder / f"{name}.py").write_text(part, encoding="utf-8")
+    helpers = rules.load_file(folder / "helpers.py")
+    theirs = rules.load_file(folder / "theirs.py", helpers=helpers)
+
+    def emit(draft, p, rng):
+        theirs.torch = helpers.torch = rules.scripted_torch(rng)
+        return theirs.emit(draft.tokens, draft.probs, p)
+
+    return rules.row_by_row(emit)
+
+
+FAULTS = {
+    "residual": ("- q[0, kept]", ""),
+    "ratio": ("> ratio", "> ratio.sqrt()"),
+    "bonus": ("p[0, n]", "p[0, n - 1]"),
+}
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_a_sampler_that_draws_from_torch_is_enumerated(fault, tmp_path):
+    """Exactly, in batches, ragged rows too: no branch is drawn, and a fault in it is found."""
+    text = THEIRS.replace(*FAULTS[fault]) if fault else THEIRS
+    some = [one for one in standard_instances() if one.vocab_size**one.k <= 4][::24]
+    report = check_verifier(rule_of(text, tmp_path), instances=some)
+    assert report.method == "exact" and report.passed == (fault is None) == (text == THEIRS)
+    assert report.passed or report.damage.largest > 0.05
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_rows_in_one_list_are_sampled(right):
+    """Also rows that propose nothing. A right one fails in 1 of 10^6 runs; 0.25 off passes as seldom."""
+
+    def in_one_list(tokens, counts, most, ends, q, logits, bonus, sampling):
+        """`rejection_sample` in vLLM's manner: tokens of all rows in one list, -1 where nothing comes."""
+        q = q if right else q.flip(0)
+        p = logits.exp()
+        emitted = torch.full((len(counts), most + 1), -1)
+        for row, (count, end) in enumerate(zip(counts, ends.tolist(), strict=True)):
+            emitted[row, count] = bonus[row]
+            for i, at in enumerate(range(end - count, end)):
+                emitted[row, i] = token = tokens[at]
+                if torch.rand(()) * q[at, token] >= p[at, token]:
+                    emitted[row, i] = torch.multinomial((p[at] - q[at]).clamp(min=0), 1)
+                    emitted[row, i + 1 :] = -1
+                    break
+        return emitted
+
+    cases = [one for one in standard_instances() if one.lengths == (0, 1, 2)][:1]
+    cases += [Instance(p=((fractions(1, 2),),) * 3, q=((fractions(2, 1),),) * 2)]
+    report = check_verifier(kernels.rule_of_list(in_one_list), instances=cases, samples=1000)
+    assert report.passed == right and report.method == "sampled" and report.detects < 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(samplers.SAMPLERS)))
+def test_what_is_here_is_judged_as_it_is_recorded(number):
+    """Whatever its version, with the folder of a checkout in MINISPEC_ and its name."""
+    sampler = samplers.SAMPLERS[number]
+    name = f"MINISPEC_{sampler.project.upper().replace('-', '_')}"
+    checkouts = {sampler.project: Path(os.environ[name])} if name in os.environ else {}
+    folder = samplers.place_of(sampler, checkouts)[1]
+    if folder is None:
+        pytest.skip(f"needs {sampler.package or name}")
+    found = samplers.judge(sampler, folder)
+    assert found["lossless"] is rows_recorded()[number]["lossless"], found["instance"]
+
+
+WEIGHT = {"assistant_ensemble_weight": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("rule", "p", "q", "first"),
+    [
+        (rules.transformers_single_position, HALF, HALF, (1, 0)),
+        (rules.transformers_single_position, HALF, fractions(2, 1), (3 / 4, 1 / 4)),
+        (partial(rules.transformers_rule, **WEIGHT), SURE, SURE[::-1], (0.8, 0.2)),
+    ],
+)
+def test_transformers_by_hand(rule, p, q, first):
+    """An argmax that is tested as a draw, with p/q; a candidate that is kept with 1 − w at least."""
+    pytest.importorskip("transformers", reason="needs the extra `peers`")
+    report = check_verifier(rule(), instances=[one_token(p, q)], tolerance=1e-6)
+    emitted = [sum(one.found for one in report.failure.texts if one.text[0] == token) for token in (0, 1)]
+    assert emitted == pytest.approx(first, abs=1e-6)
+
+
+def test_products_of_uniform_numbers_accept_too_often():
+    """A prefix is kept where the product of i uniform numbers is at most the product of its ratios.
+
+    p = (1/2, 1/2) and q = (1, 0) at first, then p = q = (1, 0): the draft is 0 0 0, its ratios 1/2, 1, 1. All
+    of it stays where u₁u₂u₃ ≤ 1/2, whatever the first two products are. −log of the product is a sum of three
+    exponential numbers, so that has the probability c·(1 + l + l²/2), c = 1/2, l = log 2, which is 0.967.
+    """
+    u = torch.rand(100_000, 3, generator=torch.Generator().manual_seed(0))
+    # Off by 0.005 once in 10^17 seeds: nearly nine standard deviations.
+    assert float((u.prod(-1) <= 0.5).double().mean()) == pytest.approx(0.967, abs=0.005)
+
+
+def test_lucidrains_rows_of_a_batch():
+    """At temperature 0 a row emits something else beside another row than alone; logits are 3.7 apart."""
+    library = pytest.importorskip("speculative_decoding", reason="needs the package speculative-decoding")
+    target, draft = (engines.lucidrains_decoder(library, depth) for depth in (2, 1))
+    how = {"seq_len": 7, "gamma": 2, "temperature": 1e-6, "filter_thres": 0.0}
+    for prompts, texts in (
+        ([[0]], [[0] * 6]),
+        ([[1]], [[1] * 6]),
+        ([[0], [1]], [[0, 0, 2, 1, 1, 0], [1] * 6]),
+    ):
+        ids = library.speculative_decoding(target, draft, torch.tensor(prompts), **how)[0]
+        assert ids.tolist() == texts
+    best = target(torch.tensor([[0, 0, 0]]))[0, -1].topk(2).values
+    assert float(best[0] - best[1]) > 3.7
+
+
+def test_every_outcome_is_a_row(tmp_path):
+    """Lossless, lossy, an exception, a library or a checkout that is not here."""
+    few = [one_token(fractions(1, 2), HALF)]
+    lossy = rules.row_by_row(lambda draft, p, rng: rng.categorical(p[:, 0].sqrt()))
+    engine = (lambda prompt, n, seed: [0] * n, lambda ids: torch.zeros(2), [0])
+    checks = {
+        "good": lambda _: samplers.by_rule(verify_rejection, few),
+        "bad": lambda _: samplers.by_rule(lossy, few),
+        "zeros": lambda _: samplers.by_texts(engine),
+        "breaks": lambda _: 1 / 0,
+        "broken": lambda _: samplers.by_rule(lambda *_: 1 / 0, few),
+        "absent": lambda _: 1 / 0,
+        "elsewhere": lambda _: 1 / 0,
+    }
+    packages = (None, *["torch"] * 4, "no-such-package", None)
+    asked = [
+        samplers.Sampler(name, "r", *of) for name, *of in zip(checks, packages, checks.values(), strict=True)
+    ]
+    record = tmp_path / "record.json"
+    record.write_text(json.dumps({"samplers": [{"project": name, "rule": "r"} for name in checks]}))
+    good, bad, zeros, *broken, absent, elsewhere = samplers.run_samplers({"good": tmp_path}, asked, record)
+    assert good["lossless"] and good["version"] == "a folder without git"
+    assert bad["lossless"] is False and bad["damage"] > 0.05
+    assert "p of token 1: (1/3, 2/3)" in bad["instance"]
+    assert "came in 1" in zeros["instance"] and zeros["detects"] > 0
+    for row in broken:
+        assert row["lossless"] is None and "it raised ZeroDivision" in row["instance"]
+    assert absent.keys() == elsewhere.keys() == {"project", "rule"}
+
+
+def test_the_record_is_whole_and_the_page_is_made_of_it(tmp_path):
+    """A row for each sampler; a lossy one has damage and an instance, one that ran a version and a day."""
+    rows = rows_recorded()
+    names = [(row["project"], row["rule"]) for row in rows]
+    assert names[: len(samplers.SAMPLERS)] == [(one.project, one.rule) for one in samplers.SAMPLERS]
+    text = page(rows)
+    for row in rows:
+        assert f"`{row['rule']}`" in text and (row["lossless"] is not False or row["report"] in text)
+        assert row["lossless"] is not False or (row["damage"] > 0 and row["instance"])
+        assert row["lossless"] is None or (row["version"] and row["recorded"] and row["report"])
+    assert main([str(tmp_path / "samplers.md")]) == 0 and main([]) == 2
+    assert (tmp_path / "samplers.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("dtype", real_sizes.SAME)
+@pytest.mark.parametrize(("peer", "package"), [("llama.cpp", "llama_cpp"), ("transformers", "transformers")])
+def test_peers_compute_the_same(peer, package, dtype, tied, tmp_path):
+    """Their logits are ours, in several blocks, after forgetting tokens too."""
+    pytest.importorskip(package, reason="needs the extras `llama-cpp` and `peers`")
+    config = GPTConfig(50, layers=2, width=32, heads=4, kv_heads=2, ffn=48, max_length=96, tied=tied)
+    model = real_sizes.random_model(config, dtype)
+    theirs = llama_cpp.PEERS[peer](model, tmp_path)
+    ids = (7 * torch.arange(20) + 3)[None] % 50
+    wanted = real_sizes.random_model(config, dtype).float()(ids)
+    cache = theirs.new_cache(1)
+    with torch.inference_mode():
+        assert real_sizes.difference(theirs(ids[:, :12], cache), wanted[:, :12]) < real_sizes.SAME[dtype]
+        theirs(ids[:, :6] + 1, cache)
+        cache.truncate([12])
+        assert real_sizes.difference(theirs(ids[:, 12:], cache), wanted[:, 12:]) < real_sizes.SAME[dtype]
+
+
+def test_peers_stand_beside_ours(monkeypatch):
+    """A row names the others' tokens a second of the same shape, type and threads, and no other's."""
+    rows = [
+        {"shape": "s", "dtype": dtype, "threads": 1, "backend": name, "tokens_per_second": rate}
+        for name, dtype, rate in (("native", "a", 1.0), ("llama.cpp", "a", 2.0), ("transformers", "b", 3.0))
+    ]
+    monkeypatch.setattr(real_sizes, "measure", lambda bench, makers: {"points": rows})
+    first, _, last = llama_cpp.measure(None)["points"]
+    assert (first["llama_cpp_tokens_per_second"], first["transformers_tokens_per_second"]) == (2.0, None)
+    assert (last["llama_cpp_tokens_per_second"], last["transformers_tokens_per_second"]) == (None, 3.0)

@@ -6,19 +6,9 @@ from math import fsum
 import pytest
 import tiny
 import torch
-from tiny import PROMPTS, outcome
+from drafts import decides_alike, random_draft
 
-from minispec import (
-    Draft,
-    ModelDrafter,
-    SeededRng,
-    Warp,
-    check_verifier,
-    generate,
-    speculate,
-    verify_greedy,
-    verify_rejection,
-)
+from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier, verify_rejection
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.cases import DRAFTERS, Case
 from minispec.evidence.proof.distributions import (
@@ -120,12 +110,7 @@ def test_what_a_mixture_and_a_lenient_rule_promise():
 )
 def test_where_nothing_is_allowed_they_are_rejection_sampling(rule):
     """Ragged rows, draw by draw."""
-    generator = torch.Generator().manual_seed(0)
-    q, p = (torch.rand(64, n, 4, generator=generator).double().mul(3).softmax(-1) for n in (3, 4))
-    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 3)
-    draft = Draft(tokens, q, torch.arange(64) % 4)
-    one, other = (each(draft, p, SeededRng(0)) for each in (rule, verify_rejection))
-    assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+    decides_alike(rule, verify_rejection, *random_draft(64, 3, 4, 0, short=True, dtype=torch.float64))
 
 
 def test_a_mixtures_bonus_is_the_targets():
@@ -179,17 +164,14 @@ def test_it_stops_at_the_first_rejection_and_at_the_end_of_a_row():
 
 @pytest.mark.parametrize("lossy", [verify_typical, verify_relaxed, verify_lenient])
 def test_at_temperature_0_it_is_the_greedy_rule(lossy):
-    """Round for round; a mixture has the draft's tokens even there."""
+    """A mixture has the draft's tokens even there."""
     target, draft = tiny.gpt_pair()
-    settings = {"k": 3, "max_new_tokens": 15, "warp": Warp(temperature=0), "eos": 4}
-    runs = [
-        list(speculate(target, ModelDrafter(draft), PROMPTS, verifier=rule, rng=SeededRng(0), **settings))
-        for rule in (lossy, verify_greedy, verify_mixture)
-    ]
-    assert [r.emitted for r in runs[0]] == [r.emitted for r in runs[1]] != [r.emitted for r in runs[2]]
-    steps = list(generate(target, PROMPTS, rng=SeededRng(0), **{k: settings[k] for k in list(settings)[1:]}))
-    texts, _ = outcome(runs[0], len(PROMPTS))
-    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
+    settings = {"verifier": lossy, "eos": 4}
+    rounds = tiny.targets_own_text(target, ModelDrafter(draft), **settings)
+    mixed = tiny.decode(
+        target, ModelDrafter(draft), **settings | {"verifier": verify_mixture, "warp": Warp(0)}
+    )
+    assert [r.emitted for r in rounds] != [r.emitted for r in mixed]
 
 
 @pytest.mark.parametrize(("rule", "form"), RULES, ids=lambda one: one.__name__)

@@ -4,8 +4,9 @@ from math import fsum
 
 import pytest
 import torch
+from drafts import decides_alike, random_draft
 
-from minispec import Draft, SeededRng, check_verifier, verify_rejection
+from minispec import check_verifier, verify_rejection
 from minispec.drafters.tree import greedy_drafting
 from minispec.evidence.checker.instances import Instance, tree_instances
 from minispec.evidence.checker.trials import enumerate_rule
@@ -49,12 +50,8 @@ def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
 
 def test_a_chain_is_verified_as_by_rejection():
     """One candidate at each position: the same decisions with the same numbers."""
-    generator = torch.Generator().manual_seed(0)
-    q, p = (torch.rand(64, n, 3, generator=generator).double().mul(4).softmax(-1) for n in (4, 5))
-    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 4)
-    draft = Draft(tokens, q, torch.arange(64) % 5)
-    one, other = (rule(draft, p, SeededRng(0)) for rule in (verify_k_sequential, verify_rejection))
-    assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+    draft, p = random_draft(64, 4, 3, 0, short=True, dtype=torch.float64)
+    decides_alike(verify_k_sequential, verify_rejection, draft, p)
 
 
 def test_greedy_drafting_by_hand():

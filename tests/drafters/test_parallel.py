@@ -136,5 +136,5 @@ def test_as_a_language_model_it_says_what_its_first_position_says(model, parts):
 
 def test_layers_of_another_target_are_refused(model):
     """In one line."""
-    with pytest.raises(ValueError, match="16 numbers, the heads read 24"):
+    with pytest.raises(ValueError, match="16 numbers, and 24 are read"):
         ParallelDrafter(ParallelLayers(tiny.config(width=24)), model)

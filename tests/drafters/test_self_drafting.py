@@ -133,17 +133,17 @@ BY_HAND = {by_exit: exit_by_hand, by_heads: heads_by_hand, by_features: features
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda model: EarlyExitGPT(model, Exit(20, 1)), "a stream of 20, the target's has 16"),
+        (lambda model: EarlyExitGPT(model, Exit(20, 1)), "16 numbers, and 20 are read"),
         (lambda model: EarlyExitGPT(model, Exit(16, 3)), "it must be from 1 to 2"),
         (lambda model: EarlyExitGPT(model, Exit(16, 0)), "it must be from 1 to 2"),
         (lambda model: MedusaDrafter(Medusa(16, 12, 2), model), "the heads know 12 tokens, the target 11"),
         (
             lambda model: MedusaDrafter(Medusa(20, 11, 2), model).start([[1, 2]], torch.zeros(1, 1, 16)),
-            "16 numbers, the heads read 20",
+            "16 numbers, and 20 are read",
         ),
         (
             lambda model: FeatureDrafter(FeatureLayer(tiny.config(width=24)), model),
-            "16 numbers, the heads read 24",
+            "16 numbers, and 24 are read",
         ),
     ],
 )

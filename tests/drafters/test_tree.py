@@ -1,5 +1,6 @@
 """A tree of candidates on the draft model: what it proposes, what its cache keeps, and its shape."""
 
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -119,10 +120,20 @@ def test_a_tree_at_the_contexts_end(length, drafter):
         assert [n + 1 for n in sampled[-1].lengths] == [40] * len(given)
 
 
-def test_a_tree_that_cannot_fit_is_refused():
-    """One line says so before anything is decoded."""
-    with pytest.raises(ValueError, match="a tree of 40 tokens does not fit a context of 40"):
-        TreeDrafter(DRAFT, common_tree(40))
+@pytest.mark.parametrize(
+    ("parents", "words"),
+    [
+        (common_tree(40), "a tree of 40 tokens does not fit a context of 40"),
+        *(([parent], "must ascend") for parent in (1, -1)),
+        ([0, 2], "must ascend"),
+        ([0, 0, 1, 0], "must ascend"),
+    ],
+)
+def test_a_tree_that_cannot_be_is_refused(parents, words):
+    """Too large, a parent after its child, one that does not ascend, one that is not there."""
+    for make in (partial(TreeDrafter, DRAFT), partial(MedusaTreeDrafter, HEADS.heads, TARGET)):
+        with pytest.raises(ValueError, match=words):
+            make(parents)
 
 
 def gained(parents, ranks, rates):

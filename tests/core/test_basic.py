@@ -7,7 +7,6 @@ import torch
 from tiny import alone, branches, decode, outcome
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, verify_greedy, verify_rejection
-from minispec.core import basic
 from minispec.core.basic import accept_greedy, accept_rejection, generate_basic, speculate_basic
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import exact_distributions
@@ -134,39 +133,3 @@ def test_the_target_alone_has_its_own_distribution(warp, name):
     settings = {"max_new_tokens": NEW, "warp": warp}
     found = enumerated(lambda rng: generate_basic(target, PROMPT, rng=rng, **settings))
     assert error(found, exact(target, draft, warp)) <= EXACT
-
-
-# Each check finds a planted fault.
-
-
-def correction_from_p(tokens, dists, target_dists, rng):
-    """What `accept_rejection` does, but a correction comes from p instead of the residual."""
-    for i, (x, q, p) in enumerate(zip(tokens, dists, target_dists.double(), strict=False)):
-        if not rng.bernoulli((p[x] / q.double()[x]).clamp(max=1)[None]):
-            return tokens[:i] + [int(rng.categorical(p[None]))]
-    return tokens + [int(rng.categorical(target_dists[-1:]))]
-
-
-def bonus_from_the_draft(tokens, dists, target_dists, rng):
-    """What `accept_rejection` does, but the bonus comes from the last drafted position's p."""
-    shifted = torch.cat([target_dists[:-1], target_dists[-2:-1]]) if tokens else target_dists
-    return accept_rejection(tokens, dists, shifted, rng)
-
-
-@pytest.mark.parametrize("accept", [correction_from_p, bonus_from_the_draft])
-@pytest.mark.parametrize("name", PAIRS)
-def test_another_rule_is_found_by_its_distribution(name, accept):
-    """A wrong correction or bonus shows as a probability that is off by far more than rounding."""
-    assert error(speculative(name, Warp(), 2, accept), exact(*PAIRS[name], Warp())) > 1e-3
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_cache_that_is_not_rolled_back_is_found(monkeypatch, name):
-    """A `catch_up` that only reads, and forgets nothing, gives another distribution or fails."""
-
-    def reads_only(model, cache, text):
-        if int(cache.lengths) < len(text) - 1:
-            basic.read(model, cache, text[int(cache.lengths) : -1])
-
-    monkeypatch.setattr(basic, "catch_up", reads_only)
-    assert error(speculative(name, Warp(), 2), exact(*PAIRS[name], Warp())) > 1e-3

@@ -79,30 +79,7 @@ def test_never_a_token_too_many(k, cap, rule):
     assert [r.drafted(0) for r in rounds] == [min(k, cap - done - 1) for done in range(0, cap, k + 1)]
 
 
-def test_the_cap_falls_in_the_middle_of_a_block():
-    """In one batch a row one token short of its cap drafts nothing while another still drafts four."""
-    drafter = tiny.Parrot([[0, 1, 2, 3, 4, 5, 6], [7, 9, 9, 9, 9, 9, 9]], 16)
-    rounds = list(watched(tiny.counter(), drafter, [[0], [7]], k=4, warp=Warp(0), max_new_tokens=6))
-    first, second, *rest = rounds
-    assert first.emitted == ((1, 2, 3, 4, 5), (8,))
-    assert second.draft.lengths.tolist() == [0, 4]
-    assert second.emitted == ((6,), (9, 10))  # the parrot's 9 is right by accident
-    assert second.finish == ("cap", None)
-    assert rest and all(r.emitted[0] == () and not r.live[0] for r in rest)
-    assert outcome(rounds, 2) == ([[1, 2, 3, 4, 5, 6], [8, 9, 10, 11, 12, 13]], ["cap", "cap"])
-
-
 # The context.
-
-
-def test_a_round_drafts_no_more_than_the_largest_budget_of_a_live_row():
-    """Rooms of 2 and 8 in one context: seven tokens are drafted, of which the short row uses one."""
-    target, draft = tiny.table_pair(max_length=12)
-    rounds = list(watched(target, ModelDrafter(draft), [[0] * 10, [1] * 4], k=16))
-    assert rounds[0].draft.k == 7
-    assert rounds[0].draft.lengths.tolist() == [1, 7]
-    tokens, finish = outcome(rounds, 2)
-    assert ([len(row) for row in tokens], finish) == ([2, 8], ["context", "context"])
 
 
 @pytest.mark.parametrize("k", [0, 1, 5, 16])

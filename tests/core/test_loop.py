@@ -111,21 +111,6 @@ def test_k_zero_is_the_oracle_draw_for_draw(case, seed):
     assert [tuple(row[0] if row else None for row in r.emitted) for r in rounds] == list(steps)
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_rows_of_a_ragged_batch_are_as_if_alone(name):
-    """Each row drafts, accepts and emits, round by round, what it does alone."""
-    target, draft = PAIRS[name]
-
-    def story(rounds, row):
-        live = [r for r in rounds if r.live[row]]
-        return [(r.drafted(row), r.accepted(row), r.emitted[row], r.kind(row)) for r in live]
-
-    together = list(watched(target, ModelDrafter(draft), PROMPTS, k=4, warp=Warp(0)))
-    for row, prompt in enumerate(PROMPTS):
-        alone = watched(target, ModelDrafter(draft), [prompt], k=4, warp=Warp(0))
-        assert story(together, row) == story(list(alone), 0)
-
-
 @pytest.mark.parametrize("drafter", [None, object()])
 def test_k_zero_leaves_the_drafter_alone(drafter):
     """With K = 0 no draft cache is built, nothing is drafted, and there may be no drafter at all."""

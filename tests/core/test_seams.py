@@ -249,13 +249,6 @@ def test_a_drafter_that_wants_them_gets_the_targets_hidden_states(prompts, name,
     assert all(r.target_hidden is None for r in without)
 
 
-def test_without_drafting_nobody_asks():
-    """With K = 0 the drafter is left alone, and rounds carry no hidden states."""
-    target, draft = PAIRS["table"]
-    drafter = Wanting(draft)
-    assert all(r.target_hidden is None for r in decode(target, drafter, k=0)) and drafter.starts == []
-
-
 # Rules that say what they are.
 
 

@@ -6,6 +6,8 @@ distributions to differ from uniform and from each other. `branches` tries every
 both caches should hold.
 """
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 
@@ -52,16 +54,7 @@ def counter(vocab_size=16, max_length=40):
 
 def config(**changes):
     """Returns the sizes of a tiny GPT, some of them changed."""
-    sizes = {
-        "vocab_size": 11,
-        "layers": 2,
-        "width": 16,
-        "heads": 4,
-        "kv_heads": 2,
-        "ffn": 24,
-        "max_length": 40,
-    }
-    return GPTConfig(**sizes | changes)
+    return replace(GPTConfig(11, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=40), **changes)
 
 
 @torch.no_grad()
@@ -166,8 +159,12 @@ class Spied:
     """A model that passes everything on, keeps the caches that it makes, and counts its forwards."""
 
     def __init__(self, model):
-        self.model, self.caches, self.calls = model, [], 0
-        self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.head = model.head
+        self.caches = []
+        self.calls = 0
 
     def new_cache(self, rows):
         self.caches.append(self.model.new_cache(rows))
@@ -207,7 +204,10 @@ class Witness:
     """
 
     def __init__(self, target, drafter, prompts, k, cap, warp, eos):
-        self.target, self.k, self.warp, self.eos = Spied(target), k, warp, eos
+        self.target = Spied(target)
+        self.k = k
+        self.warp = warp
+        self.eos = eos
         self.drafter = drafter if k and isinstance(drafter, ModelDrafter) else None
         self.context = min(target.max_length, self.drafter.max_length if self.drafter else target.max_length)
         self.committed = [list(prompt) for prompt in prompts]

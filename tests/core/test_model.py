@@ -70,7 +70,8 @@ def test_pieces_through_a_cache_give_the_logits_of_the_whole(model, widths):
 
 def test_ragged_rows_give_the_logits_of_each_row_alone(model):
     """Right-padded and truncated rows go on as if each were alone: what was truncated leaves no trace."""
-    block, more = tokens(model, 3, 9), tokens(model, 3, 4, seed=1)
+    block = tokens(model, 3, 9)
+    more = tokens(model, 3, 4, seed=1)
     lengths = [9, 1, 5]
     cache = model.new_cache(3)
     model(block, cache)
@@ -213,7 +214,8 @@ def test_changing_the_type_changes_the_rotary_tables_too():
 
 def test_a_tied_head_is_the_embedding_and_counts_once():
     """Tying shares one matrix, and saves V·D numbers."""
-    tied, free = GPT(tiny.config(tied=True)), GPT(tiny.config())
+    tied = GPT(tiny.config(tied=True))
+    free = GPT(tiny.config())
     assert tied.lm_head.weight is tied.embed_tokens.weight
     assert free.parameters_count - tied.parameters_count == 11 * 16
 

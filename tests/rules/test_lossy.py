@@ -92,7 +92,8 @@ def test_where_nothing_is_allowed_they_are_rejection_sampling(rule):
 
 def test_a_mixtures_bonus_is_the_targets():
     """After a row's end p is not mixed with what is padding."""
-    p, q = torch.eye(3).double()[[0, 1, 2]][None], torch.full((1, 2, 3), 1 / 3).double()
+    p = torch.eye(3).double()[None]
+    q = torch.full((1, 2, 3), 1 / 3).double()
     found = verify_mixture(Draft(torch.tensor([[0, 0]]), q, torch.tensor([1])), p, SeededRng(0))
     assert found.accepted.tolist() == [1] and found.token.tolist() == [1]
 

@@ -67,7 +67,8 @@ def without_the_first(first):
 )
 def test_two_candidates_for_one_position_leave_the_target(q_first, q_second, wanted):
     """Recursive rejection: 0.5, 0.3, 0.2 come out, whichever q; acceptance by hand."""
-    out, accepted = torch.zeros(3).double(), 0.0
+    out = torch.zeros(3).double()
+    accepted = 0.0
     for first in q_first.nonzero()[:, 0].tolist():
         then = q_second(first)
         for second in then.nonzero()[:, 0].tolist():
@@ -85,7 +86,8 @@ def test_two_candidates_for_one_position_leave_the_target(q_first, q_second, wan
 
 def test_a_path_is_kept_and_its_leaf_is_followed():
     """Certain p: after the pending token 2, after that 1. The path is tokens 1 and 4; then comes 0."""
-    tokens, parents = torch.tensor([[0, 2, 1, 0, 1]]), torch.tensor([[0, 0, 1, 2, 2]])
+    tokens = torch.tensor([[0, 2, 1, 0, 1]])
+    parents = torch.tensor([[0, 0, 1, 2, 2]])
     p = torch.eye(3).double()[[2, 0, 1, 0, 0, 0]][None]
     q = torch.full((1, 5, 3), 1 / 3).double()
     for rule in (verify_tree, verify_tree_greedy):

@@ -3,6 +3,14 @@
 import torch
 
 from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
+
+
+def decides_alike(rule, other, draft, target_probs, seed=0):
+    """Asserts that two rules give the same verdict by the same numbers; returns it."""
+    found, wanted = (each(draft, target_probs, SeededRng(seed)) for each in (rule, other))
+    assert torch.equal(found.accepted, wanted.accepted) and torch.equal(found.token, wanted.token)
+    return found
 
 
 def random_dists(shape, seed=0, dtype=torch.float32):

@@ -1,10 +1,12 @@
 """Tiny models whose distributions can be computed by hand, generators that tests control, and a witness.
 
 `TableModel` looks up its logits by the last two tokens. The tiny GPTs have weights large enough for their
-distributions to differ from uniform and from each other. `ScriptedRng` and `branches` try every outcome of
-every draw. `watched` runs `observe` and recomputes after each round, from the emitted tokens alone, what the
-round and both caches should hold.
+distributions to differ from uniform and from each other. `branches` tries every outcome of every draw.
+`watched` runs `observe` and recomputes after each round, from the emitted tokens alone, what the round and
+both caches should hold.
 """
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -16,10 +18,17 @@ from minispec import (
     ModelDrafter,
     SeededRng,
     Warp,
+    generate,
     observe,
+    speculate,
+    verify_greedy,
     verify_rejection,
 )
+from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import TableModel
+
+PROMPTS = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1]]
+GREEDY = {"verifier": verify_greedy, "warp": Warp(0)}
 
 
 def table(vocab_size=5, seed=0, scale=1.5, max_length=40):
@@ -45,16 +54,7 @@ def counter(vocab_size=16, max_length=40):
 
 def config(**changes):
     """Returns the sizes of a tiny GPT, some of them changed."""
-    sizes = {
-        "vocab_size": 11,
-        "layers": 2,
-        "width": 16,
-        "heads": 4,
-        "kv_heads": 2,
-        "ffn": 24,
-        "max_length": 40,
-    }
-    return GPTConfig(**sizes | changes)
+    return replace(GPTConfig(11, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=40), **changes)
 
 
 @torch.no_grad()
@@ -85,87 +85,35 @@ def gpt_pair(seed=0, dtype=torch.float64, max_length=40):
     return target.to(dtype), draft.to(dtype)
 
 
-class ScriptedRng:
-    """Takes the branches that a script names, the first one after its end, and remembers the way.
-
-    Attributes:
-        weight: the probability of the way.
-        way: for each decision that was open, (which branch was taken, how many there were).
-    """
-
-    def __init__(self, script=()):
-        self._script = script
-        self.weight = 1.0
-        self.way = []
-
-    def bernoulli(self, probs, *, rows=None, positions=None, live=None):
-        decided = torch.ones(probs.shape, dtype=torch.bool) if live is None else live
-        return torch.tensor(
-            [
-                bool(on) and bool(self._take([(True, p), (False, 1 - p)]))
-                for p, on in zip(probs.double().tolist(), decided.tolist(), strict=True)
-            ]
-        )
-
-    def categorical(self, probs, *, rows=None, positions=None, live=None):
-        decided = torch.ones(probs.shape[0], dtype=torch.bool) if live is None else live
-        dists = (probs.double() / probs.double().sum(-1, keepdim=True)).tolist()
-        return torch.tensor(
-            [
-                self._take(list(enumerate(dist))) if on else 0
-                for dist, on in zip(dists, decided.tolist(), strict=True)
-            ]
-        )
-
-    def _take(self, choices):
-        choices = [(value, p) for value, p in choices if p > 0]
-        if len(choices) == 1:
-            return choices[0][0]
-        branch = self._script[len(self.way)] if len(self.way) < len(self._script) else 0
-        self.way.append((branch, len(choices)))
-        self.weight *= choices[branch][1]
-        return choices[branch][0]
-
-
 def branches(run):
     """Yields (result, probability) of `run(rng)` for every outcome of every draw."""
-    script = []
-    while True:
-        rng = ScriptedRng(script)
-        yield run(rng), rng.weight
-        way = rng.way
-        while way and way[-1][0] + 1 == way[-1][1]:
-            way.pop()
-        if not way:
-            return
-        script = [branch for branch, _ in way[:-1]] + [way[-1][0] + 1]
+    for _, result, weight in enumerate_branches(lambda rng, _: [run(rng)], [0], most_rows=1):
+        yield result, weight
 
 
 class CountingRng(SeededRng):
     """Draws from a seed and counts, per row, the decisions that were open.
 
     Attributes:
-        calls: how often it was asked.
         draws: per row, how many open decisions.
     """
 
     def __init__(self, seed, rows):
         super().__init__(seed)
-        self.calls = 0
         self.draws = [0] * rows
 
-    def bernoulli(self, probs, *, rows=None, positions=None, live=None):
-        self._count((probs > 0) & (probs < 1), live)
-        return super().bernoulli(probs, rows=rows, positions=positions, live=live)
+    def bernoulli(self, probs, **which):
+        self._count((probs > 0) & (probs < 1), which)
+        return super().bernoulli(probs, **which)
 
-    def categorical(self, probs, *, rows=None, positions=None, live=None):
-        self._count((probs > 0).sum(-1) > 1, live)
-        return super().categorical(probs, rows=rows, positions=positions, live=live)
+    def categorical(self, probs, **which):
+        self._count((probs > 0).sum(-1) > 1, which)
+        return super().categorical(probs, **which)
 
-    def _count(self, is_open, live):
-        self.calls += 1
+    def _count(self, is_open, which):
+        live = which.get("live")
         is_open = is_open if live is None else is_open & live
-        self.draws = [n + bool(more) for n, more in zip(self.draws, is_open.tolist(), strict=True)]
+        self.draws = [n + more for n, more in zip(self.draws, is_open.tolist(), strict=True)]
 
 
 class Parrot:
@@ -211,8 +159,12 @@ class Spied:
     """A model that passes everything on, keeps the caches that it makes, and counts its forwards."""
 
     def __init__(self, model):
-        self.model, self.caches, self.calls = model, [], 0
-        self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.head = model.head
+        self.caches = []
+        self.calls = 0
 
     def new_cache(self, rows):
         self.caches.append(self.model.new_cache(rows))
@@ -252,10 +204,12 @@ class Witness:
     """
 
     def __init__(self, target, drafter, prompts, k, cap, warp, eos):
-        self.target, self.k, self.warp, self.eos = Spied(target), k, warp, eos
+        self.target = Spied(target)
+        self.k = k
+        self.warp = warp
+        self.eos = eos
         self.drafter = drafter if k and isinstance(drafter, ModelDrafter) else None
-        both = [target.max_length] + ([self.drafter.max_length] if self.drafter else [])
-        self.context = min(both)
+        self.context = min(target.max_length, self.drafter.max_length if self.drafter else target.max_length)
         self.committed = [list(prompt) for prompt in prompts]
         self.ends = [min(len(prompt) + cap, self.context) for prompt in prompts]
         self.finish = [None] * len(prompts)
@@ -338,22 +292,53 @@ class Witness:
             holds_all_but_the_pending_token(self.drafter.model, self.drafter.cache, self.committed)
 
 
-def watched(target, drafter, prompts, k=3, max_new_tokens=24, warp=None, eos=(), rng=None, verifier=None):
-    """Yields the rounds of `observe`, each checked by a `Witness`; the defaults sample with seed 0."""
+def decode(target, drafter, prompts=PROMPTS, how=speculate, **changes):
+    """Decodes by the rejection rule at temperature 1, K = 3, up to 20 tokens a row, but for the changes."""
+    settings = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 20, "warp": Warp()}
+    return how(target, drafter, prompts, **{"rng": SeededRng(0)} | settings | changes)
+
+
+def alone(target, prompts=PROMPTS, **changes):
+    """Returns each row's text of `generate`, with the settings of `decode`."""
+    steps = generate(target, prompts, **{"max_new_tokens": 20, "warp": Warp(), "rng": SeededRng(0)} | changes)
+    texts = [[] for _ in prompts]
+    for step in steps:
+        for text, token in zip(texts, step, strict=True):
+            text += [] if token is None else [token]
+    return texts
+
+
+def targets_own_text(target, drafter, prompts=PROMPTS, k=3, verifier=verify_greedy, oracle=None, **changes):
+    """Asserts that a run emits what the target, or an oracle for it, does alone; returns its rounds.
+
+    So it is at temperature 0, the default, and with noise that is fixed.
+    """
+    settings = {"warp": Warp(0)} | changes
+    rounds = list(decode(target, drafter, prompts, k=k, verifier=verifier, **settings))
+    assert outcome(rounds, len(prompts))[0] == alone(oracle or target, prompts, **settings)
+    return rounds
+
+
+def accepted(rounds):
+    """Returns how many drafted tokens were accepted in rows that were live."""
+    return sum(r.accepted(row) for r in rounds for row, on in enumerate(r.live) if on)
+
+
+def with_texts(rounds, prompts=PROMPTS):
+    """Yields rounds, each with the texts that its rows had before."""
+    texts = [list(prompt) for prompt in prompts]
+    for r in rounds:
+        yield r, [list(texts[name]) for name in r.names]
+        for name, emitted in zip(r.names, r.emitted, strict=True):
+            texts[name] += emitted
+
+
+def watched(target, drafter, prompts, k=3, max_new_tokens=24, warp=None, eos=(), **changes):
+    """Yields the rounds of `observe`, each checked by a `Witness`; by default sampled with seed 0."""
     warp = warp or Warp()
     witness = Witness(target, drafter, prompts, k, max_new_tokens, warp, eos)
-    rounds = observe(
-        witness.target,
-        drafter,
-        prompts,
-        k=k,
-        verifier=verifier or verify_rejection,
-        max_new_tokens=max_new_tokens,
-        warp=warp,
-        rng=rng or SeededRng(0),
-        eos=list(eos),
-    )
-    for index, r in enumerate(rounds):
+    settings = {"k": k, "max_new_tokens": max_new_tokens, "warp": warp, "eos": list(eos)} | changes
+    for index, r in enumerate(decode(witness.target, drafter, prompts, observe, **settings)):
         assert r.index == index
         witness.see(r)
         yield r
@@ -366,5 +351,4 @@ def outcome(rounds, rows=1):
     return tokens, list(rounds[-1].finish) if rounds else [None] * rows
 
 
-PROMPTS = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1]]
 PAIRS = {"table": table_pair(), "gpt": gpt_pair()}

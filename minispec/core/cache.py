@@ -42,7 +42,6 @@ class KVCache:
             self._keys, self._values = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
         except RuntimeError as error:
             raise ValueError(f"there is no memory for a cache of {rows:,} rows; take fewer") from error
-        self._numbers = 2 * self._keys.numel()
         # Plain integers: asking a GPU would make the loop wait. One list a layer: an early exit reads ahead.
         self._lengths = [[0] * rows] * layers
         self._layers = range(layers)  # within a forward: the layers that take part
@@ -65,7 +64,7 @@ class KVCache:
     @property
     def bytes(self) -> int:
         """Memory taken, in bytes."""
-        return self._numbers * self._keys.element_size()
+        return self._keys.nbytes + self._values.nbytes
 
     def begin(
         self, new: int, mask: Tensor | None = None, layers: slice = slice(None)
@@ -92,10 +91,12 @@ class KVCache:
         chosen = range(len(self._lengths))[layers]
         lengths = self._lengths[chosen[0]]
         self.check_space(new, chosen[0])
-        self._layers, self._new = chosen, new
+        self._layers = chosen
+        self._new = new
         self._end = end = min(max(lengths) + new, self.capacity)
         if mask is None and min(lengths) == max(lengths):
-            start, self._slots = lengths[0], None
+            start = lengths[0]
+            self._slots = None
             return slice(start, end), None if new == 1 else self._bias[start:end, :end]
         device = self._keys.device
         positions = torch.tensor(lengths, device=device)[:, None] + torch.arange(new, device=device)
@@ -138,7 +139,8 @@ class KVCache:
         grown = [min(n + self._new, self.capacity) for n in self._lengths[self._layers[0]]]
         for layer in self._layers:
             self._lengths[layer] = grown
-        self._layers, self._new = range(len(self._lengths)), 0
+        self._layers = range(len(self._lengths))
+        self._new = 0
 
     def truncate(self, lengths: Sequence[int] | Tensor) -> None:
         """Forgets everything after the first lengths[b] tokens of row b, in O(1), copying nothing: [B].
@@ -178,7 +180,8 @@ class KVCache:
         for row, slots in enumerate(indices):
             moved = [(to, slot) for to, slot in enumerate(slots) if to != slot]
             if moved:
-                to, where = slice(moved[0][0], len(slots)), [slot for _, slot in moved]
+                to = slice(moved[0][0], len(slots))
+                where = [slot for _, slot in moved]
                 for kept in (self._keys[:, row], self._values[:, row]):  # [layers, kv_heads, capacity, …]
                     kept[:, :, to] = kept[:, :, where]
         self._lengths = [[len(slots) for slots in indices]] * len(self._lengths)

@@ -34,7 +34,8 @@ def commit(rows: Rows, draft: Draft, verdict: Verdict) -> tuple[tuple[int, ...],
     """Appends each row's accepted tokens and the one after them, up to its budget; returns them."""
     if draft.parents is not None and verdict.path is None:
         raise ValueError("this rule verifies a chain, and a tree was drafted; verify it with verify_tree")
-    drafted, token = draft.tokens.tolist(), verdict.token.tolist()
+    drafted = draft.tokens.tolist()
+    token = verdict.token.tolist()
     return tuple(
         rows.append(row, [*(drafted[row][i] for i in kept), token[row]])
         for row, kept in enumerate(verdict.kept())

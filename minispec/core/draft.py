@@ -46,19 +46,10 @@ class Drafter(Protocol):
         """Learns what came of its draft, and forgets what was rejected."""
 
 
-class ModelDrafter:
-    """A small language model that guesses one token after another, with a cache of its own."""
+class CachedDrafter:
+    """What all drafters with a cache of their own have."""
 
-    def __init__(self, model: LanguageModel, warp: Warp | None = None) -> None:
-        """Makes a drafter.
-
-        Args:
-            model: the draft model; it must have the target's vocabulary.
-            warp: how to warp its logits; None: like the target's. Any is lossless.
-        """
-        self.model, self.warp, self.device = model, warp, device_of(model)
-        self.vocab_size, self.max_length = model.vocab_size, model.max_length
-        self._cache: KVCache | None = None
+    _cache: KVCache | None = None
 
     @property
     def cache(self) -> KVCache:
@@ -70,6 +61,23 @@ class ModelDrafter:
     def cache_lengths(self) -> tuple[int, ...] | None:
         """How many tokens the cache holds, row by row."""
         return self.cache.row_lengths
+
+
+class ModelDrafter(CachedDrafter):
+    """A small language model that guesses one token after another, with a cache of its own."""
+
+    def __init__(self, model: LanguageModel, warp: Warp | None = None) -> None:
+        """Makes a drafter.
+
+        Args:
+            model: the draft model; it must have the target's vocabulary.
+            warp: how to warp its logits; None: like the target's. Any is lossless.
+        """
+        self.model = model
+        self.warp = warp
+        self.device = device_of(model)
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
 
     def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:
         """Reads all prompts but their last tokens, into a new cache or into some rows of the one it has."""
@@ -88,7 +96,9 @@ class ModelDrafter:
             rng: draws the tokens; the loop hands in one that draws only where a row has budget left.
         """
         warp = self.warp or warp
-        token, tokens, dists = pending, [], []
+        token = pending
+        tokens = []
+        dists = []
         for position in range(k):
             logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
             q = warp(logits)
@@ -110,8 +120,8 @@ class ModelDrafter:
         """
         cached = self.cache.row_lengths
         if any(have < want for have, want in zip(cached, round.lengths, strict=True)):
-            block = torch.cat([round.pending[:, None], round.draft.tokens], dim=1)  # [B, K+1]
-            self.model.hidden(block[:, -1:].to(self.device), self.cache)
+            last = round.draft.after(round.pending)[:, -1:]
+            self.model.hidden(last.to(self.device), self.cache)
 
 
 def draft_within(
@@ -134,10 +144,10 @@ def draft_within(
     if draft.k <= min(rng.budgets):
         return draft
     lengths = torch.minimum(draft.lengths.cpu(), most_tokens(draft, rng, target.max_length))
-    n, parents = int(lengths.max()), draft.parents
+    n = int(lengths.max())
     inside = (torch.arange(n) < lengths[:, None]).to(pending.device)
-    tokens, probs = draft.tokens[:, :n] * inside, draft.probs[:, :n]
-    return Draft(tokens, probs, lengths, None if parents is None else parents[:, :n])
+    parents = None if draft.parents is None else draft.parents[:, :n]
+    return Draft(draft.tokens[:, :n] * inside, draft.probs[:, :n], lengths, parents)
 
 
 def most_tokens(draft: Draft, rng: BlockRng, context: int) -> Tensor:
@@ -170,8 +180,10 @@ def check_fits(draft: Draft, drafter: Drafter, pending: Tensor, k: int, vocab_si
     wanted = len(pending), vocab_size, pending.device
     if given != wanted or deepest > k:
         words = "{} tokens for {} rows over {} ids on {}".format
-        drafted, asked = words(deepest, *given), words(k, *wanted)
-        raise ValueError(f"{name_of(drafter)} has drafted {drafted}; it was asked for at most {asked}")
+        drafted = words(deepest, *given)
+        raise ValueError(
+            f"{name_of(drafter)} has drafted {drafted}; it was asked for at most {words(k, *wanted)}"
+        )
 
 
 def name_of(drafter: Drafter) -> str:

@@ -97,7 +97,8 @@ def speculate(
         rows.refill()
     if not any(rows.live):
         return
-    device, stops = device_of(target), getattr(verifier, "stops_at_first_rejection", True)
+    device = device_of(target)
+    stops = getattr(verifier, "stops_at_first_rejection", True)
     seen = Remembering(target) if getattr(drafter, "wants_hidden", False) else None
     target = seen or target
     cache = prefill(target, rows.committed)
@@ -109,7 +110,9 @@ def speculate(
     start(rows.committed)
     index = 0
     while any(rows.live):
-        live, pending, lengths = rows.live, rows.pending.to(device), rows.lengths
+        live = rows.live
+        lengths = rows.lengths
+        pending = rows.pending.to(device)
         budgets = [rows.budget(row) for row in range(len(live))]
         # The last token that fits is never drafted: it comes from the target.
         draftable = [max(budget - 1, 0) for budget in budgets]
@@ -155,7 +158,7 @@ def score(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) 
 
     The tokens of a tree see their own ancestors only. For that the target's `hidden` must take a `Tree`.
     """
-    block = torch.cat([pending[:, None], draft.tokens], dim=1)  # [B, K+1]
+    block = draft.after(pending)
     if draft.parents is None:
         return target(block, cache)
     tree = Tree.after(cache.lengths, draft.parents)
@@ -170,8 +173,11 @@ class Remembering:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        self.model, self.vocab_size, self.max_length = model, model.vocab_size, model.max_length
-        self.device, self.head = device_of(model), model.head
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.device = device_of(model)
+        self.head = model.head
         self.last: Tensor | None = None
 
     def new_cache(self, rows: int) -> KVCache:

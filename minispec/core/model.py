@@ -297,8 +297,12 @@ class GPT(nn.Module):
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
+        return self.cache_of(self.config.layers, rows)
+
+    def cache_of(self, layers: int, rows: int) -> KVCache:
+        """Returns an empty cache for other layers of the same sizes, such as a drafter has."""
         c = self.config
-        return KVCache(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, self.dtype, self.device)
+        return KVCache(layers, rows, c.kv_heads, c.max_length, c.head_dim, self.dtype, self.device)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens [B, n] and returns the residual stream after the last norm [B, n, D].

@@ -78,6 +78,10 @@ class Draft:
         device = self.tokens.device
         return torch.arange(self.k, device=device) < self.lengths.to(device)[:, None]
 
+    def after(self, pending: Tensor) -> Tensor:
+        """Returns what one forward reads: the pending tokens [B], each with its row's draft, [B, K+1]."""
+        return torch.cat([pending[:, None], self.tokens], dim=1)
+
     @staticmethod
     def empty(rows: int, vocab_size: int, device: torch.device | str = "cpu") -> Draft:
         """Returns a draft of nothing: [rows, 0]."""
@@ -192,7 +196,8 @@ class Round:
 
     def rejected(self, row: int) -> list[int]:
         """Which drafted tokens stood where the target's own token came: in a chain one at most."""
-        last, drafted = int(self.verdict.last[row]), self.drafted(row)
+        last = int(self.verdict.last[row])
+        drafted = self.drafted(row)
         if self.draft.parents is None:
             return list(range(last, drafted))[:1]
         return [i for i, parent in enumerate(self.draft.parents[row, :drafted].tolist()) if parent == last]

@@ -61,7 +61,10 @@ class BlockRng:
         names: Sequence[int] | None = None,
     ) -> None:
         """Narrows `rng` to a round; positions are wanted on `device`."""
-        self.rng, self.starts, self.budgets, self.names = rng, starts, budgets, names
+        self.rng = rng
+        self.starts = starts
+        self.budgets = budgets
+        self.names = names
         self._device = device
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
@@ -78,7 +81,9 @@ class BlockRng:
 
     def _place(self, which: Which) -> Which:
         """Returns the prompts' names, positions in the text, and which rows have budget left there."""
-        rows, offsets, live = which.get("rows"), which.get("positions"), which.get("live")
+        rows = which.get("rows")
+        offsets = which.get("positions")
+        live = which.get("live")
         start, budget = self._own if rows is None else (own[rows] for own in self._own)
         if self.names is not None:
             rows = torch.tensor(self.names, device=self._device)[slice(None) if rows is None else rows]

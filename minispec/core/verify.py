@@ -12,7 +12,6 @@ from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
-from minispec.core.warp import lowest_argmax
 
 
 class Verifier(Protocol):
@@ -44,7 +43,7 @@ def verify_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     (Leviathan et al. 2023, section 2.2). Arguments and result are those of `Verifier`, target_probs being
     [B, K+1, V]; neither the draft's probabilities nor `rng` are used.
     """
-    best = lowest_argmax(target_probs)  # [B, K+1]
+    best = target_probs.argmax(-1)  # [B, K+1]
     agrees = (draft.tokens == best[:, : draft.k]) & draft.inside  # [B, K]
     accepted = agrees.long().cumprod(-1).sum(-1)  # length of the leading run
     return Verdict(accepted, best.gather(1, accepted[:, None])[:, 0])
@@ -62,8 +61,8 @@ def verify_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     """
     p = target_probs.double()
     q = draft.probs.double()
-    rows, lengths = p.shape[0], draft.lengths.to(p.device)
-    accepted = torch.zeros(rows, dtype=torch.long, device=p.device)
+    lengths = draft.lengths.to(p.device)
+    accepted = torch.zeros_like(lengths)
     testing = lengths > 0  # rows that have rejected nothing so far, and have a token to test
     for i in range(draft.k):
         if not bool(testing.any()):

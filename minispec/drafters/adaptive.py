@@ -52,7 +52,9 @@ class RunningAcceptance:
         """
         if positions < 0 or not 0 <= prior <= 1 or not weight > 0 or not 0 < memory <= 1:
             raise ValueError(f"prior {prior}, weight {weight}, memory {memory}: one of them cannot be")
-        self._prior, self._weight, self._memory = prior, weight, memory
+        self._prior = prior
+        self._weight = weight
+        self._memory = memory
         self._accepted = [0.0] * positions
         self._tested = [0.0] * positions
 
@@ -91,7 +93,9 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
         alphas: [positions], the probability of each to be accepted if all before it were.
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
-    found, gained, all_kept = [], 0.0, 1.0
+    found = []
+    gained = 0.0
+    all_kept = 1.0
     for width in range(len(alphas) + 1):
         all_kept *= alphas[width - 1] if width else 1.0
         gained += all_kept  # the token at this position, or for width 0 the one that is always gained
@@ -166,7 +170,8 @@ class AdaptiveDrafter:
         self._idle = 0  # rounds since the last draft
         self._texts: list[list[int]] = []
         self._rests = True
-        self._rounds, self._pace = 0, pace
+        self._rounds = 0
+        self._pace = pace
         self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
 
     @property
@@ -182,7 +187,8 @@ class AdaptiveDrafter:
             if not self._rests:
                 self._drafter.start(prompts, rows=rows)  # type: ignore[call-arg]
             return
-        self._texts, self._rests = [list(prompt) for prompt in prompts], True
+        self._texts = [list(prompt) for prompt in prompts]
+        self._rests = True
         self.width = self._choose(len(prompts))
         if self.width:
             self._wake()
@@ -211,7 +217,8 @@ class AdaptiveDrafter:
 
     def _learn(self, round: Round) -> None:
         """Counts what was tested, or how long nothing was."""
-        kept, drafted = round.verdict.accepted.tolist(), round.draft.lengths.tolist()
+        kept = round.verdict.accepted.tolist()
+        drafted = round.draft.lengths.tolist()
         live = [row for row, on in enumerate(round.live) if on]
         tested = [min(kept[row] + 1, drafted[row]) for row in live]
         self._acceptance.see([kept[row] for row in live], tested)

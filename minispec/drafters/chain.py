@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from minispec.core.records import Draft
+from minispec.core.records import ORDER, Draft, are_parents
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 
@@ -18,13 +18,33 @@ def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: 
 
     `read` takes a token a row, [B], and returns the logits of the next, [B, V].
     """
-    token, tokens, dists = pending, [], []
+    token = pending
+    tokens = []
+    dists = []
     for position in range(k):
         q = warp(read(token))
         token = rng.categorical(q, positions=position)
         tokens.append(token)
         dists.append(q)
     return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))
+
+
+def check_width(given: int, read: int) -> None:
+    """Raises ValueError if the target's hidden states are not as wide as what reads them."""
+    if given != read:
+        raise ValueError(
+            f"the target's hidden states have {given} numbers, and {read} are read: "
+            f"what reads them was made for another target"
+        )
+
+
+def checked_parents(parents: Sequence[int], max_length: int) -> list[int]:
+    """Returns the parents of a tree; ValueError if they are those of none, or do not fit a context."""
+    if len(parents) >= max_length:
+        raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {max_length}")
+    if not are_parents(torch.tensor([parents], dtype=torch.long)):
+        raise ValueError(ORDER)
+    return list(parents)
 
 
 def depths_of(parents: Sequence[int]) -> list[int]:

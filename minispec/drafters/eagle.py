@@ -9,17 +9,19 @@ trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.2). After verifi
 there, and take the place of the predicted ones.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
+from minispec.core.draft import CachedDrafter
 from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
 from minispec.core.prefill import Prompts, pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import draw_chain
-from minispec.drafters.medusa import Which, check_width
+from minispec.drafters.chain import check_width, draw_chain
 
 
 class FeatureLayer(nn.Module):
@@ -50,7 +52,7 @@ class FeatureLayer(nn.Module):
         return self.norm(self.layers(x, view))
 
 
-class FeatureDrafter:
+class FeatureDrafter(CachedDrafter):
     """Drafts token after token with a `FeatureLayer`, with a cache of its own."""
 
     wants_hidden = True
@@ -63,28 +65,22 @@ class FeatureDrafter:
         Raises:
             ValueError: if the layer was made for another width.
         """
-        check_width(target.embed_tokens.weight, layer.width)
-        self.layer, self.target, self.warp = layer, target, warp
-        self.vocab_size, self.max_length = target.vocab_size, target.max_length
-        self._cache: KVCache | None = None
+        check_width(target.config.width, layer.width)
+        self.layer = layer
+        self.target = target
+        self.warp = warp
+        self.vocab_size = target.vocab_size
+        self.max_length = target.max_length
         self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
 
-    @property
-    def cache(self) -> KVCache:
-        """Its cache; there is one from `start` on."""
-        assert self._cache is not None, "start(prompts) comes first"
-        return self._cache
-
-    @property
-    def cache_lengths(self) -> tuple[int, ...] | None:
-        """How many tokens the cache holds, row by row."""
-        return self.cache.row_lengths
-
-    def start(self, prompts: Prompts, hidden: Tensor | None = None, rows: Which = None) -> None:
+    def start(
+        self, prompts: Prompts, hidden: Tensor | None = None, rows: Sequence[int] | None = None
+    ) -> None:
         """Reads all prompts but their last tokens; hidden: their states [B, n, D], or None where n = 0."""
         cache, features = self._prefill(prompts, hidden)
         if rows is None:
-            self._cache, self._feature = cache, features
+            self._cache = cache
+            self._feature = features
         else:
             self._feature[list(rows)] = features
             for source, row in enumerate(rows):
@@ -92,18 +88,17 @@ class FeatureDrafter:
 
     def _prefill(self, prompts: Prompts, hidden: Tensor | None) -> tuple[KVCache, Tensor]:
         """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
-        c, rows, target = self.target.config, len(prompts), self.target
-        sizes = (len(self.layer.layers), rows, c.kv_heads, c.max_length, c.head_dim)
-        cache = KVCache(*sizes, target.dtype, target.device)
-        none = torch.zeros(rows, 1, c.width, dtype=target.dtype, device=target.device)
+        target = self.target
+        cache = target.cache_of(len(self.layer.layers), len(prompts))
+        none = torch.zeros(len(prompts), 1, target.config.width, dtype=target.dtype, device=target.device)
         features = none if hidden is None else torch.cat([none, hidden.to(target.dtype)], dim=1)
         lengths = [len(prompt) - 1 for prompt in prompts]
         if hidden is not None:
-            check_width(hidden, c.width)
+            check_width(hidden.shape[-1], target.config.width)
             tokens = pad(prompts, max(lengths), target.device)
             self.layer(tokens, features[:, :-1], target, cache)
             cache.truncate(lengths)
-        return cache, features[torch.arange(rows), lengths]
+        return cache, features[torch.arange(len(prompts)), lengths]
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
@@ -121,9 +116,9 @@ class FeatureDrafter:
         states = round.target_hidden
         assert states is not None, "speculate hands it over, for wants_hidden says so"
         states = states.to(self.target.dtype)
-        rows, lengths = torch.arange(len(states), device=states.device), round.lengths
-        pending = round.pending[:, None].to(states.device)
-        block = torch.cat([pending, round.draft.tokens.to(states.device)], dim=1)  # [B, K+1]
+        rows = torch.arange(len(states), device=states.device)
+        lengths = round.lengths
+        block = round.draft.after(round.pending).to(states.device)  # [B, K+1]
         features = torch.cat([self._feature[:, None], states[:, :-1]], dim=1)  # before each of them
         first = [min(n, self._before(round, row)) for row, n in enumerate(lengths)]
         self.cache.truncate(first)

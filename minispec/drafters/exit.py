@@ -21,7 +21,7 @@ from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import draw_chain
+from minispec.drafters.chain import check_width, draw_chain
 
 FIRST = "the target reads the prompts first, and start(prompts) follows, once for each run"
 
@@ -66,16 +66,18 @@ class EarlyExitGPT:
         Raises:
             ValueError: if the exit was made for another width, or leaves no layer to the target.
         """
-        width = exit.proj.weight.shape[0]
-        if width != model.config.width:
-            raise ValueError(f"the exit reads a stream of {width}, the target's has {model.config.width}")
+        check_width(model.config.width, exit.proj.weight.shape[0])
         if not 1 <= exit.layers < model.config.layers:
             raise ValueError(
                 f"an exit after layer {exit.layers} does not fit a target of {model.config.layers} layers: "
                 f"it must be from 1 to {model.config.layers - 1}"
             )
-        self.model, self.exit, self.device = model, exit, model.device
-        self.vocab_size, self.max_length, self.head = model.vocab_size, model.max_length, model.head
+        self.model = model
+        self.exit = exit
+        self.device = model.device
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.head = model.head
         self._made: ReferenceType[KVCache] | None = None
         # Of each shared cache the streams [B, n, D] after the first layers that are not verified yet.
         self._ahead: WeakKeyDictionary[KVCache, list[Tensor]] = WeakKeyDictionary()
@@ -121,8 +123,8 @@ class EarlyExitGPT:
         """Reads tokens as the GPT does, but not twice through a layer: [B, n] -> [B, n, D]."""
         if cache is None or cache not in self._ahead:
             return self.model.hidden(tokens, cache)
-        x, later = self._streams(tokens, cache), slice(self.exit.layers, None)
-        view = self.model.view(x.shape[1], cache, None, later)
+        x = self._streams(tokens, cache)
+        view = self.model.view(x.shape[1], cache, None, slice(self.exit.layers, None))
         x = self.model.layers(x, view, self.exit.layers)
         cache.advance()
         return self.model.norm(x)
@@ -141,8 +143,7 @@ class EarlyExitGPT:
 
     def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Takes tokens [B, n] through the first layers: [B, n, D]."""
-        first = slice(0, self.exit.layers)
-        view = self.model.view(tokens.shape[1], cache, None, first)
+        view = self.model.view(tokens.shape[1], cache, None, slice(0, self.exit.layers))
         x = self.model.layers(self.model.embed_tokens(tokens), view, 0, self.exit.layers)
         cache.advance()
         return x
@@ -155,8 +156,10 @@ class ExitDrafter:
 
     def __init__(self, target: EarlyExitGPT, warp: Warp | None = None) -> None:
         """Makes a drafter; warp: how to warp its logits, None: like the target's."""
-        self.target, self.warp = target, warp
-        self.vocab_size, self.max_length = target.vocab_size, target.max_length
+        self.target = target
+        self.warp = warp
+        self.vocab_size = target.vocab_size
+        self.max_length = target.max_length
         self._cache: KVCache | None = None  # of the run, which the target reads into as well
 
     def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:

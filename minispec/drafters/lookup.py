@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
@@ -59,16 +60,16 @@ class LookupDrafter:
                 the target's; the numbers are 0 and 1 in every type.
         """
         self.vocab_size = vocab_size
-        self._index, self._dtype = index, dtype
+        self._index = index
+        self._dtype = dtype
         self._rows: list[Index] = []
-        self._done: list[bool] = []
 
     def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
         """Forgets the last run, or the texts of some rows, and reads prompts, pending tokens included."""
         if rows is None:
-            self._rows, self._done = [self._index() for _ in prompts], [False] * len(prompts)
+            self._rows = [self._index() for _ in prompts]
         for row, prompt in zip(range(len(prompts)) if rows is None else rows, prompts, strict=True):
-            self._rows[row], self._done[row] = self._index(), False
+            self._rows[row] = self._index()
             for token in prompt:
                 self._rows[row].append(token)
 
@@ -77,10 +78,9 @@ class LookupDrafter:
 
         The draft says how many were found for each row; of `warp` and `rng` it makes no use.
         """
-        found = [[] if done else row.propose(k) for row, done in zip(self._rows, self._done, strict=True)]
-        lengths = [len(own) for own in found]
-        padded = [[*own, *[0] * (max(lengths) - len(own))] for own in found]
-        tokens = torch.tensor(padded, dtype=torch.long, device=pending.device)  # [B, n]
+        found = [row.propose(k) for row in self._rows]
+        lengths = list(map(len, found))
+        tokens = pad(found, max(lengths), pending.device).long()  # [B, n]
         return Draft(tokens, one_hot(tokens, self.vocab_size, self._dtype), torch.tensor(lengths))
 
     def commit(self, round: Round) -> None:
@@ -88,4 +88,3 @@ class LookupDrafter:
         for row, tokens in zip(self._rows, round.emitted, strict=True):
             for token in tokens:
                 row.append(token)
-        self._done = [why is not None for why in round.finish]

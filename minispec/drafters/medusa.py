@@ -23,12 +23,10 @@ from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import Choice, depths_of, draw_tree
-from minispec.drafters.tree import grow, levels, without_replacement
+from minispec.drafters.chain import Choice, check_width, checked_parents, depths_of, draw_tree
+from minispec.drafters.tree import common_tree, without_replacement
 
 DOUBTFUL = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
-Which = Sequence[int] | None
-"""In which rows prompts begin; None: in all, in a new run."""
 
 
 class MedusaHead(nn.Module):
@@ -52,7 +50,8 @@ class Medusa(nn.ModuleList):
     def __init__(self, width: int, vocab_size: int, heads: int) -> None:
         """Makes so many heads for a target of this width and vocabulary."""
         super().__init__(MedusaHead(width, vocab_size) for _ in range(heads))
-        self.width, self.vocab_size = width, vocab_size
+        self.width = width
+        self.vocab_size = vocab_size
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
@@ -81,28 +80,36 @@ class MedusaDrafter:
                 f"the heads know {heads.vocab_size} tokens, the target {target.vocab_size}: "
                 f"they were made for another target"
             )
-        self.heads, self.warp, self.vocab_size = heads, warp, target.vocab_size
+        self.heads = heads
+        self.warp = warp
+        self.vocab_size = target.vocab_size
         self._state = torch.zeros(0, heads.width)  # [B, D]
         self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state
 
-    def start(self, prompts: Prompts, hidden: Tensor | None = None, rows: Which = None) -> None:
+    def start(
+        self, prompts: Prompts, hidden: Tensor | None = None, rows: Sequence[int] | None = None
+    ) -> None:
         """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D], or None."""
         read = torch.tensor([len(prompt) - 1 for prompt in prompts])
         if hidden is None:
             states = next(self.heads.parameters()).new_zeros(len(prompts), self.heads.width)
         else:
             states = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
-            check_width(states, self.heads.width)
+            check_width(states.shape[-1], self.heads.width)
+        known = (read > 0).to(states.device)
         if rows is None:
-            self._state, self._known = states, (read > 0).to(states.device)
+            self._state = states
+            self._known = known
         else:
-            self._state[list(rows)], self._known[list(rows)] = states, (read > 0).to(states.device)
+            self._state[list(rows)] = states
+            self._known[list(rows)] = known
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B], one for each head."""
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
-        warp, width = self.warp or warp, min(k, len(self.heads))
+        warp = self.warp or warp
+        width = min(k, len(self.heads))
         logits = self.heads(self._state)  # [B, heads, V]
         dists = [warp(logits[:, i]) for i in range(width)]
         tokens = [rng.categorical(q, positions=i, live=self._known) for i, q in enumerate(dists)]
@@ -119,7 +126,7 @@ class MedusaDrafter:
 
 def doubtful_tree(nodes: int, depth: int) -> list[int]:
     """Returns the parents of the tree that is best for heads that are often in doubt."""
-    return grow(levels(DOUBTFUL, nodes, depth), nodes)[0]
+    return common_tree(nodes, depth, DOUBTFUL)
 
 
 class MedusaTreeDrafter(MedusaDrafter):
@@ -135,9 +142,8 @@ class MedusaTreeDrafter(MedusaDrafter):
     ) -> None:
         """Makes a drafter; see `MedusaDrafter` and `TreeDrafter`."""
         super().__init__(heads, target, warp)
-        if len(parents) >= target.max_length:
-            raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {target.max_length}")
-        self.parents, self.choice = list(parents), choice
+        self.parents = checked_parents(parents, target.max_length)
+        self.choice = choice
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
@@ -145,19 +151,11 @@ class MedusaTreeDrafter(MedusaDrafter):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
         depths = depths_of(self.parents)
         size = sum(0 < depth <= min(k, len(self.heads)) for depth in depths)
-        logits, space = self.heads(self._state), size * self._known.long()  # [B, heads, V], [B]
+        logits = self.heads(self._state)  # [B, heads, V]
+        space = size * self._known.long()  # [B]
 
         def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
             return logits[:, depths[at[0]], None].expand(-1, len(at), -1)
 
         draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
         return replace(draft, lengths=space.cpu())
-
-
-def check_width(states: Tensor, width: int) -> None:
-    """Raises ValueError if hidden states [..., D] are not as wide as what reads them."""
-    if states.shape[-1] != width:
-        raise ValueError(
-            f"the target's hidden states have {states.shape[-1]} numbers, the heads read {width}: "
-            f"they were made for another target"
-        )

@@ -17,8 +17,7 @@ from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import draw_chain
-from minispec.drafters.medusa import check_width
+from minispec.drafters.chain import check_width, draw_chain
 
 RANK = 64  # of the correction
 
@@ -64,15 +63,17 @@ class ParallelGPT:
         Raises:
             ValueError: if it was made for another width.
         """
-        check_width(target.embed_tokens.weight, parts.width)
-        self.parts, self.target, self.device = parts, target, target.device
-        self.vocab_size, self.max_length, self.head = target.vocab_size, target.max_length, target.head
+        check_width(target.config.width, parts.width)
+        self.parts = parts
+        self.target = target
+        self.device = target.device
+        self.vocab_size = target.vocab_size
+        self.max_length = target.max_length
+        self.head = target.head
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
-        c, layers = self.target.config, len(self.parts.layers)
-        sizes = (layers, rows, c.kv_heads, c.max_length, c.head_dim)
-        return KVCache(*sizes, self.target.dtype, self.device)
+        return self.target.cache_of(len(self.parts.layers), rows)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, masks: int = 0) -> Tensor:
         """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""

@@ -56,7 +56,9 @@ class StoppingDrafter(ModelDrafter):
         warp = self.warp or warp
         reach = [0.0 if done else 1.0 for done in self._done]  # the probability that all so far are accepted
         lengths = [0] * len(reach)
-        token, tokens, dists = pending, [], []
+        token = pending
+        tokens = []
+        dists = []
         for i in range(k):
             going = [prob > 0 and prob >= self.least for prob in reach]
             if not any(going):

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import GPT, Tree, read_tree
-from minispec.core.records import ORDER, Draft, Round, are_parents
+from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
-from minispec.drafters.chain import Choice, depths_of, draw_tree
+from minispec.drafters.chain import Choice, checked_parents, depths_of, draw_tree
 
 MOST_NODES = 4096  # of a tree: each token sees or does not see each other one
 RATES = (0.8, 0.1, 0.04)  # assumed: how often a position's first, second, third candidate is the one kept
@@ -90,7 +90,8 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     while heap and len(paths) < nodes:
         prob, _, path, before = heappop(heap)
         paths.append(path)
-        depth, rank = len(path), path[-1]
+        depth = len(path)
+        rank = path[-1]
         if rank + 1 < len(rates[depth - 1]):
             again = -before * rates[depth - 1][rank + 1]
             heappush(heap, (again, 2 * len(paths), (*path[:-1], rank + 1), before))
@@ -101,14 +102,10 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     return [places[path[:-1]] for path in paths], [path[-1] for path in paths]
 
 
-def common_tree(nodes: int, depth: int | None = None) -> list[int]:
-    """Returns the parents of the tree that is best for the usual rates, and no deeper than `depth`."""
-    return grow(levels(RATES, nodes, depth), nodes)[0]
-
-
-def levels(rates: Sequence[float], nodes: int, depth: int | None = None) -> list[Sequence[float]]:
-    """Returns the same rates for each level of a tree: no more levels than tokens, or than `depth`."""
-    return [rates] * min(nodes, MOST_NODES, nodes if depth is None else depth)
+def common_tree(nodes: int, depth: int | None = None, rates: Sequence[float] = RATES) -> list[int]:
+    """Returns the parents of the tree that is best if all levels have these rates; at most `depth` deep."""
+    levels = min(nodes, MOST_NODES, nodes if depth is None else depth)
+    return grow([rates] * levels, nodes)[0]
 
 
 class TreeDrafter(ModelDrafter):
@@ -135,14 +132,11 @@ class TreeDrafter(ModelDrafter):
             ValueError: if these are not the parents of a tree, or the context has no space for so many.
         """
         super().__init__(model, warp)
-        if len(parents) >= self.max_length:
-            raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {self.max_length}")
         self.choice = choice
-        shape = torch.tensor([parents], dtype=torch.long, device=self.device)
-        if not are_parents(shape):
-            raise ValueError(ORDER)
+        self.parents = checked_parents(parents, self.max_length)
+        self._depths = depths_of(parents)
+        shape = torch.tensor([self.parents], dtype=torch.long, device=self.device)
         self._tree = Tree.after(torch.tensor([0]), shape)
-        self.parents, self._depths = list(parents), depths_of(parents)
         self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
@@ -161,15 +155,15 @@ class TreeDrafter(ModelDrafter):
 
     def commit(self, round: Round) -> None:
         """Keeps of the cache the accepted path, and reads its last token, if that was a leaf."""
-        kept, slots = round.verdict.kept(), []
-        for row, path in enumerate(kept):
+        slots = []
+        for row, path in enumerate(round.verdict.kept()):
             before = round.lengths[row] - len(round.emitted[row])
             stay = [0, *(i + 1 for i in path)]
             slots.append([*range(before), *(before + n for n, i in enumerate(self._read) if i in stay)])
         self.cache.gather(slots)
         self._read = []
         if any(have < want for have, want in zip(self.cache.row_lengths, round.lengths, strict=True)):
-            block = torch.cat([round.pending[:, None], round.draft.tokens], dim=1)  # [B, K+1]
+            block = round.draft.after(round.pending)
             last = round.verdict.last.to(block.device)[:, None]
             self.model.hidden(block.gather(1, last).to(self.device), self.cache)
         self.cache.truncate(round.lengths)

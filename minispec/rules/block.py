@@ -23,11 +23,11 @@ def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     fewer tokens than `verify_rejection` does, in expectation: theorem 2. Arguments and result are those of
     `Verifier`, target_probs being [B, K+1, V].
     """
-    p, lengths = target_probs.double(), draft.lengths.to(target_probs.device)
-    inside = torch.arange(draft.k + 1, device=p.device) < lengths[:, None]  # [B, K+1]
+    p = target_probs.double()
+    inside = draft.inside
     # Where a draft has ended, q is 0: so S_i = w_i, the coin's probability is w_i, and the residual p.
-    q = F.pad(draft.probs.double(), (0, 0, 0, 1)) * inside[..., None]  # [B, K+1, V]
-    accepted = torch.zeros_like(lengths)
+    q = F.pad(draft.probs.double() * inside[..., None], (0, 0, 0, 1))  # [B, K+1, V]
+    accepted = torch.zeros_like(inside.sum(-1))
     w = kept_w = torch.ones_like(p[:, 0, 0])  # [B], after token i; after the last accepted one
     for i in range(draft.k):
         token = draft.tokens[:, i, None]
@@ -35,7 +35,8 @@ def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         s = (w[:, None] * p[:, i + 1] - q[:, i + 1]).clamp(min=0).sum(-1)
         coin = (s / (s + (1 - w))).nan_to_num(0)  # S + 1 − w would round a small S away
         kept = rng.bernoulli(coin, positions=i, live=inside[:, i])
-        accepted, kept_w = torch.where(kept, i + 1, accepted), torch.where(kept, w, kept_w)
+        accepted = torch.where(kept, i + 1, accepted)
+        kept_w = torch.where(kept, w, kept_w)
     each = torch.arange(len(p), device=p.device)
     dist = residual(kept_w[:, None] * p[each, accepted], q[each, accepted])
     return Verdict(accepted, rng.categorical(dist, positions=accepted))

@@ -23,8 +23,8 @@ def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
     """
     p = target_probs.double()
-    lengths = draft.lengths.to(p.device)
-    accepted = torch.zeros(p.shape[0], dtype=torch.long, device=p.device)
+    inside = draft.inside
+    accepted = torch.zeros(len(p), dtype=torch.long, device=p.device)
     token = torch.zeros_like(accepted)
     going = torch.ones_like(accepted, dtype=torch.bool)  # rows in which all so far were alike
     for i in range(draft.k + 1):
@@ -32,7 +32,7 @@ def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
             break
         token = torch.where(going, rng.categorical(p[:, i], positions=i, live=going), token)
         if i < draft.k:
-            going = going & (i < lengths) & (token == draft.tokens[:, i])
+            going = going & inside[:, i] & (token == draft.tokens[:, i])
             accepted = accepted + going
     return Verdict(accepted, token)
 
@@ -85,7 +85,9 @@ class KeyedRng:
         Raises:
             ValueError: if no positions are given.
         """
-        rows, positions, live = which.get("rows"), which.get("positions"), which.get("live")
+        rows = which.get("rows")
+        live = which.get("live")
+        positions = which.get("positions")
         if positions is None:
             raise ValueError("keyed noise needs positions: say which position of the text is decided")
         batch, size = probs.shape

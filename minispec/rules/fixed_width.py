@@ -64,7 +64,8 @@ class FixedCache(KVCache):
         stored = (self._order < self._new) & (positions < self.capacity)
         row, column = stored.nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
-        self._end, self._order = self.capacity, None
+        self._end = self.capacity
+        self._order = None
         positions = positions.where(stored, 0)
         return positions, self._bias[positions][:, None]
 
@@ -150,7 +151,8 @@ class FixedWidth(GPT):
 
     def _in_pieces(self, text: Tensor, kept: int, wrong: int) -> Tensor:
         """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others after; returns logits."""
-        cache, found = self.new_cache(text.shape[0]), []
+        cache = self.new_cache(text.shape[0])
+        found = []
         for start in range(0, text.shape[1], kept):
             block = text[:, start : start + kept + wrong].clone()
             block[:, kept:] = (block[:, kept:] + 1) % self.vocab_size

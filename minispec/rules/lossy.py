@@ -79,7 +79,8 @@ def verify_mixture(draft: Draft, target_probs: Tensor, rng: Rng, *, weight: floa
     TV = (1 − w)·TV(p, q). In transformers it is `assistant_ensemble_weight`. Arguments and result are those
     of `Verifier`, target_probs being [B, K+1, V]; weight: w, 1 being lossless.
     """
-    p, q = target_probs.double(), draft.probs.double()
+    p = target_probs.double()
+    q = draft.probs.double()
     mixed = torch.where(draft.inside[..., None], weight * p[:, :-1] + (1 - weight) * q, p[:, :-1])
     return verify_rejection(draft, torch.cat([mixed, p[:, -1:]], dim=1), rng)
 

@@ -22,7 +22,6 @@ from torch import Tensor
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng
 from minispec.core.verify import residual
-from minispec.core.warp import lowest_argmax
 
 HALVINGS = 60  # of an interval of some units: float64 has no more digits
 
@@ -37,7 +36,8 @@ def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
             after token i.
         rng: decides about each candidate that is tested, and draws the token after the path.
     """
-    p, q = target_probs.double(), draft.probs.double()
+    p = target_probs.double()
+    q = draft.probs.double()
     left = p[:, 0]  # [B, V], what the next candidate is tested against
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def verify_tree_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 
     Arguments are those of `verify_tree`, target_probs being [B, K+1, V]; neither q nor `rng` is used.
     """
-    best = lowest_argmax(target_probs)  # [B, K+1]
+    best = target_probs.argmax(-1)  # [B, K+1]
     wanted = best[:, 0]
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
@@ -80,14 +80,17 @@ def verify_k_sequential(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict
     accepts at least 1 − 1/e of what the best rule for them would. Arguments and result are those of
     `verify_tree`, target_probs being [B, K+1, V]; a chain has one candidate at each position, and γ = 1.
     """
-    p, q = target_probs.double(), draft.probs.double()
-    parents, left = parents_of(draft), p[:, 0]
-    each = torch.arange(len(p), device=p.device)
+    p = target_probs.double()
+    q = draft.probs.double()
+    left = p[:, 0]
+    parents = parents_of(draft)
     inside = draft.inside
+    each = torch.arange(len(p), device=p.device)
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
         nonlocal left
-        here, token = p[each, parents[:, i]], draft.tokens[:, i, None]
+        here = p[each, parents[:, i]]
+        token = draft.tokens[:, i, None]
         candidates = ((parents == parents[:, i, None]) & inside).sum(-1)
         scaled = scale(here, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
         ratio = here.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
@@ -116,13 +119,12 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
     Returns:
         The path that each row keeps: [B, K] bool.
     """
-    rows, k = draft.tokens.shape
-    device, parents = draft.tokens.device, parents_of(draft)
-    lengths = draft.lengths.to(device)
-    at = torch.zeros(rows, dtype=torch.long, device=device)  # the last kept: 0 is the pending token
-    path = torch.zeros(rows, k, dtype=torch.bool, device=device)
-    for i in range(k):
-        testing = (parents[:, i] == at) & (i < lengths)
+    parents = parents_of(draft)
+    inside = draft.inside
+    at = torch.zeros_like(inside.sum(-1))  # the last kept: 0 is the pending token
+    path = torch.zeros_like(inside)
+    for i in range(draft.k):
+        testing = (parents[:, i] == at) & inside[:, i]
         if bool(testing.any()):
             path[:, i] = accepts(i, testing, path.sum(-1))
             at = torch.where(path[:, i], i + 1, at)
@@ -151,10 +153,12 @@ def scale(p: Tensor, q: Tensor, candidates: Tensor) -> Tensor:
     Returns:
         γ [B].
     """
-    low, high = torch.ones_like(p[:, 0]), candidates.to(p).clamp(min=1)
+    low = torch.ones_like(p[:, 0])
+    high = candidates.to(p).clamp(min=1)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         b = torch.minimum(q, p / middle[:, None]).sum(-1)
         too_small = 1 - (1 - b) ** candidates > middle * b
-        low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
+        low = torch.where(too_small, middle, low)
+        high = torch.where(too_small, high, middle)
     return high

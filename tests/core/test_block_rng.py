@@ -1,8 +1,5 @@
 """Random numbers within a round: positions in the text, ends of budgets, and noise that is fixed."""
 
-import math
-from collections import Counter
-
 import pytest
 import torch
 from scipy import stats
@@ -12,64 +9,76 @@ from minispec.core.rng import BlockRng
 from minispec.rules.coupled import scramble
 
 CPU = torch.device("cpu")
+HALF = torch.full((3,), 0.5)
 
 
 class Asked:
-    """An rng that remembers what it was asked, says yes, and picks the last id."""
+    """An rng that remembers what it was asked, and says yes."""
 
     def __init__(self):
-        self.positions, self.live = [], []
+        self.positions = []
+        self.live = []
 
     def bernoulli(self, probs, *, rows=None, positions=None, live=None):
-        self.positions.append(positions)
-        self.live.append(live)
-        return torch.ones(probs.shape[0], dtype=torch.bool)
+        self.positions.append(positions.tolist() if positions is not None else None)
+        self.live.append(live.tolist() if live is not None else None)
 
-    def categorical(self, probs, *, rows=None, positions=None, live=None):
-        self.bernoulli(probs, positions=positions, live=live)
-        return torch.full((probs.shape[0],), probs.shape[1] - 1)
+    categorical = bernoulli
+
+
+def asked(*questions, starts=(1, 1, 1), budgets=(0, 2, 3)):
+    """Returns an `Asked` that was asked, of a round that begins at `starts`."""
+    inner = Asked()
+    rng = BlockRng(inner, starts, budgets, CPU)
+    for which in questions:
+        rng.bernoulli(HALF, **which)
+        rng.categorical(HALF, **which)
+    return inner
 
 
 def test_positions_become_positions_in_the_text():
-    """A position within the block is added to each row's start, given as one number or as one a row."""
-    inner = Asked()
-    rng = BlockRng(inner, [5, 9], [3, 3], CPU)
-    rng.categorical(torch.full((2, 4), 0.25), positions=2)
-    rng.bernoulli(torch.full((2,), 0.5), positions=torch.tensor([0, 1]))
-    assert [p.tolist() for p in inner.positions] == [[7, 11], [5, 10]]
+    """A position within the block is added to each row's start, given as one number or as one a row.
+
+    Asked for some rows by name, it looks up those rows' starts and budgets.
+    """
+    questions = {"positions": 2}, {"positions": torch.tensor([0, 1, 2])}
+    assert asked(*questions, starts=[5, 9, 20]).positions[::2] == [[7, 11, 22], [5, 10, 22]]
+    named = asked({"rows": torch.tensor([2, 0]), "positions": 0}, starts=[5, 9, 20])
+    assert (named.positions, named.live) == ([[20, 5]] * 2, [[True, False]] * 2)
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3])
 def test_nothing_is_decided_where_a_budget_ends(position):
     """A row with a budget of n decides at positions 0 … n−1; a row that is done (budget 0) nowhere."""
-    inner = Asked()
-    rng = BlockRng(inner, [1, 1, 1], [0, 2, 3], CPU)
-    rng.bernoulli(torch.full((3,), 0.5), positions=position)
-    rng.bernoulli(torch.full((3,), 0.5), positions=torch.full((3,), position))
-    assert [mask.tolist() for mask in inner.live] == [[False, position < 2, position < 3]] * 2
+    inner = asked({"positions": position}, {"positions": torch.full((3,), position)})
+    assert inner.live == [[False, position < 2, position < 3]] * 4
 
 
 def test_masks_of_callers_stay():
     """A row is decided only where both the caller and the budget say so, with positions and without."""
-    inner = Asked()
-    rng = BlockRng(inner, [1, 1, 1], [0, 2, 3], CPU)
-    rng.bernoulli(torch.full((3,), 0.5), positions=2, live=torch.tensor([True, True, True]))
-    rng.bernoulli(torch.full((3,), 0.5), live=torch.tensor([True, False, True]))
-    rng.bernoulli(torch.full((3,), 0.5))
-    assert [mask.tolist() for mask in inner.live] == [
-        [False, False, True],
-        [False, False, True],
-        [False, True, True],
+    inner = asked(
+        {"positions": 2, "live": torch.tensor([True] * 3)}, {"live": torch.tensor([True, False, True])}, {}
+    )
+    assert inner.live[::2] == [[False, False, True], [False, False, True], [False, True, True]]
+    assert asked({"positions": 1}, budgets=(2, 2, 2)).live == [None] * 2  # all have budget: nothing is masked
+
+
+@pytest.mark.parametrize("names", [[2, 0], [5, 2]])
+def test_a_row_draws_the_noise_of_the_prompt_that_it_holds(names):
+    """In whatever slot it stands: the name says which prompt it is, the slot where it is in the text."""
+    dists = torch.full((2, 1000), 1e-3, dtype=torch.float64)
+    rng = KeyedRng(5)
+    starts = [7, 9]
+    block = BlockRng(rng, starts, [3, 3], CPU, names=names)
+    wanted = [
+        int(rng.categorical(dists[:1], rows=torch.tensor([name]), positions=start + 1))
+        for name, start in zip(names, starts, strict=True)
     ]
-
-
-def test_named_rows_keep_their_positions():
-    """Asked for some rows by name, it looks up those rows' starts and budgets."""
-    inner = Asked()
-    rng = BlockRng(inner, [5, 9, 20], [0, 2, 3], CPU)
-    rng.bernoulli(torch.full((2,), 0.5), rows=torch.tensor([2, 0]), positions=0)
-    assert inner.positions[0].tolist() == [20, 5]
-    assert inner.live[0].tolist() == [True, False]
+    assert block.categorical(dists, positions=1).tolist() == wanted
+    assert block.categorical(dists[:1], rows=torch.tensor([1]), positions=1).tolist() == wanted[1:]
+    assert BlockRng(rng, starts, [3, 3], CPU).categorical(dists, positions=1).tolist() != wanted
+    short = BlockRng(rng, starts, [1, 3], CPU, names=names)  # budgets are the slot's own
+    assert short.categorical(dists, positions=1).tolist() == [0, wanted[1]]
 
 
 def test_keyed_noise_is_a_function_of_seed_row_and_position():
@@ -93,10 +102,10 @@ def test_keyed_noise_has_the_distribution_that_was_asked_for():
     """
     dist = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05], dtype=torch.float64)
     picked = KeyedRng(1).categorical(dist.expand(100_000, 5), positions=torch.arange(100_000))
-    counts = Counter(picked.tolist())
+    counts = torch.bincount(picked, minlength=5)
     assert counts[1] == 0
-    seen = [counts[i] for i in (0, 2, 3, 4)]
-    assert stats.chisquare(seen, [1e5 * float(dist[i]) for i in (0, 2, 3, 4)]).pvalue > 1e-6
+    possible = dist > 0
+    assert stats.chisquare(counts[possible], 1e5 * dist[possible]).pvalue > 1e-6
 
 
 def test_neighbouring_positions_are_independent():
@@ -105,18 +114,14 @@ def test_neighbouring_positions_are_independent():
     Pearson's test on 3 × 3 cells, 50,000 pairs, false alarm 1e-6 each.
     """
     dist = torch.full((50_000, 3), 1 / 3, dtype=torch.float64)
-    zero = torch.zeros(50_000, dtype=torch.long)
     n = torch.arange(50_000)
-    rng = KeyedRng(2)
-    for one, two in (
-        (
-            rng.categorical(dist, rows=zero, positions=2 * n),
-            rng.categorical(dist, rows=zero, positions=2 * n + 1),
-        ),
-        (rng.categorical(dist, rows=2 * n, positions=0), rng.categorical(dist, rows=2 * n + 1, positions=0)),
-    ):
-        counts = torch.bincount(3 * one + two, minlength=9).tolist()
-        assert stats.chisquare(counts).pvalue > 1e-6
+    zero = torch.zeros_like(n)
+    for rows, positions in (((zero, zero), (2 * n, 2 * n + 1)), ((2 * n, 2 * n + 1), (zero, zero))):
+        first, second = (
+            KeyedRng(2).categorical(dist, rows=row, positions=position)
+            for row, position in zip(rows, positions, strict=True)
+        )
+        assert stats.chisquare(torch.bincount(3 * first + second, minlength=9)).pvalue > 1e-6
 
 
 def test_keyed_noise_decides_no_yes_or_no():
@@ -132,8 +137,7 @@ def test_keyed_noise_decides_no_yes_or_no():
 
 def test_scramble_is_splitmix():
     """The mixing function gives SplitMix64's published first outputs for the seed 1234567."""
-    gamma, seed = 0x9E3779B97F4A7C15, 1234567
-    states = [(seed + n * gamma) % 2**64 for n in range(3)]
+    states = [(1234567 + n * 0x9E3779B97F4A7C15) % 2**64 for n in range(3)]
     signed = torch.tensor([s - 2**64 if s >= 2**63 else s for s in states])
     unsigned = [value % 2**64 for value in scramble(signed).tolist()]
     assert unsigned == [6457827717110365317, 3203168211198807973, 9817491932198370423]
@@ -143,4 +147,3 @@ def test_uniforms_stay_inside_the_unit_interval():
     """No key gives a probability-0 id or a NaN: the distribution (1, 0) always gives the first id."""
     dist = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(10_000, 2)
     assert not KeyedRng(9).categorical(dist, positions=torch.arange(10_000)).any()
-    assert math.isfinite(float(KeyedRng(9).categorical(dist[:1], positions=0)))

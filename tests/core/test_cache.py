@@ -35,38 +35,23 @@ class CountOps(TorchDispatchMode):
 
 
 def test_lengths_come_as_a_tensor_and_as_integers(cache):
-    """Lengths are [B] int64 on the CPU, and the same as plain integers."""
-    cache.truncate([7, 0, 3])
-    assert cache.lengths.dtype == torch.int64
-    assert cache.lengths.shape == (3,)
-    assert cache.lengths.tolist() == [7, 0, 3]
-    assert cache.row_lengths == (7, 0, 3)
-
-
-def test_lengths_are_a_snapshot(cache):
-    """Writing into the tensor that was handed out does not change the cache."""
+    """Lengths are [B] int64 on the CPU, a snapshot, and the same as plain integers; so they are taken too."""
+    for lengths in ([7, 0, 3], torch.tensor([5, 0, 2])):
+        cache.truncate(lengths)
+        assert cache.lengths.dtype == torch.int64
+        assert cache.row_lengths == tuple(cache.lengths.tolist()) == tuple(map(int, lengths))
     cache.lengths.zero_()
-    assert cache.row_lengths == (7, 7, 7)
+    assert cache.row_lengths == (5, 0, 2)
 
 
 def test_truncate_touches_no_tensor(cache):
     """Truncation runs not one tensor operation: nothing is copied, moved, allocated or cleared."""
     with CountOps() as before:
         cache.lengths  # noqa: B018 (the counter does count)
-    addresses = cache._keys.data_ptr(), cache._values.data_ptr()
-    keys, values = cache._keys.clone(), cache._values.clone()
     with CountOps() as ops:
         cache.truncate([7, 0, 3])
     assert before.count > 0
     assert ops.count == 0
-    assert (cache._keys.data_ptr(), cache._values.data_ptr()) == addresses
-    assert torch.equal(cache._keys, keys) and torch.equal(cache._values, values)
-
-
-def test_truncate_takes_a_tensor_too(cache):
-    """Lengths may come as a tensor [B]."""
-    cache.truncate(torch.tensor([1, 2, 3]))
-    assert cache.row_lengths == (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -93,47 +78,41 @@ def test_memory_is_taken_once(model, cache):
         for _ in range(3):
             model(torch.zeros(3, 5, dtype=torch.long), cache)
             cache.truncate([7, 2, 5])
-    assert cache.bytes == 2 * 2 * 3 * 2 * CAPACITY * 4 * 8
     assert (cache._keys.data_ptr(), cache._values.data_ptr()) == addresses
-
-
-def test_a_cache_of_another_type_takes_other_memory():
-    """Storage follows the type that was asked for."""
     assert KVCache(1, 2, 3, 4, 5, torch.bfloat16).bytes * 2 == KVCache(1, 2, 3, 4, 5).bytes
 
 
+@pytest.fixture
+def nearly_full(model):
+    """Two rows of 11 and 4 tokens, of 12, and what they have read."""
+    with torch.inference_mode():
+        made = model.new_cache(2)
+        block = torch.arange(24).view(2, 12) % 11
+        model(block, made)
+        made.truncate([11, 4])
+        return made, [block[0, :11].tolist(), block[1, :4].tolist()]
+
+
 @torch.inference_mode()
-def test_a_nearly_full_row_may_be_padded_past_its_end(model):
+def test_a_nearly_full_row_may_be_padded_past_its_end(model, nearly_full):
     """A block that fits one row only serves that row, and what the full row held stays intact."""
-    cache = model.new_cache(2)
-    first = torch.arange(24).view(2, 12) % 11
-    model(first, cache)
-    cache.truncate([11, 4])
-    block = torch.tensor([[3, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
-    got = model(block, cache)
+    cache, texts = nearly_full
+    got = model(torch.tensor([[3, 0, 0, 0, 0], [1, 2, 3, 4, 5]]), cache)
     assert cache.row_lengths == (12, 9)
-    long = model(torch.cat([first[0, :11], block[0, :1]])[None])[0]
-    torch.testing.assert_close(got[0, 0], long[-1], rtol=0, atol=1e-11)
-    short = model(torch.cat([first[1, :4], block[1]])[None])[0]
-    torch.testing.assert_close(got[1], short[4:], rtol=0, atol=1e-11)
     assert torch.isfinite(got).all()
-    cache.truncate([11, 9])  # the full row's old tokens are still its own
-    again = model(torch.tensor([[3], [6]]), cache)
-    torch.testing.assert_close(again[0, 0], long[-1], rtol=0, atol=1e-11)
+    long, short = texts[0] + [3], texts[1] + [1, 2, 3, 4, 5]
+    tiny.same(got[0, 0], model(torch.tensor([long]))[0, -1])
+    tiny.same(got[1], model(torch.tensor([short]))[0, 4:])
+    tiny.holds_all_but_the_pending_token(model, cache, [[*long, 0], [*short, 0]])
 
 
 @torch.inference_mode()
-def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model):
+def test_a_block_that_fits_no_row_is_refused_and_changes_nothing(model, nearly_full):
     """If even the shortest row has no space, the error says so and the cache can be used as before."""
-    cache = model.new_cache(2)
-    first = torch.arange(24).view(2, 12) % 11
-    model(first, cache)
-    cache.truncate([11, 10])
-    with pytest.raises(ValueError, match="the context is full: 10 tokens and 3 more exceed 12"):
-        model(torch.zeros(2, 3, dtype=torch.long), cache)
-    assert cache.row_lengths == (11, 10)
-    got = model(first[:, 11:], cache)
-    torch.testing.assert_close(got[0, 0], model(first[:1])[0, 11], rtol=0, atol=1e-11)
+    cache, texts = nearly_full
+    with pytest.raises(ValueError, match="the context is full: 4 tokens and 9 more exceed 12"):
+        model(torch.zeros(2, 9, dtype=torch.long), cache)
+    tiny.holds_all_but_the_pending_token(model, cache, [[*text, 0] for text in texts])
 
 
 def test_more_rows_than_memory_allows_are_refused():

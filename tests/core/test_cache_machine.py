@@ -9,9 +9,16 @@ import tiny
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from minispec import ModelDrafter, SeededRng, Verdict, Warp
+from minispec import ModelDrafter, SeededRng, Verdict
 from minispec.core.prefill import pad
 from minispec.core.rollback import rollback
 from minispec.rules.fixed_width import FixedWidth
@@ -103,7 +110,8 @@ class CacheMachine(RuleBasedStateMachine):
     @torch.inference_mode()
     def append(self, block):
         """Reads a block and checks its logits; returns False if it fits no row, which is an error."""
-        lengths, tokens = [len(row) for row in self.rows], torch.tensor(block)
+        lengths = [len(row) for row in self.rows]
+        tokens = torch.tensor(block)
         if min(lengths) + tokens.shape[1] > CAPACITY:
             with pytest.raises(ValueError, match="the context is full"):
                 self.model(tokens, self.cache)
@@ -174,18 +182,10 @@ class RoundMachine(RuleBasedStateMachine):
     )
     def start(self, prompts, k, cap, eos, seed):
         """A run begins: both models read the prompts."""
-        self.row_count, self.played = len(prompts), 0
-        self.rounds = tiny.watched(
-            self.target,
-            self.drafter,
-            prompts,
-            k=k,
-            max_new_tokens=cap,
-            warp=Warp(),
-            eos=eos,
-            rng=SeededRng(seed),
-            verifier=self.decide,
-        )
+        self.row_count = len(prompts)
+        self.played = 0
+        settings = {"k": k, "max_new_tokens": cap, "eos": eos, "rng": SeededRng(seed)}
+        self.rounds = tiny.watched(self.target, self.drafter, prompts, verifier=self.decide, **settings)
 
     @precondition(lambda self: self.rounds is not None)
     @rule(data=st.data())
@@ -221,18 +221,18 @@ class FixedWidthRounds(RoundMachine):
     target, draft = (FixedWidth(model, 4) for model in tiny.gpt_pair(max_length=CONTEXT))
 
 
-def some(share, steps):
-    """Returns settings with a share of the profile's examples: a step here makes tens of forwards."""
-    return settings(max_examples=max(settings.default.max_examples // share, 1), stateful_step_count=steps)
-
-
-TestTableCache = TableMachine.TestCase
-TestGPTCache = GPTMachine.TestCase
-TestFixedWidthCache = FixedWidthMachine.TestCase
-TestTableRounds = TableRounds.TestCase
-TestGPTRounds = GPTRounds.TestCase
-TestFixedWidthRounds = FixedWidthRounds.TestCase
-TestTableCache.settings = TestGPTCache.settings = some(1, 20)
-TestFixedWidthCache.settings = some(2, 20)
-TestTableRounds.settings = TestGPTRounds.settings = some(3, 50)
-TestFixedWidthRounds.settings = some(8, 50)
+@pytest.mark.parametrize(
+    ("machine", "share", "steps"),
+    [
+        (TableMachine, 1, 20),
+        (GPTMachine, 1, 20),
+        (FixedWidthMachine, 2, 20),
+        (TableRounds, 3, 50),
+        (GPTRounds, 3, 50),
+        (FixedWidthRounds, 8, 50),
+    ],
+)
+def test_whatever_is_done(machine, share, steps):
+    """With a share of the profile's examples: a step here makes tens of forwards."""
+    examples = max(settings.default.max_examples // share, 1)
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))

@@ -3,72 +3,35 @@
 import pytest
 import tiny
 
-from minispec import (
-    AdaptiveDrafter,
-    Costs,
-    KeyedRng,
-    ModelDrafter,
-    NgramDrafter,
-    SeededRng,
-    SuffixDrafter,
-    Warp,
-    speculate,
-    verify_coupled,
-    verify_greedy,
-)
-from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
-from minispec.drafters.exit import EarlyExitGPT, ExitDrafter, untrained_exit
-from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
-from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
-from minispec.drafters.stopping import StoppingDrafter
-from minispec.drafters.tree import TreeDrafter
-from minispec.evidence.proof.models import with_normals
+from minispec import KeyedRng, Warp, verify_coupled, verify_greedy
+from minispec.core.draft import ModelDrafter
+from minispec.evidence.proof.cases import DRAFTERS, TREES
+from minispec.evidence.proof.models import early_exit
 from minispec.rules.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]
-C = TARGET.config
+ON_TARGET = ("exit", "medusa", "medusa-tree", "eagle", "parallel")  # what drafts from the target itself
+WAYS = ["nothing", "model", *(name for name in DRAFTERS if name not in TREES[1:])]
 
 
-def early():
-    """Returns a target with an exit, and what leaves it."""
-    target = EarlyExitGPT(TARGET, untrained_exit(TARGET, 1))
-    return target, ExitDrafter(target)
+def target_and_drafter(way):
+    """Returns a target, and what drafts for it."""
+    if way == "nothing":
+        return TARGET, None
+    target = early_exit(TARGET, 0) if way == "exit" else TARGET
+    return target, DRAFTERS.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
 
 
-def automatic():
-    """Returns a drafter that draws a draft now and then."""
-    costs = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
-    return TARGET, AdaptiveDrafter(ModelDrafter(DRAFT), costs, most=3, retry=1, pace=1)
-
-
-WAYS = {
-    "nothing": lambda: (TARGET, None),
-    "model": lambda: (TARGET, ModelDrafter(DRAFT)),
-    "stopping": lambda: (TARGET, StoppingDrafter(DRAFT, 0.5)),
-    "automatic": automatic,
-    "ngram": lambda: (TARGET, NgramDrafter(C.vocab_size)),
-    "suffix": lambda: (TARGET, SuffixDrafter(C.vocab_size)),
-    "exit": early,
-    "medusa": lambda: (TARGET, MedusaDrafter(with_normals(Medusa(C.width, C.vocab_size, 3), 3), TARGET)),
-    "eagle": lambda: (TARGET, FeatureDrafter(with_normals(FeatureLayer(C), 4), TARGET)),
-    "tree": lambda: (TARGET, TreeDrafter(DRAFT, (0, 0, 1, 1, 2))),
-    "parallel": lambda: (TARGET, ParallelDrafter(with_normals(ParallelLayers(C), 6), TARGET)),
-    "medusa-tree": lambda: (
-        TARGET,
-        MedusaTreeDrafter(with_normals(Medusa(C.width, C.vocab_size, 3), 3), TARGET, (0, 0, 1, 1, 2)),
-    ),
-}
-
-
-def texts_of(way, at_once, prompts=QUEUE, verifier=None, k=3, **settings):
+def texts_of(way, at_once, prompts=QUEUE, **settings):
     """Returns the text of each prompt, and the rounds; caches are looked at after each round."""
-    target, drafter = WAYS[way]()
-    verifier = verifier or (verify_tree_greedy if way.endswith("tree") else verify_greedy)
-    settings = {"max_new_tokens": 12, "warp": Warp(temperature=0), "rng": SeededRng(0), "eos": 4} | settings
-    texts, rounds = [[] for _ in prompts], []
-    k = 0 if drafter is None else k
-    for r in speculate(target, drafter, prompts, k=k, verifier=verifier, at_once=at_once, **settings):
+    target, drafter = target_and_drafter(way)
+    greedy = verify_tree_greedy if way.endswith("tree") else verify_greedy
+    settings = {"max_new_tokens": 12, "warp": Warp(0), "eos": 4, "verifier": greedy} | settings
+    texts = [[] for _ in prompts]
+    rounds = []
+    k = 0 if drafter is None else 3
+    for r in tiny.decode(target, drafter, prompts, k=k, at_once=at_once, **settings):
         rounds.append(r)
         for row, emitted in enumerate(r.emitted):
             texts[r.names[row]] += emitted
@@ -106,13 +69,8 @@ def test_rows_are_live_while_prompts_wait():
     assert all(all(r.live) for r, more in zip(rounds, waiting, strict=True) if more)
     begun = [name for r in rounds for name in r.names]
     assert list(dict.fromkeys(begun)) == sorted(set(begun))
-
-
-def test_more_rows_than_prompts_are_as_many_as_prompts():
-    """And without a number all prompts are decoded at once, as ever."""
-    for at_once in (len(QUEUE), 50, None):
-        _, rounds = texts_of("model", at_once)
-        assert all(r.names == tuple(range(len(QUEUE))) for r in rounds)
+    for at_once in (len(QUEUE), 50, None):  # with as many rows as prompts none waits
+        assert all(r.names == tuple(range(len(QUEUE))) for r in texts_of("model", at_once)[1])
 
 
 def test_a_prompt_without_space_takes_no_row():

@@ -13,10 +13,8 @@ from minispec import (
     SeededRng,
     SuffixDrafter,
     Warp,
-    generate,
     observe,
     speculate,
-    verify_greedy,
 )
 from minispec.core.draft import draft_within
 from minispec.core.rng import BlockRng
@@ -30,44 +28,48 @@ from minispec.evidence.proof.models import early_exit
 from minispec.rules.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
-GREEDY = {"max_new_tokens": 12, "warp": Warp(0), "verifier": verify_greedy}
+ROUND = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
 HALVES = torch.full((1, 2, 4), 0.5).double()
 HALVES[..., 2:] = 0
 
 
 def run(drafter, prompts=((1, 2),), how=speculate, target=TARGET, **changes):
     """Decodes greedily with 3 drafted tokens a round, but for the changes."""
-    return list(how(target, drafter, prompts, **{"k": 3, "rng": SeededRng(0)} | GREEDY | changes))
+    return list(tiny.decode(target, drafter, prompts, how, **tiny.GREEDY | {"max_new_tokens": 12} | changes))
 
 
-def draft_of(tokens=((0, 1),), **parts):
+def draft_of(tokens=((0, 1),), probs=HALVES, **parts):
     """Returns a draft of these tokens, of which only 0 and 1 are possible."""
-    return Draft(torch.tensor(tokens), parts.pop("probs", HALVES), **parts)
+    return Draft(torch.tensor(tokens), probs, **parts)
 
 
 @pytest.mark.parametrize(
-    ("make", "line"),
+    ("parts", "line"),
     [
-        (lambda: draft_of(lengths=torch.tensor([3])), r"lengths must be from 0 to K = 2, not \[3\]"),
-        (lambda: draft_of(lengths=torch.tensor([-1])), r"lengths must be from 0 to K = 2, not \[-1\]"),
-        (lambda: draft_of(parents=torch.zeros(1, 1).long()), r"parents must be \[1, 2\], not \[1, 1\]"),
-        (lambda: draft_of(parents=torch.zeros(2).long()), r"parents must be \[1, 2\], not \[2\]"),
-        (lambda: draft_of(((0, 4),)), "outside the vocabulary, 0 to 3"),
-        (lambda: draft_of(((-1, 0),)), "outside the vocabulary, 0 to 3"),
-        (lambda: draft_of(((0, 2),)), "row 0: drafted token 1 has probability 0 in"),
-        (lambda: draft_of(probs=HALVES * torch.nan), "row 0: drafted token 0 has probability nan in"),
-        (lambda: draft_of(probs=HALVES * 110), "row 0: drafted token 0 has probability 55 in"),
-        (lambda: draft_of(probs=HALVES / 0), "row 0: drafted token 0 has probability inf in"),
-        (lambda: draft_of(parents=torch.zeros(1, 2)), "parents must be int64, not torch.float32"),
-        (lambda: draft_of(probs=HALVES.long()), "probs of a floating type"),
-        (lambda: draft_of(lengths=torch.ones(1)), "tokens and lengths must be int64"),
-        (lambda: Draft(torch.zeros(2).long(), HALVES), r"tokens must be \[B, K\], not \[2\]"),
+        ({"lengths": torch.tensor([3])}, r"lengths must be from 0 to K = 2, not \[3\]"),
+        ({"lengths": torch.tensor([-1])}, r"lengths must be from 0 to K = 2, not \[-1\]"),
+        ({"lengths": torch.ones(3).long()}, r"lengths must be \[1\], not \[3\]"),
+        ({"lengths": torch.ones(1)}, "tokens and lengths must be int64"),
+        ({"parents": torch.zeros(1, 1).long()}, r"parents must be \[1, 2\], not \[1, 1\]"),
+        ({"parents": torch.zeros(2).long()}, r"parents must be \[1, 2\], not \[2\]"),
+        ({"tokens": ((0, 4),)}, "outside the vocabulary, 0 to 3"),
+        ({"tokens": ((-1, 0),)}, "outside the vocabulary, 0 to 3"),
+        ({"tokens": ((0, 2),)}, "row 0: drafted token 1 has probability 0 in"),
+        ({"tokens": (0, 1)}, r"tokens must be \[B, K\], not \[2\]"),
+        ({"probs": HALVES * torch.nan}, "row 0: drafted token 0 has probability nan in"),
+        ({"probs": HALVES * 110}, "row 0: drafted token 0 has probability 55 in"),
+        ({"probs": HALVES / 0}, "row 0: drafted token 0 has probability inf in"),
+        ({"parents": torch.zeros(1, 2)}, "parents must be int64, not torch.float32"),
+        ({"probs": HALVES.long()}, "probs of a floating type"),
+        ({"probs": HALVES[:, :1]}, r"probs must be \[1, 2, V\], not \[1, 1, 4\]"),
+        ({"probs": HALVES[:0]}, r"probs must be \[1, 2, V\]"),
+        ({"probs": HALVES[..., 0]}, r"probs must be \[1, 2, V\]"),
     ],
 )
-def test_a_draft_that_cannot_be_is_refused(make, line):
-    """Lengths, parents, ids, types; and a token that its distribution cannot give."""
+def test_a_draft_that_cannot_be_is_refused(parts, line):
+    """Shapes, lengths, parents, ids, types; and a token that its distribution cannot give."""
     with pytest.raises(ValueError, match=line):
-        make()
+        draft_of(**parts)
 
 
 def test_of_padding_nothing_is_asked():
@@ -112,20 +114,18 @@ def test_a_draft_that_does_not_fit_its_round_is_refused_by_name(drafter, drafted
 
 def test_a_draft_on_another_device_is_refused_by_name():
     """On the CPU, for a target that is elsewhere."""
-    settings = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
     with pytest.raises(ValueError, match="^Misfit has drafted .* on cpu; .* on meta$"):
-        draft_within(Misfit(1, 3, 11), torch.ones(1, dtype=torch.long, device="meta"), *settings, TARGET)
+        draft_within(Misfit(1, 3, 11), torch.ones(1, dtype=torch.long, device="meta"), *ROUND, TARGET)
 
 
 def test_padding_and_broad_trees_fit():
     """Columns beyond K that propose nothing, and a tree of more tokens than K whose paths are within it."""
-    settings = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
     for fits in (
         Misfit(1, 6, 11, lengths=torch.tensor([3])),
         Misfit(1, 6, 11, parents=torch.tensor([[0, 0, 1, 2, 3, 3]])),
         Misfit(1, 6, 11, parents=torch.arange(6)[None], lengths=torch.tensor([3])),
     ):
-        assert draft_within(fits, torch.ones(1).long(), *settings, TARGET) is fits.draft
+        assert draft_within(fits, torch.ones(1).long(), *ROUND, TARGET) is fits.draft
 
 
 def test_rows_that_end_before_others_propose_possible_tokens():
@@ -140,7 +140,7 @@ def ids_of(run):
     return [token for r in run for token in r.emitted[0]]
 
 
-ENDS = [4, (4,), torch.tensor(4), torch.tensor([4, 9]), torch.tensor([4, 9]).numpy(), {4, 9}, iter([4, 9])]
+ENDS = [(4,), torch.tensor(4), torch.tensor([4, 9]), torch.tensor([4, 9]).numpy(), {4, 9}, iter([4, 9])]
 
 
 @pytest.mark.parametrize("eos", ENDS, ids=lambda eos: type(eos).__name__)
@@ -156,26 +156,21 @@ def test_ends_may_be_an_id_several_or_a_tensor(eos):
 )
 def test_ends_that_are_no_ids_are_refused(eos):
     """Text, bytes, truth values, numbers outside the vocabulary: never found, so never ignored in silence."""
-    settings = {"max_new_tokens": 3, "warp": Warp(0), "rng": SeededRng(0), "eos": eos}
     with pytest.raises(ValueError, match="eos must be token ids from 0 to 10, not"):
         run(None, k=0, eos=eos)
     with pytest.raises(ValueError, match="eos must be token ids from 0 to 10, not"):
-        next(generate(TARGET, [[1]], **settings))
+        tiny.alone(TARGET, eos=eos)
 
 
 @pytest.mark.parametrize("make", [NgramDrafter, SuffixDrafter])
 def test_prompts_may_be_tensors(make):
     """A look-up finds in a tensor what it finds in a list; so does every other drafter."""
-    prompt = [1, 2, 3, 1, 2, 3, 1, 2]
-    wanted = run(make(11), [prompt, prompt[2:]])
-    assert wanted[0].draft.tokens[0].tolist() == [3, 1, 2]
-    tensors = torch.tensor(prompt), torch.tensor(prompt[2:])
-    for given in (tensors, [prompt, tensors[1].numpy()]):
-        assert [r.draft.tokens.tolist() for r in run(make(11), given)] == [
-            r.draft.tokens.tolist() for r in wanted
-        ]
-    both = torch.tensor([prompt, prompt[::-1]])
-    assert tiny.outcome(run(make(11), both), 2) == tiny.outcome(run(make(11), both.tolist()), 2)
+    prompts = [[1, 2, 3, 1, 2, 3, 1, 2], [2, 1, 3, 2, 1, 3, 2, 1]]
+    wanted = [r.draft.tokens.tolist() for r in run(make(11), prompts)]
+    assert wanted[0][0] == [3, 1, 2]
+    both = torch.tensor(prompts)
+    for given in (both, tuple(both), [prompts[0], both[1].numpy()]):
+        assert [r.draft.tokens.tolist() for r in run(make(11), given)] == wanted
 
 
 @pytest.mark.parametrize(

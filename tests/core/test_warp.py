@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from minispec import Warp
-from minispec.core.warp import lowest_argmax
 
 INF = math.inf
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
 def tensor(logits, dtype=torch.float64):
@@ -26,7 +26,9 @@ def reference(logits, temperature, top_k, top_p):
     probs = [p / math.fsum(probs) for p in probs]
     ranked = sorted(range(len(probs)), key=lambda i: (-probs[i], i))[:top_k]
     mass = math.fsum(probs[i] for i in ranked)
-    kept, reached, margin = [], 0.0, INF
+    kept = []
+    reached = 0.0
+    margin = INF
     for i in ranked:
         if top_p is not None and kept:
             margin = min(margin, abs(reached - top_p))
@@ -81,39 +83,36 @@ def test_top_p_counts_what_top_k_has_left():
 def test_temperature_comes_before_top_p():
     """A high temperature flattens first, so that top-p then keeps more tokens."""
     logits = tensor([0.9, 0.09, 0.01]).log()
-    assert int((Warp(top_p=0.85)(logits) > 0).sum()) == 1
-    assert int((Warp(2.0, top_p=0.85)(logits) > 0).sum()) == 2
+    assert kept(Warp(top_p=0.85), logits) == [0]
+    assert kept(Warp(2.0, top_p=0.85), logits) == [0, 1]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def kept(warp, logits):
+    """Returns the ids that a warp keeps."""
+    return warp(logits).nonzero()[:, 0].tolist()
+
+
+@DTYPES
 def test_ties_go_to_the_lowest_ids(dtype):
-    """Where equally probable tokens compete to be the last, the lowest ids stay."""
-    level = torch.zeros(8, dtype=dtype)
-    for size in range(1, 9):
-        kept = list(range(size))
-        assert Warp(top_k=size)(level).nonzero()[:, 0].tolist() == kept
-        assert Warp(top_p=size / 8)(level).nonzero()[:, 0].tolist() == kept
+    """Where equally probable tokens compete to be the last, the lowest ids stay.
+
+    A set that reaches top-p exactly is not enlarged, although its sum is rounded.
+    """
+    for size in range(1, 11):
+        for warp in (Warp(top_k=size), Warp(top_p=size / 10)):
+            assert kept(warp, torch.zeros(10, dtype=dtype)) == list(range(size))
     peaked = tensor([0.0, 1.0, 0.0, 1.0, 1.0], dtype)
-    assert Warp(top_k=2)(peaked).nonzero()[:, 0].tolist() == [1, 3]
-    assert Warp(top_k=4)(peaked).nonzero()[:, 0].tolist() == [0, 1, 3, 4]
+    assert kept(Warp(top_k=2), peaked) == [1, 3]
+    assert kept(Warp(top_k=4), peaked) == [0, 1, 3, 4]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_set_that_reaches_top_p_exactly_is_not_enlarged(dtype):
-    """Ten equal tokens and top-p 0.5 keep five, not six, although a tenth is rounded."""
-    assert int((Warp(top_p=0.5)(torch.zeros(10, dtype=dtype)) > 0).sum()) == 5
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@DTYPES
 def test_top_p_one_and_a_large_top_k_change_nothing(dtype):
     """Settings that exclude nothing give the plain distribution, the rarest tokens included."""
     logits = 4 * torch.randn(500, generator=torch.Generator().manual_seed(0), dtype=dtype)
     plain = Warp()(logits)
-    torch.testing.assert_close(Warp(top_k=500)(logits), plain)
-    torch.testing.assert_close(Warp(top_k=10_000)(logits), plain)
-    kept = Warp(top_p=1.0)(logits)
-    assert int((kept > 0).sum()) == int((plain > 0).sum())
-    torch.testing.assert_close(kept, plain)
+    for warp in (Warp(top_k=500), Warp(top_k=10_000), Warp(top_p=1.0)):
+        torch.testing.assert_close(warp(logits), plain, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -126,8 +125,8 @@ def test_temperature_zero_is_one_hot_at_the_lowest_maximum(dtype):
     assert Warp(0).is_greedy and not Warp(1e-9).is_greedy
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-40, 1e-45, 1e-100, 1e-300, 5e-324])
+@DTYPES
+@pytest.mark.parametrize("temperature", [1e-3, 1e-40, 1e-100, 5e-324])
 def test_a_tiny_temperature_does_not_overflow(temperature, dtype):
     """However small, a temperature above 0 shares the mass among the largest logits and makes no NaN."""
     got = Warp(temperature)(tensor([80.0, 90.0, -70.0, 90.0], dtype))
@@ -140,65 +139,44 @@ def test_large_logits_do_not_overflow():
     assert Warp()(torch.full((4, 2), 3e38)).tolist() == [[0.5, 0.5]] * 4
 
 
-@pytest.mark.parametrize(
-    ("given_dtype", "expected"),
-    [
-        (torch.bfloat16, torch.float32),
-        (torch.float16, torch.float32),
-        (torch.float32, torch.float32),
-        (torch.float64, torch.float64),
-    ],
-)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("warp", [Warp(), Warp(0), Warp(0.7, 3, 0.9)])
-def test_probabilities_are_float32_or_wider(warp, given_dtype, expected):
-    """Half types are widened before anything is computed; float64 stays."""
-    logits = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(0)).to(given_dtype)
-    probs = warp(logits)
-    assert probs.dtype == expected
-    torch.testing.assert_close(probs.sum(-1), torch.ones(2, 3, dtype=expected), rtol=0, atol=2e-7)
-    torch.testing.assert_close(probs, warp(logits.to(expected)), rtol=0, atol=0)
-
-
-def test_logits_are_not_written_to():
-    """The caller's tensor stays as it was."""
-    logits = torch.randn(2, 9, generator=torch.Generator().manual_seed(0))
+def test_probabilities_are_float32_or_wider(warp, dtype):
+    """Half types are widened before anything is computed; float64 stays. Logits are not written to."""
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    logits = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(0)).to(dtype)
     before = logits.clone()
-    for warp in (Warp(), Warp(0), Warp(0.5, 3, 0.5)):
-        warp(logits)
-    assert torch.equal(logits, before)
+    probs = warp(logits)
+    assert probs.dtype == wide and torch.equal(logits, before)
+    torch.testing.assert_close(probs.sum(-1), torch.ones(2, 3, dtype=wide), rtol=0, atol=2e-7)
+    assert torch.equal(probs, warp(logits.to(wide)))
 
 
 @pytest.mark.parametrize("warp", [Warp(), Warp(0), Warp(0.5, 2, 0.9)])
 @pytest.mark.parametrize("bad", [[0, math.nan], [0, INF], [INF, -INF], [-INF, -INF], [math.nan, math.nan]])
 def test_logits_that_are_not_finite_are_an_error(warp, bad):
     """NaN, plus infinity, or nothing but minus infinity, in any row, ends in one clear line."""
-    for rows in ([bad], [[0, 1], bad], [[INF, 0], [-INF, -INF]]):
+    for rows in ([bad], [[0, 1], bad]):
         with pytest.raises(ValueError, match="logits are not finite"):
             warp(tensor(rows))
 
 
-@pytest.mark.parametrize("temperature", [-1, -1e-9, math.nan, INF, -INF])
-def test_a_temperature_that_is_none_is_refused(temperature):
-    """Negative, NaN and infinite temperatures are errors."""
-    with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
-        Warp(temperature)
-
-
-@pytest.mark.parametrize("top_k", [0, -3])
-def test_a_top_k_below_one_is_refused(top_k):
-    """At least one token must stay."""
-    with pytest.raises(ValueError, match=f"top-k must be at least 1, not {top_k}"):
-        Warp(top_k=top_k)
-
-
-@pytest.mark.parametrize("top_p", [0, -0.1, 1.0001, math.nan, INF])
-def test_a_top_p_outside_its_range_is_refused(top_p):
-    """Top-p is above 0 and at most 1."""
-    with pytest.raises(ValueError, match="top-p must be above 0 and at most 1"):
-        Warp(top_p=top_p)
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        *(("temperature", t, "finite number of at least 0") for t in (-1, -1e-9, math.nan, INF)),
+        *(("top_k", k, f"top-k must be at least 1, not {k}") for k in (0, -3)),
+        *(("top_p", p, "top-p must be above 0 and at most 1") for p in (0, -0.1, 1.0001, math.nan, INF)),
+    ],
+)
+def test_settings_outside_their_range_are_refused(name, value, words):
+    """Each in one line."""
+    with pytest.raises(ValueError, match=words):
+        Warp(**{name: value})
 
 
 @given(st.lists(st.sampled_from([-INF, -1.0, 0.0, 7.0]), min_size=1, max_size=70))
-def test_the_lowest_argmax_is_pythons_index_of_the_maximum(values):
+def test_the_greedy_token_is_pythons_index_of_the_maximum(values):
     """Ties go to the lowest index at any width."""
-    assert int(lowest_argmax(tensor(values))) == values.index(max(values))
+    assume(max(values) > -INF)
+    assert kept(Warp(0), tensor(values)) == [values.index(max(values))]

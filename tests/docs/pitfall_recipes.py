@@ -22,7 +22,6 @@ from minispec import (
     verify_rejection,
 )
 from minispec.core.verify import residual
-from minispec.core.warp import lowest_argmax
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
@@ -234,7 +233,7 @@ RECIPES = DRAFTER_RECIPES | {
     "top-p-of-the-whole": lambda: keeps(warped(Warp(top_k=2, top_p=0.5), 4, 3, 2, 1), 1),
     "cut-not-rescaled": lambda: sums_to_one(warped(Warp(top_k=2), 4, 3, 2, 1)),
     "temperature-after-the-cut": lambda: keeps(warped(Warp(2.0, top_p=0.6), 6, 3, 1), 2),
-    "ties-to-the-highest-id": lambda: is_equal(int(lowest_argmax(torch.ones(1, 4))), 0),
+    "ties-to-the-highest-id": lambda: is_equal(int(Warp(0)(torch.ones(1, 4)).argmax()), 0),
     "seed-reset": lambda: draws_of_two_positions_differ(SeededRng(0)),
     "one-number-for-all-rows": draws_of_rows_differ,
     "chance-zero-passes": lambda: is_equal(EdgeRng(0.0).bernoulli(torch.zeros(1)).tolist(), [False]),

@@ -8,25 +8,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import PAIRS, PROMPTS, Parrot, outcome, table, table_pair
+from tiny import GREEDY, PAIRS, PROMPTS, Parrot, Spied, alone, decode, outcome, table, targets_own_text
 
-from minispec import (
-    Draft,
-    KeyedRng,
-    ModelDrafter,
-    SeededRng,
-    Warp,
-    generate,
-    record,
-    speculate,
-    verify_coupled,
-    verify_greedy,
-    verify_rejection,
-)
+from minispec import Draft, KeyedRng, ModelDrafter, Warp, verify_coupled
 from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.cases import COSTS, DRAFTERS, Case
+from minispec.evidence.proof.cases import DRAFTERS, Case
 from minispec.evidence.proof.distributions import exact_distributions, outcomes
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair as small_pair
@@ -35,14 +23,12 @@ from minispec.evidence.theory.formulas import expected_tokens_by_position
 from minispec.evidence.zoo.check_state import check_invariant
 
 CHEAP = Costs(t_draft=0.05, t_target={1: 1.0, 17: 1.5}, catch_up=0.05, round=0.1, place=0.01)
-DEAR = replace(CHEAP, t_draft=0.9)
 ALPHAS = st.lists(st.floats(0, 1), min_size=1, max_size=16)
 
 
-def run(target, drafter, prompts=((1,),), how=speculate, **changes):
-    """Decodes by the rejection rule at temperature 1, with at most 16 tokens a draft, but for the changes."""
-    settings = {"k": 16, "verifier": verify_rejection, "max_new_tokens": 20, "warp": Warp()}
-    return how(target, drafter, prompts, **{"rng": SeededRng(0)} | settings | changes)
+def run(target, drafter, prompts=((1,),), **changes):
+    """Decodes with at most 16 tokens a draft, but for the changes."""
+    return decode(target, drafter, prompts, **{"k": 16} | changes)
 
 
 @given(ALPHAS, st.floats(0, 1))
@@ -63,43 +49,34 @@ def test_widths_follow_from_past_rounds_alone(pace):
     """Each new width is the best for the rounds before it: recomputed from the trace, round by round."""
     target, draft = PAIRS["table"]
     drafter = AdaptiveDrafter(ModelDrafter(draft), CHEAP, pace=pace)
-    trace = run(target, drafter, [[3], [1, 4, 1, 0]], record, max_new_tokens=30)
-    known, lengths, widths = RunningAcceptance(16), [1, 4], set()
-    for r in trace.rounds:
-        rows = sum(r.live) if r.index else len(lengths)
-        budget = max(n + 30 - have for n, have, on in zip((1, 4), lengths, r.live, strict=True) if on)
+    rounds = list(run(target, drafter, [[3], [1, 4, 1, 0]], max_new_tokens=30))
+    known = RunningAcceptance(16)
+    budgets = [30, 30]
+    widths = set()
+    for r in rounds:
         if r.index % pace == 0 or r.index in (1, 2, 4, 8, 16):
-            wanted = best_width(CHEAP, known.probabilities(), rows)
-        assert r.draft.k == min(wanted, budget - 1)
+            wanted = best_width(CHEAP, known.probabilities(), 2)
+        assert r.draft.k == min(wanted, max(budgets) - 1)
         widths.add(wanted)
-        live = [row for row, on in enumerate(r.live) if on]
-        known.see([r.accepted(row) for row in live], [r.tested(row) for row in live])
-        lengths = [n + len(more) for n, more in zip(lengths, r.emitted, strict=True)]
+        known.see([r.accepted(row) for row in range(2)], [r.tested(row) for row in range(2)])
+        budgets = [n - len(more) for n, more in zip(budgets, r.emitted, strict=True)]
         if r.finish != (None, None):
             break  # from here on fewer rows count
-    assert len(widths) > (2 if pace == 1 else 1) and len(trace.rounds) > 5
+    assert len(widths) > (2 if pace == 1 else 1) and len(rounds) > 5
 
 
-class Planned:
+class Planned(Parrot):
     """A drafter that is always right or always wrong, as it is told."""
 
-    cache_lengths = None
-
-    def __init__(self, text, vocab_size):
-        others = [(t + 1) % vocab_size for t in text]
-        self.right, self.wrong = Parrot([text], vocab_size), Parrot([others], vocab_size)
-        self.vocab_size, self.is_right = vocab_size, False
-
-    def start(self, prompts):
-        self.right.start(prompts)
-        self.wrong.start(prompts)
+    is_right = False
 
     def propose(self, pending, k, warp, rng):
-        return (self.right if self.is_right else self.wrong).propose(pending, k, warp, rng)
-
-    def commit(self, round):
-        self.right.commit(round)
-        self.wrong.commit(round)
+        right = super().propose(pending, k, warp, rng)
+        return (
+            right
+            if self.is_right
+            else replace(right, tokens=(right.tokens + 1) % 5, probs=right.probs.roll(1, -1))
+        )
 
 
 def widths_of(rounds):
@@ -109,9 +86,9 @@ def widths_of(rounds):
 def test_a_useless_draft_is_given_up_and_tried_again():
     """Never right: the width falls to 0, and one token is drafted every 17th round; right: it rises to 16."""
     model = table(max_length=700)
-    greedy = {"verifier": verify_greedy, "max_new_tokens": 600, "warp": Warp(0)}
+    greedy = GREEDY | {"max_new_tokens": 600}
     (text,), _ = outcome(run(model, None, k=0, **greedy))
-    planned = Planned([1, *text], model.vocab_size)
+    planned = Planned([[1, *text]], model.vocab_size)
     learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
     drafter = AdaptiveDrafter(planned, CHEAP, acceptance=learns, retry=16, pace=4)
     rounds = run(model, drafter, **greedy)
@@ -127,26 +104,22 @@ def test_a_useless_draft_is_given_up_and_tried_again():
 
 
 def test_a_draft_that_is_always_right_is_asked_for_all():
-    """With the target as its own draft the width rises to the most that budgets allow."""
+    """With the target as its own draft the width rises to the most; the next run begins wider."""
     model = table(max_length=400)
-    trace = run(model, AdaptiveDrafter(ModelDrafter(model), CHEAP), how=record, max_new_tokens=300)
-    assert trace.statistics().acceptance == 1 and max(widths_of(trace.rounds)) == 16
-
-
-def test_a_draft_that_costs_too_much_is_never_used():
-    """A draft step nearly as long as a target step: no round drafts, and the text is the target's own."""
-    target, draft = PAIRS["gpt"]
-    drafter = AdaptiveDrafter(ModelDrafter(draft), DEAR)
-    trace = run(target, drafter, [[3]], record, max_new_tokens=14, rng=SeededRng(3))
-    steps = generate(target, [[3]], max_new_tokens=14, warp=Warp(), rng=SeededRng(3))
-    alone = [step[0] for step in steps]
-    assert widths_of(trace.rounds) == [0] * 14 and trace.tokens() == alone
+    drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
+    new = drafter.width
+    rounds = list(run(model, drafter, max_new_tokens=300))
+    assert {r.kind(0) for r in rounds[:-1]} == {"bonus"} and max(widths_of(rounds)) == 16
+    assert next(run(model, drafter)).draft.k > new
 
 
 class Counted:
     """Proposes tokens without a model; counts reading a whole text, or a token that it did not draft."""
 
-    vocab_size, cache_lengths, starts, reads = 1, (0,), 0, 0
+    vocab_size = 1
+    cache_lengths = (0,)
+    starts = 0
+    reads = 0
 
     def start(self, prompts):
         self.starts += 1
@@ -163,14 +136,19 @@ def counted_run(drafter, inner, costs, alpha, tokens, seed=0):
 
     Returns the seconds of each round by `costs`, and its width, from the first to the last.
     """
-    draw, gained, found, none = random.Random(seed), 0, [], torch.zeros(1, dtype=torch.long)
+    draw = random.Random(seed)
+    gained = 0
+    found = []
+    none = torch.zeros(1, dtype=torch.long)
     drafter.start([[0]])
     while gained < tokens:
-        starts, reads = inner.starts, inner.reads
+        starts = inner.starts
+        reads = inner.reads
         draft = drafter.propose(none, 16, Warp(), None)
         kept = next((i for i in range(draft.k) if draw.random() >= alpha), draft.k)
         seconds = costs.of_round(draft.k, float(0 < draft.k == kept))
-        emitted, verdict = ((0,) * (kept + 1),), Verdict(torch.tensor([kept]), none)
+        emitted = ((0,) * (kept + 1),)
+        verdict = Verdict(torch.tensor([kept]), none)
         gained += kept + 1
         drafter.commit(
             Round(len(found), none, draft, none, none, verdict, emitted, (True,), (None,), (gained,))
@@ -213,33 +191,26 @@ def test_it_drafts_again_when_acceptance_improves(costs, rounds):
 
 
 def test_a_drafter_that_cannot_pay_never_reads():
-    """As for K = 0: no draft cache is made, for no prompt and no round."""
-
-    class Unread(type(PAIRS["gpt"][1])):
-        def new_cache(self, rows):
-            raise AssertionError("the draft was read")
-
+    """As for K = 0: no draft cache is made, and the text is the target's own."""
     target, draft = PAIRS["gpt"]
-    unread = Unread(draft.config)
-    drafter = AdaptiveDrafter(ModelDrafter(unread), EQUAL)
-    trace = run(target, drafter, [[3], [1, 4]], record, max_new_tokens=14)
-    assert drafter.cache_lengths is None and all(r.draft_cache is None for r in trace.rounds)
-    assert widths_of(trace.rounds) == [0] * len(trace.rounds)
+    spied = Spied(draft)
+    drafter = AdaptiveDrafter(ModelDrafter(spied), EQUAL)
+    rounds = list(run(target, drafter, PROMPTS))
+    assert widths_of(rounds) == [0] * 20
+    assert outcome(rounds, 3)[0] == alone(target)
+    assert drafter.cache_lengths is None and spied.caches == []
 
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(
-    ("verifier", "warp", "make_rng"),
-    [(verify_greedy, Warp(0), SeededRng), (verify_coupled, Warp(), KeyedRng)],
+    "changes",
+    [GREEDY, {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(5)}],
+    ids=["greedy", "coupled"],
 )
-def test_texts_that_do_not_depend_on_k(name, verifier, warp, make_rng):
+def test_texts_that_do_not_depend_on_k(name, changes):
     """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
     target, draft = PAIRS[name]
-    changes = {"k": 3, "verifier": verifier, "warp": warp, "rng": make_rng(5)}
-    rounds = list(run(target, DRAFTERS["automatic"](draft, None), PROMPTS, **changes))
-    steps = list(generate(target, PROMPTS, max_new_tokens=20, warp=warp, rng=make_rng(5)))
-    texts, _ = outcome(rounds, len(PROMPTS))
-    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
+    rounds = targets_own_text(target, DRAFTERS["automatic"](draft, None), **changes)
     assert len(set(widths_of(rounds))) > 1
 
 
@@ -247,7 +218,8 @@ def test_rows_that_share_a_width_stay_independent():
     """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
     target, draft = small_pair(2, 0)
     case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=DRAFTERS["automatic"])
-    joint, widths = {}, set()
+    joint = {}
+    widths = set()
 
     def branch(rng, keys):
         rounds = list(case.rounds(case.prompts, rng))
@@ -286,26 +258,6 @@ def test_running_acceptance_by_hand():
     assert known.probabilities() == before
 
 
-def test_a_long_run_counts_as_before():
-    """2,000 rounds at memory 1/2: the last ones decide."""
-    known, recent = (RunningAcceptance(3, prior=0.5, weight=2, memory=0.5) for _ in range(2))
-    rounds = [([i % 3], [i % 3 + 1]) for i in range(2_000)]
-    for accepted, tested in rounds:
-        known.see(accepted, tested)
-    for accepted, tested in rounds[-100:]:
-        recent.see(accepted, tested)
-    assert known.probabilities() == pytest.approx(recent.probabilities(), rel=1e-12)
-
-
-def test_what_was_learned_stays_from_run_to_run():
-    """After a run with a draft that is always right, the next begins wider than a new drafter does."""
-    model = table(max_length=200)
-    drafter = AdaptiveDrafter(ModelDrafter(model), CHEAP)
-    new = drafter.width
-    list(run(model, drafter, max_new_tokens=100))
-    assert next(run(model, drafter, max_new_tokens=100)).draft.k > new
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -319,16 +271,14 @@ def test_what_was_learned_stays_from_run_to_run():
 def test_bad_input_is_one_line(call, words):
     """What cannot be is refused in one line that says why."""
     with pytest.raises(ValueError, match=words) as caught:
-        call(table_pair()[1])
+        call(PAIRS["table"][1])
     assert "\n" not in str(caught.value)
 
 
 def test_k_is_a_limit():
     """The loop's K, and what t(n) was measured for, both bound the width."""
-    target, draft = table_pair()
+    target, draft = PAIRS["table"]
     short = Costs(0.001, {1: 1.0, 4: 1.0})
     for k, most in ((2, 2), (9, 3)):
         drafter = AdaptiveDrafter(ModelDrafter(draft), short)
         assert max(widths_of(run(target, drafter, k=k))) == most
-    assert isinstance(drafter.propose(torch.tensor([1]), 0, Warp(), SeededRng(0)), Draft)
-    assert COSTS.most == 3

@@ -3,14 +3,12 @@
 import pytest
 import tiny
 import torch
-from tiny import PROMPTS, outcome
+from tiny import GREEDY, PROMPTS, decode, with_texts
 
-from minispec import SeededRng, Warp, generate, speculate, verify_greedy, verify_rejection
+from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter, untrained_exit
 from minispec.drafters.medusa import Medusa, MedusaDrafter
-
-RAGGED = PROMPTS  # two have a single token: nothing of it is read before the first round
 
 
 def drawn(make, seed):
@@ -45,161 +43,111 @@ def by_features(model):
     return model, FeatureDrafter(drawn(lambda: FeatureLayer(model.config, 2), 7), model)
 
 
-WAYS = [by_exit, by_heads, by_features]
+WAYS = pytest.mark.parametrize("way", [by_exit, by_heads, by_features])
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("way", WAYS)
+@WAYS
 def test_greedy_text_is_the_targets_own(model, way, k):
     """On ragged rows, one of them a single token, with rows that end early; and not by rejecting all."""
-    settings = {"max_new_tokens": 20, "warp": Warp(temperature=0), "eos": 4}
-    target, drafter = way(model)
-    rounds = list(
-        speculate(target, drafter, RAGGED, k=k, verifier=verify_greedy, rng=SeededRng(0), **settings)
-    )
-    steps = list(generate(model, RAGGED, rng=SeededRng(0), **settings))
-    texts, _ = outcome(rounds, len(RAGGED))
-    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(RAGGED))]
-    assert any(r.accepted(row) for r in rounds for row in range(len(RAGGED)) if r.live[row])
+    assert tiny.accepted(tiny.targets_own_text(*way(model), k=k, eos=4, oracle=model))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@WAYS
 def test_rows_do_not_know_each_other(model, way):
     """What a row drafts in a batch, and with which distributions, is what it drafts alone."""
-    warp = Warp(temperature=0)
-    settings = {"k": 3, "verifier": verify_greedy, "max_new_tokens": 12, "warp": warp}
-    together = list(speculate(*way(model), RAGGED, rng=SeededRng(0), **settings))
-    for row, prompt in enumerate(RAGGED):
-        alone = list(speculate(*way(model), [prompt], rng=SeededRng(0), **settings))
-        ours = [r for r in together if r.live[row]]
-        assert [r.emitted[row] for r in ours] == [r.emitted[0] for r in alone]
-        for one, other in zip(ours, alone, strict=True):
+    together = list(decode(*way(model), **GREEDY))
+    for row, prompt in enumerate(PROMPTS):
+        live = [r for r in together if r.live[row]]
+        for ours, other in zip(live, decode(*way(model), [prompt], **GREEDY), strict=True):
             n = other.drafted(0)
-            assert one.drafted(row) == n
-            assert torch.equal(one.draft.tokens[row, :n], other.draft.tokens[0, :n])
-            tiny.same(one.draft.probs[row, :n].double(), other.draft.probs[0, :n].double())
+            assert (ours.drafted(row), ours.emitted[row]) == (n, other.emitted[0])
+            assert torch.equal(ours.draft.tokens[row, :n], other.draft.tokens[0, :n])
+            tiny.same(ours.draft.probs[row, :n].double(), other.draft.probs[0, :n].double())
 
 
 def test_an_exit_computes_nothing_twice(model):
     """Each of the first layers reads as many tokens as each of the others; and logits are the GPT's own."""
     read = [0] * 3
-    hooks = [
-        block.register_forward_hook(
-            lambda _, inputs, __, i=i: read.__setitem__(i, read[i] + inputs[0].shape[1])
-        )
-        for i, block in enumerate(model.layers)
-    ]
-    try:
-        target, drafter = by_exit(model)
-        settings = {"k": 4, "verifier": verify_rejection, "max_new_tokens": 15, "warp": Warp()}
-        rounds = list(speculate(target, drafter, [[1, 2, 3]], rng=SeededRng(2), **settings))
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+    def counts(layer):
+        def hook(_, inputs, __):
+            read[layer] += inputs[0].shape[1]
+
+        return hook
+
+    hooks = [block.register_forward_hook(counts(i)) for i, block in enumerate(model.layers)]
+    rounds = list(decode(*by_exit(model), [[1, 2, 3]], k=4))
+    for hook in hooks:
+        hook.remove()
     assert read[0] == read[1] == read[2]
-    text = [1, 2, 3]
-    for r in rounds:
+    for r, (text,) in with_texts(rounds, [[1, 2, 3]]):
         whole = model(torch.tensor([text + r.draft.tokens[0].tolist()]))[0, len(text) - 1 :]
         tiny.same(r.target_logits[0], whole)
-        text += r.emitted[0]
 
 
-def test_an_exit_drafts_what_its_layers_say(model):
-    """q is the head of the exit of the stream after E layers, from a plain forward without a cache."""
-    target, drafter = by_exit(model)
-    rounds = speculate(
-        target,
-        drafter,
-        [[1, 2, 3]],
-        k=3,
-        verifier=verify_rejection,
-        max_new_tokens=12,
-        warp=Warp(),
-        rng=SeededRng(5),
-    )
-    text = [1, 2, 3]
-    for r in rounds:
-        drafted = r.draft.tokens[0].tolist()
-        for i in range(r.drafted(0)):
-            tokens = torch.tensor([text + drafted[:i]])
-            early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
-            tiny.same(r.draft.probs[0, i], Warp()(model.head(target.exit(early)))[0, -1])
-        text += r.emitted[0]
-
-
-def test_heads_read_the_state_before_the_pending_token(model):
-    """q of head i is that head on the target's state of the last token but one, whatever was drawn."""
-    _, drafter = by_heads(model)
-    rounds = speculate(
-        model,
-        drafter,
-        [[1, 2, 3], [5]],
-        k=3,
-        verifier=verify_rejection,
-        max_new_tokens=12,
-        warp=Warp(),
-        rng=SeededRng(5),
-    )
-    texts = [[1, 2, 3], [5]]
-    for index, r in enumerate(rounds):
+@WAYS
+def test_a_draft_is_what_its_method_says(model, way):
+    """q, from plain forwards of the target without a cache, whatever was accepted before."""
+    target, drafter = way(model)
+    compared = 0
+    for r, texts in with_texts(decode(target, drafter, PROMPTS[:2]), PROMPTS[:2]):
         for row, text in enumerate(texts):
-            if index == 0:
-                assert r.drafted(row) == (3 if row == 0 else 0)
-            for i in range(r.drafted(row)):
-                state = model.hidden(torch.tensor([text[:-1]]))[:, -1]
-                tiny.same(r.draft.probs[row, i], Warp()(drafter.heads(state)[0, i]))
-            text += r.emitted[row]
+            if way is by_heads and r.index == 0:
+                assert r.drafted(row) == (0 if len(text) == 1 else 3)
+            drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
+            for i, logits in enumerate(BY_HAND[way](model, target, drafter, text, drafted)):
+                tiny.same(r.draft.probs[row, i], Warp()(logits))
+                compared += r.accepted(row) > 0
+    assert compared > 10
 
 
-def test_features_of_the_target_replace_predicted_ones(model):
-    """q follows from the target's features of all committed tokens, and from the layer's own after them."""
-    _, drafter = by_features(model)
-    layer = drafter.layer
-    rounds = speculate(
-        model,
-        drafter,
-        [[1, 2, 3], [5]],
-        k=3,
-        verifier=verify_rejection,
-        max_new_tokens=14,
-        warp=Warp(),
-        rng=SeededRng(5),
-    )
-    texts, accepted = [[1, 2, 3], [5]], 0
-    for r in rounds:
-        for row, text in enumerate(texts):
-            tokens = torch.tensor([text])
-            features = torch.cat([torch.zeros(1, 1, 16).double(), model.hidden(tokens)[:, :-1]], dim=1)
-            for i in range(r.drafted(row)):
-                out = layer(tokens, features, model)
-                tiny.same(r.draft.probs[row, i], Warp()(model.head(out))[0, -1])
-                tokens = torch.cat([tokens, r.draft.tokens[row, i].reshape(1, 1)], dim=1)
-                features = torch.cat([features, out[:, -1:]], dim=1)
-            text += r.emitted[row]
-            accepted += r.accepted(row)
-    assert accepted > 2
+def exit_by_hand(model, target, drafter, text, drafted):
+    """Yields logits of the head, of the exit, of the stream after E layers."""
+    for i in range(len(drafted)):
+        tokens = torch.tensor([text + drafted[:i]])
+        early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
+        yield model.head(target.exit(early))[0, -1]
+
+
+def heads_by_hand(model, target, drafter, text, drafted):
+    """Yields logits of head i on the target's state of the last token but one, whatever was drawn."""
+    for i in range(len(drafted)):
+        yield drafter.heads(model.hidden(torch.tensor([text[:-1]]))[:, -1])[0, i]
+
+
+def features_by_hand(model, target, drafter, text, drafted):
+    """Yields logits from the target's features of all that is committed, and the layer's own after them."""
+    tokens = torch.tensor([text])
+    features = torch.cat([torch.zeros(1, 1, 16).double(), model.hidden(tokens)[:, :-1]], dim=1)
+    for token in drafted:
+        out = drafter.layer(tokens, features, model)
+        yield model.head(out)[0, -1]
+        tokens = torch.cat([tokens, torch.tensor([[token]])], dim=1)
+        features = torch.cat([features, out[:, -1:]], dim=1)
+
+
+BY_HAND = {by_exit: exit_by_hand, by_heads: heads_by_hand, by_features: features_by_hand}
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "words"),
     [
-        (
-            lambda model: EarlyExitGPT(model, Exit(20, 1)),
-            "the exit reads a stream of 20, the target's has 16",
-        ),
+        (lambda model: EarlyExitGPT(model, Exit(20, 1)), "16 numbers, and 20 are read"),
         (lambda model: EarlyExitGPT(model, Exit(16, 3)), "it must be from 1 to 2"),
+        (lambda model: EarlyExitGPT(model, Exit(16, 0)), "it must be from 1 to 2"),
         (lambda model: MedusaDrafter(Medusa(16, 12, 2), model), "the heads know 12 tokens, the target 11"),
         (
             lambda model: MedusaDrafter(Medusa(20, 11, 2), model).start([[1, 2]], torch.zeros(1, 1, 16)),
-            "16 numbers, the heads read 20",
+            "16 numbers, and 20 are read",
         ),
         (
             lambda model: FeatureDrafter(FeatureLayer(tiny.config(width=24)), model),
-            "16 numbers, the heads read 24",
+            "16 numbers, and 24 are read",
         ),
     ],
 )
-def test_heads_of_another_target_are_refused(model, make, said):
+def test_heads_of_another_target_are_refused(model, make, words):
     """Each in one line."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=words):
         make(model)

@@ -1,14 +1,15 @@
 """A tree of candidates on the draft model: what it proposes, what its cache keeps, and its shape."""
 
+from functools import partial
 from itertools import product
 from math import prod
 
 import pytest
 import tiny
 import torch
-from tiny import PROMPTS, outcome, same
+from tiny import PROMPTS, decode, outcome, same, targets_own_text, with_texts
 
-from minispec import SeededRng, Warp, generate, speculate
+from minispec import SeededRng, Warp
 from minispec.drafters.medusa import Medusa, MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.tree import (
     TreeDrafter,
@@ -23,6 +24,9 @@ from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 SHAPE = (0, 0, 0, 1, 1, 2, 4, 4, 7)
+HEADS = MedusaTreeDrafter(
+    with_normals(Medusa(TARGET.config.width, TARGET.vocab_size, 3), 3), TARGET, doubtful_tree(16, 3)
+)
 CHOICES = [with_replacement, without_replacement, most_probable]
 
 
@@ -31,46 +35,41 @@ def path_of(node, parents):
     return [] if node == 0 else [*path_of(parents[node - 1], parents), node - 1]
 
 
-def runs(choice=without_replacement, prompts=PROMPTS, warp=None, seed=0, k=9, shape=SHAPE, **settings):
+def runs(choice=without_replacement, **changes):
     """Yields rounds with a tree, and the texts before each; both caches are looked at."""
-    drafter = TreeDrafter(DRAFT, shape, choice)
-    settings = {"max_new_tokens": 18, "rng": SeededRng(seed), "verifier": verify_tree} | settings
-    texts = [list(prompt) for prompt in prompts]
-    for r in speculate(TARGET, drafter, prompts, k=k, warp=warp or Warp(), **settings):
-        yield r, [list(text) for text in texts]
-        for row, emitted in enumerate(r.emitted):
-            texts[r.names[row]] += emitted
+    drafter = TreeDrafter(DRAFT, SHAPE, choice)
+    settings = {"k": 9, "max_new_tokens": 18, "verifier": verify_tree} | changes
+    for r, texts in with_texts(decode(TARGET, drafter, **settings)):
+        yield r, texts
         assert drafter.cache_lengths == r.lengths
         if all(r.live):
-            tiny.holds_all_but_the_pending_token(DRAFT, drafter.cache, texts)
+            after = [[*text, *emitted] for text, emitted in zip(texts, r.emitted, strict=True)]
+            tiny.holds_all_but_the_pending_token(DRAFT, drafter.cache, after)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("shape", [SHAPE, (0, 1, 2), (0, 0), tuple(common_tree(16))], ids=str)
 def test_greedy_text_is_the_targets_own(choice, shape):
     """On ragged rows, with rows that end early, and with paths that are longer than the first candidate's."""
-    settings = {"max_new_tokens": 20, "warp": Warp(temperature=0), "eos": 4}
-    rounds = [r for r, _ in runs(choice, shape=shape, verifier=verify_tree_greedy, **settings)]
-    steps = list(generate(TARGET, PROMPTS, rng=SeededRng(0), **settings))
-    texts, _ = outcome(rounds, len(PROMPTS))
-    assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(PROMPTS))]
-    assert any(r.accepted(row) for r in rounds for row in range(len(PROMPTS)) if r.live[row])
+    drafter = TreeDrafter(DRAFT, shape, choice)
+    assert tiny.accepted(targets_own_text(TARGET, drafter, k=9, verifier=verify_tree_greedy, eos=4))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_candidate_is_drawn_after_its_own_ancestors(seed):
     """q of the first child is the draft's distribution after the path; p of each node is the target's."""
-    seen = 0
-    for r, texts in runs(with_replacement, seed=seed):
+    compared = 0
+    for r, texts in runs(with_replacement, rng=SeededRng(seed)):
         for row, text in enumerate(texts if r.draft.k else []):
-            tokens, parents = r.draft.tokens[row].tolist(), r.draft.parents[row].tolist()
+            tokens = r.draft.tokens[row].tolist()
+            parents = r.draft.parents[row].tolist()
             for i in range(r.drafted(row) if r.live[row] else 0):
                 before = text + [tokens[n] for n in path_of(parents[i], parents)]
                 same(r.draft.probs[row, i], Warp()(DRAFT(torch.tensor([before])))[0, -1])
                 after = [*before, tokens[i]]
                 same(r.target_probs[row, i + 1], Warp()(TARGET(torch.tensor([after])))[0, -1])
-                seen += 1
-    assert seen > 100
+                compared += 1
+    assert compared > 100
 
 
 def test_candidates_without_replacement_differ_and_q_lacks_the_earlier_ones():
@@ -105,43 +104,36 @@ def test_a_tree_is_cut_where_a_row_ends(cap):
     assert first.drafted(0) == sum(len(path_of(i + 1, SHAPE)) < cap for i in range(len(SHAPE)))
 
 
+@pytest.mark.parametrize("drafter", [TreeDrafter(DRAFT, SHAPE), HEADS], ids=["model", "heads"])
 @pytest.mark.parametrize("length", range(30, 40))
-def test_a_tree_at_the_contexts_end(length):
-    """A prompt of 30 to 39 tokens of 40, beside a short one: no more is drafted than there is space for."""
+def test_a_tree_at_the_contexts_end(length, drafter):
+    """A prompt of 30 to 39 tokens of 40, beside a short one: no more is drafted than there is space for.
+
+    The heads know nothing of the cache: the loop cuts their tree.
+    """
     prompts = [[n % 7 for n in range(length)], [1, 2]]
-    for prompt in (prompts, prompts[:1]):
-        warp = Warp(temperature=0)
-        rounds = [
-            r for r, _ in runs(prompts=prompt, max_new_tokens=60, warp=warp, verifier=verify_tree_greedy)
-        ]
-        steps = list(generate(TARGET, prompt, max_new_tokens=60, warp=warp, rng=SeededRng(0)))
-        texts, ends = outcome(rounds, len(prompt))
-        assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(prompt))]
-        assert set(ends) == {"context"}
+    for given in (prompts, prompts[:1]):
+        settings = {"k": 9, "max_new_tokens": 60}
+        rounds = targets_own_text(TARGET, drafter, given, verifier=verify_tree_greedy, **settings)
+        assert set(rounds[-1].finish) == {"context"}
+        sampled = list(decode(TARGET, drafter, given, verifier=verify_tree, **settings))
+        assert [n + 1 for n in sampled[-1].lengths] == [40] * len(given)
 
 
-@pytest.mark.parametrize("temperature", [0, 1])
-@pytest.mark.parametrize("length", [30, 37, 38, 39])
-def test_a_tree_of_heads_at_the_contexts_end(length, temperature):
-    """The heads know nothing of the cache: the loop cuts their tree to what there is space for."""
-    heads = with_normals(Medusa(TARGET.config.width, TARGET.vocab_size, 3), 3)
-    prompts, warp = [[n % 7 for n in range(length)], [1, 2]], Warp(temperature=temperature)
-    for prompt in (prompts, prompts[:1]):
-        drafter = MedusaTreeDrafter(heads, TARGET, doubtful_tree(16, 3))
-        how = {"max_new_tokens": 60, "warp": warp, "rng": SeededRng(1)}
-        rounds = list(speculate(TARGET, drafter, prompt, k=3, verifier=verify_tree, **how))
-        texts, ends = outcome(rounds, len(prompt))
-        assert [len(own) + len(text) for own, text in zip(prompt, texts, strict=True)] == [40] * len(prompt)
-        assert set(ends) == {"context"}
-        if temperature == 0:
-            steps = list(generate(TARGET, prompt, **how))
-            assert texts == [[s[row] for s in steps if s[row] is not None] for row in range(len(prompt))]
-
-
-def test_a_tree_that_cannot_fit_is_refused():
-    """One line says so before anything is decoded."""
-    with pytest.raises(ValueError, match="a tree of 40 tokens does not fit a context of 40"):
-        TreeDrafter(DRAFT, common_tree(40))
+@pytest.mark.parametrize(
+    ("parents", "words"),
+    [
+        (common_tree(40), "a tree of 40 tokens does not fit a context of 40"),
+        *(([parent], "must ascend") for parent in (1, -1)),
+        ([0, 2], "must ascend"),
+        ([0, 0, 1, 0], "must ascend"),
+    ],
+)
+def test_a_tree_that_cannot_be_is_refused(parents, words):
+    """Too large, a parent after its child, one that does not ascend, one that is not there."""
+    for make in (partial(TreeDrafter, DRAFT), partial(MedusaTreeDrafter, HEADS.heads, TARGET)):
+        with pytest.raises(ValueError, match=words):
+            make(parents)
 
 
 def gained(parents, ranks, rates):

@@ -1,6 +1,7 @@
 """Two runs at the same time over one target: each emits what it emits alone, with every drafter."""
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 import tiny
@@ -54,13 +55,11 @@ def started(case, rng):
 @pytest.mark.parametrize("name", WAYS)
 def test_two_runs_over_one_target_are_what_each_is_alone(name, backend, warp):
     """Round by round in turn: the same drafts, the same tokens, the same ends."""
-    case, rng = case_of(name, warp).on(backend), KeyedRng if name == "coupled" else backend.rng
+    case = case_of(name, warp).on(backend)
+    rng = KeyedRng if name == "coupled" else backend.rng
     alone = [list(run) for run in started(case, rng)]
-    runs, together = started(case, rng), ([], [])
-    for _ in range(max(map(len, alone))):
-        for run, found in zip(runs, together, strict=True):
-            found.extend([r] if (r := next(run, None)) else [])
-    assert list(together) == alone
+    in_turn = zip_longest(*started(case, rng))
+    assert [[r for r in run if r] for run in zip(*in_turn, strict=True)] == alone
     assert all(any(any(r[2]) for r in rounds) for rounds in alone), "nothing was accepted"
 
 
@@ -72,8 +71,7 @@ def test_one_drafter_for_two_runs_changes_no_text(name, how):
     drafter = case.drafter(case.draft, None)
 
     def run(drafter, prompts):
-        settings = {"max_new_tokens": 14, "warp": GREEDY, "rng": TORCH.rng(0)}
-        return how(case.target, drafter, prompts, k=3, verifier=TORCH.rules["greedy"], **settings)
+        return tiny.decode(case.target, drafter, prompts, how, max_new_tokens=14, **tiny.GREEDY)
 
     alone = [tiny.outcome(run(case.drafter(case.draft, None), prompts), 3) for prompts in TEXTS]
     runs = [run(drafter, prompts) for prompts in TEXTS]

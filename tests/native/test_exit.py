@@ -289,7 +289,7 @@ def test_exits_that_do_not_fit_are_refused(model):
     other = exit_of(model, 2)
     other.norm.eps = 0.5
     for exit, says in (
-        (Exit(20, 1).double(), "reads a stream of 20"),
+        (Exit(20, 1).double(), "16 numbers, and 20 are read"),
         (Exit(16, 3).double(), "it must be from 1 to 2"),
         (Exit(16, 1), "the exit must be of torch.float64 on a CPU"),
         (other, "does not compute what the exit does"),

@@ -9,18 +9,9 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from drafts import random_draft
 
-from minispec import (
-    Draft,
-    ModelDrafter,
-    SeededRng,
-    Warp,
-    check_verifier,
-    record,
-    speculate,
-    verify_greedy,
-    verify_rejection,
-)
+from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier, record, verify_rejection
 from minispec.evidence.checker.instances import Instance, fractions, standard_instances
 from minispec.evidence.checker.trials import enumerate_rule
 from minispec.evidence.zoo.mutants import mutant_named
@@ -86,40 +77,26 @@ def test_each_bug_is_found_with_its_damage(bug, damage, size):
 
 def test_a_rows_end_is_its_own():
     """A row of n tokens draws n coins at most and one token, and padding says nothing."""
-    generator = torch.Generator().manual_seed(0)
-    q, p = (torch.rand(64, n, 4, generator=generator).double().softmax(-1) for n in (3, 4))
-    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 3)
-    lengths = torch.arange(64) % 4
+    draft, p = random_draft(64, 3, 4, seed=0, short=True, dtype=torch.float64)
     rng = tiny.CountingRng(0, 64)
-    found = verify_block(Draft(tokens, q, lengths), p, rng)
-    assert all(drawn <= n + 1 for drawn, n in zip(rng.draws, lengths.tolist(), strict=True))
-    assert bool((found.accepted <= lengths).all()) and len(set(found.accepted.tolist())) == 4
-    outside = torch.arange(3) >= lengths[:, None]
-    other = Draft(tokens.masked_fill(outside, 3), q.masked_fill(outside[..., None], 0), lengths)
+    found = verify_block(draft, p, rng)
+    assert all(drawn <= n + 1 for drawn, n in zip(rng.draws, draft.lengths.tolist(), strict=True))
+    assert bool((found.accepted <= draft.lengths).all()) and len(set(found.accepted.tolist())) == 4
+    tokens = draft.tokens.where(draft.inside, 3)
+    other = Draft(tokens, draft.probs * draft.inside[..., None], draft.lengths)
     same = verify_block(other, p, SeededRng(0))
     assert torch.equal(same.accepted, found.accepted) and torch.equal(same.token, found.token)
 
 
-def test_at_temperature_0_it_is_the_greedy_rule():
+@pytest.mark.parametrize("warp", [None, Warp()])
+def test_at_temperature_0_it_is_the_greedy_rule(warp):
     """Token for token, also where the draft was sampled; then nothing is drawn by the rule."""
     target, draft = tiny.gpt_pair()
-    settings = {"k": 3, "max_new_tokens": 15, "warp": Warp(temperature=0), "eos": 4}
-
-    def run(rule, own):
-        drafter, rng = ModelDrafter(draft, own), SeededRng(0)
-        return speculate(target, drafter, tiny.PROMPTS, verifier=rule, rng=rng, **settings)
-
-    for own in (None, Warp()):
-        one, other = (
-            [(r.emitted, r.verdict.accepted.tolist()) for r in run(rule, own)]
-            for rule in (verify_block, verify_greedy)
-        )
-        assert one == other
+    tiny.targets_own_text(target, ModelDrafter(draft, warp), verifier=verify_block, eos=4)
 
 
 def test_tested_tokens_are_not_counted():
     """It looks beyond a rejection, so only accepted over drafted has a meaning."""
     target, draft = tiny.table_pair()
-    settings = {"k": 3, "max_new_tokens": 20, "warp": Warp(), "rng": SeededRng(0)}
-    counts = record(target, ModelDrafter(draft), tiny.PROMPTS, verifier=verify_block, **settings).statistics()
+    counts = tiny.decode(target, ModelDrafter(draft), how=record, verifier=verify_block).statistics()
     assert counts.tested is None and counts.acceptance is None and 0 < counts.accepted_over_drafted < 1

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import PAIRS, PROMPTS, outcome, watched
+from tiny import PAIRS, PROMPTS, accepted, alone, decode, outcome, targets_own_text, watched
 
 import minispec
 from minispec import (
@@ -13,24 +13,12 @@ from minispec import (
     ModelDrafter,
     SeededRng,
     Warp,
-    generate,
     verify_coupled,
     verify_rejection,
 )
 from minispec.evidence.proof.models import table_model, table_pair
 
 WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
-
-
-def alone(target, prompts, warp, seed, cap=24, eos=()):
-    """Target-only with keyed noise."""
-    steps = generate(target, prompts, max_new_tokens=cap, warp=warp, rng=KeyedRng(seed), eos=list(eos))
-    texts = [[] for _ in prompts]
-    for step in steps:
-        for row, token in enumerate(step):
-            if token is not None:
-                texts[row].append(token)
-    return texts
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -40,35 +28,17 @@ def test_shared_noise_gives_the_targets_own_text(name, warp, k):
     """A ragged batch, with an ending token: the same tokens as target-only, row by row."""
     target, draft = PAIRS[name]
     for seed in range(5):
-        rounds = watched(
-            target,
-            ModelDrafter(draft),
-            PROMPTS,
-            k=k,
-            warp=warp,
-            eos=(4,),
-            rng=KeyedRng(seed),
-            verifier=verify_coupled,
-        )
-        tokens, _ = outcome(rounds, len(PROMPTS))
-        assert tokens == alone(target, PROMPTS, warp, seed, eos=(4,))
+        settings = {"warp": warp, "eos": (4,), "rng": KeyedRng(seed), "max_new_tokens": 24}
+        rounds = watched(target, ModelDrafter(draft), PROMPTS, k=k, verifier=verify_coupled, **settings)
+        assert outcome(rounds, 3)[0] == alone(target, **settings)
 
 
 @given(seed=st.integers(0, 10**6), distance=st.floats(0, 5), k=st.integers(1, 6), cap=st.integers(1, 12))
 def test_whatever_the_draft(seed, distance, k, cap):
     """Drafts from perfect to useless change the number of calls and nothing else."""
     target, draft = table_pair(4, seed, distance)
-    prompts = [[0], [1, 2, 3]]
-    rounds = watched(
-        target,
-        ModelDrafter(draft),
-        prompts,
-        k=k,
-        max_new_tokens=cap,
-        rng=KeyedRng(seed),
-        verifier=verify_coupled,
-    )
-    assert outcome(rounds, 2)[0] == alone(target, prompts, Warp(), seed, cap)
+    settings = {"max_new_tokens": cap, "warp": Warp(), "rng": KeyedRng(seed)}
+    targets_own_text(target, ModelDrafter(draft), [[0], [1, 2, 3]], k=k, verifier=verify_coupled, **settings)
 
 
 def test_a_perfect_draft_is_always_accepted():
@@ -125,13 +95,14 @@ def test_fifty_texts_three_drafts_three_widths():
         "random": minispec.GPT(pair.draft.config).to(torch.float64),
     }
     prompts = [pair.tokenizer.encode("Once there were two friends.")] * 50  # each row has noise of its own
-    texts, rates = alone(pair.target, prompts, Warp(), 0, cap=16), {}
+    settings = {"max_new_tokens": 16, "rng": KeyedRng(0)}
+    texts = alone(pair.target, prompts, **settings)
     assert len(set(map(tuple, texts))) > 40
-    settings = {"verifier": verify_coupled, "max_new_tokens": 16, "warp": Warp()}
+    kept = {}
     for name, draft in drafts.items():
         for k in (1, 4, 8):
             drafter = ModelDrafter(draft)
-            trace = minispec.record(pair.target, drafter, prompts, k=k, rng=KeyedRng(0), **settings)
-            assert [trace.tokens(row) for row in range(50)] == texts, (name, k)
-            rates[name, k] = trace.statistics().acceptance
-    assert all(rates["distilled", k] > rates["random", k] for k in (1, 4, 8))
+            rounds = list(decode(pair.target, drafter, prompts, k=k, verifier=verify_coupled, **settings))
+            assert outcome(rounds, 50)[0] == texts, (name, k)
+            kept[name, k] = accepted(rounds)
+    assert all(kept["distilled", k] > kept["random", k] for k in (1, 4, 8))

@@ -1,5 +1,6 @@
 """Exact mode: logits are equal to the last bit, whatever was asked for at once."""
 
+import operator
 from dataclasses import replace
 from functools import cache
 
@@ -35,8 +36,9 @@ def tokens(rows, length, seed=0):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pieces_and_the_whole_are_equal_to_the_last_bit(dtype, width, splits):
     """A text read in any pieces has the logits, keys and values of the text read without a cache."""
-    model, block = exact(dtype, width), tokens(3, 24)
-    cache, at_once = model.new_cache(3), model.new_cache(3)
+    model = exact(dtype, width)
+    block = tokens(3, 24)
+    cache, at_once = (model.new_cache(3) for _ in range(2))
     pieces = torch.cat([model(piece, cache) for piece in block.split(splits, dim=1)], 1)
     assert pieces.dtype == dtype
     assert torch.equal(pieces, model(block))
@@ -48,7 +50,8 @@ def test_pieces_and_the_whole_are_equal_to_the_last_bit(dtype, width, splits):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_it_is_the_model_that_was_given(dtype):
     """Logits are those of the plain model, but for the type's rounding."""
-    got, wanted = exact(dtype)(tokens(2, 24)), plain(dtype)(tokens(2, 24))
+    got = exact(dtype)(tokens(2, 24))
+    wanted = plain(dtype)(tokens(2, 24))
     tolerance = {torch.float64: 1e-12, torch.float32: 2e-5, torch.bfloat16: 0.3}[dtype]
     torch.testing.assert_close(got.double(), wanted.double(), rtol=0, atol=tolerance)
     assert (got[:, 1:] - got[:, :-1]).abs().max() > 1
@@ -58,7 +61,9 @@ def test_it_is_the_model_that_was_given(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_does_not_notice_the_lengths_of_the_others(dtype):
     """The middle row of a ragged batch has the bits that it has in a level one."""
-    model, block, more = exact(dtype), tokens(3, 12), tokens(3, 4, seed=1)
+    model = exact(dtype)
+    block = tokens(3, 12)
+    more = tokens(3, 4, seed=1)
     found = []
     for lengths in ([7, 7, 7], [12, 7, 0], [3, 7, 9]):
         cache = model.new_cache(3)
@@ -72,8 +77,10 @@ def test_a_row_does_not_notice_the_lengths_of_the_others(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_was_forgotten_leaves_no_trace(dtype):
     """Wrong tokens, read after right ones and truncated away, do not change a bit."""
-    model, block = exact(dtype), tokens(2, 24)
-    cache, found = model.new_cache(2), []
+    model = exact(dtype)
+    block = tokens(2, 24)
+    cache = model.new_cache(2)
+    found = []
     for start in range(0, 24, 3):
         wrong = tokens(2, min(4, 21 - start), seed=start)
         found.append(model(torch.cat([block[:, start : start + 3], wrong], 1), cache)[:, :3])
@@ -110,35 +117,18 @@ def test_padding_is_not_stored(width):
     assert torch.isfinite(got).all()
 
 
-@torch.inference_mode()
-def test_logits_of_what_was_asked_for_come_back():
-    """[B, n] in, [B, n, D] and [B, n, V] out, below, at and above the width; nothing in, nothing out."""
-    for new in (0, 1, 4, 5, 6, 13):
-        cache = exact().new_cache(2)
-        hidden = exact().hidden(tokens(2, new), cache)
-        assert hidden.shape == (2, new, 16)
-        assert exact().head(hidden).shape == (2, new, 11)
-        assert cache.row_lengths == (new, new)
-
-
-def test_it_computes_no_gradients():
-    """Outside of inference mode it works too, and no graph is kept."""
-    cache = exact().new_cache(1)
-    assert not exact()(tokens(1, 7), cache).requires_grad
-    assert not cache._keys.requires_grad
+@pytest.mark.parametrize("new", [0, 1, 4, 5, 6, 13])
+def test_logits_of_what_was_asked_for_come_back(new):
+    """[B, n] in, [B, n, D] and [B, n, V] out, below, at and above the width; and no graph is kept."""
+    cache = exact().new_cache(2)
+    hidden = exact().hidden(tokens(2, new), cache)
+    assert hidden.shape == (2, new, 16)
+    assert exact().head(hidden).shape == (2, new, 11)
+    assert cache.row_lengths == (new, new)
+    assert not hidden.requires_grad and not cache._keys.requires_grad
 
 
 # Greedy texts.
-
-
-def texts(target, draft, prompts, k, new):
-    """Returns what the target says alone and with a draft, at temperature 0."""
-    settings = {"max_new_tokens": new, "warp": minispec.Warp(0), "rng": minispec.SeededRng(0)}
-    steps = list(minispec.generate(target, prompts, **settings))
-    drafter = minispec.ModelDrafter(draft)
-    trace = minispec.record(target, drafter, prompts, k=k, verifier=minispec.verify_greedy, **settings)
-    rows = range(len(prompts))
-    return [[step[row] for step in steps] for row in rows], [trace.tokens(row) for row in rows]
 
 
 def wide_pair(seed):
@@ -156,10 +146,12 @@ def test_greedy_texts_are_equal_in_bfloat16(record_property):
     mismatches = 0
     for seed, k in enumerate((1, 4, 8, 16)):
         target, draft = wide_pair(seed)
-        alone, fast = texts(FixedWidth(target), draft, prompts, k, 33)
-        assert fast == alone
-        alone, fast = texts(target, draft, prompts, k, 33)
-        mismatches += sum(one != other for one, other in zip(alone, fast, strict=True))
+        settings = {"k": k, "max_new_tokens": 33}
+        drafter = minispec.ModelDrafter(draft)
+        tiny.targets_own_text(FixedWidth(target), drafter, prompts, **settings)
+        rounds = tiny.decode(target, drafter, prompts, **settings | tiny.GREEDY)
+        alone = tiny.alone(target, prompts, max_new_tokens=33, warp=minispec.Warp(0))
+        mismatches += sum(map(operator.ne, alone, tiny.outcome(rounds, 16)[0]))
     record_property("mismatches_without", mismatches)
 
 
@@ -172,39 +164,41 @@ def test_the_shipped_target_passes(dtype):
     FixedWidth(minispec.load_pair("stories", dtype=dtype).target).check(rows=3)
 
 
-def drifting():
-    """Returns a hook that adds a little more on every call, as if kernels did not repeat themselves."""
+def drift():
+    """Returns a function that adds a little more on every call, as if kernels did not repeat themselves."""
     calls = iter(range(10_000))
-    return lambda module, given, result: result + 1e-9 * next(calls)
+    return lambda result: result + 1e-9 * next(calls)
 
 
-def mixing():
-    """Returns a hook that lets a block's columns influence each other."""
-    return lambda module, given, result: result + 1e-9 * result.mean(1, keepdim=True)
+def mix():
+    """Returns a function that lets a block's columns influence each other."""
+    return lambda result: result + 1e-9 * result.mean(1, keepdim=True)
 
 
 @pytest.mark.parametrize(
     ("part", "fault"),
     [
-        ("embed_tokens", drifting),
-        ("embed_tokens", mixing),
-        ("layers.1.mlp", drifting),
-        ("layers.1.mlp", mixing),
-        ("lm_head", drifting),
+        ("embed_tokens", drift),
+        ("embed_tokens", mix),
+        ("layers.1.mlp", drift),
+        ("layers.1.mlp", mix),
+        ("lm_head", drift),
     ],
 )
 def test_kernels_that_are_not_exact_are_refused(part, fault):
     """Whatever part of the forward is at fault, by however little, the self-test fails."""
     model = FixedWidth(plain(), 5)
-    model.get_submodule(part).register_forward_hook(fault())
+    faulty = fault()
+    model.get_submodule(part).register_forward_hook(lambda module, given, result: faulty(result))
     with pytest.raises(ValueError, match=r"exact mode does not work .* width of 5 in float64 .* differ by"):
         model.check()
 
 
 def test_the_self_test_is_part_of_making_it(monkeypatch):
     """No model in exact mode is made where logits are not exact."""
-    forward, calls = GPT.forward, iter(range(10_000))
-    monkeypatch.setattr(GPT, "forward", lambda *given: forward(*given) + 1e-9 * next(calls))
+    faulty = drift()
+    forward = GPT.forward
+    monkeypatch.setattr(GPT, "forward", lambda *given: faulty(forward(*given)))
     with pytest.raises(ValueError, match="exact mode does not work"):
         FixedWidth(plain(), 5)
 
@@ -235,41 +229,30 @@ def test_a_damaged_model_is_not_blamed_on_the_machine():
     model = plain()
     with torch.no_grad():
         model.norm.weight[0] = float("nan")
-    steps = minispec.generate(
-        FixedWidth(model), [[1]], max_new_tokens=2, warp=minispec.Warp(), rng=minispec.SeededRng(0)
-    )
     with pytest.raises(ValueError, match="logits are not finite"):
-        list(steps)
+        tiny.alone(FixedWidth(model))
 
 
 # Bad input, and the cost.
 
-
-@pytest.mark.parametrize("width", [0, -3])
-def test_a_width_below_one_is_refused(width):
-    """A block needs a column."""
-    with pytest.raises(ValueError, match=f"width must be at least 1, not {width}"):
-        FixedWidth(plain(), width)
+TREE = Tree(torch.tensor([[0, 1]]), torch.ones(1, 2, 2, dtype=torch.bool).tril())
 
 
-@pytest.mark.parametrize("made_by", [plain, lambda: exact(width=17)])
-def test_a_cache_of_another_kind_is_refused(made_by):
-    """A plain cache, or one of another width, would not be exact."""
-    with pytest.raises(ValueError, match="take it from its new_cache"):
-        exact()(tokens(2, 3), made_by().new_cache(2))
-
-
-def test_the_plain_model_cannot_read_its_cache():
-    """Nor is a fixed-width cache of use to the plain model, which arranges tokens otherwise."""
-    with pytest.raises(ValueError, match="by its fixed-width model only"), torch.inference_mode():
-        plain()(tokens(2, 5), exact().new_cache(2))
-
-
-def test_a_tree_is_refused():
-    """Exact mode reads chains only."""
-    tree = Tree(torch.tensor([[0, 1]]), torch.ones(1, 2, 2, dtype=torch.bool).tril())
-    with pytest.raises(ValueError, match="chains only"):
-        exact().hidden(tokens(1, 2), exact().new_cache(1), tree)
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FixedWidth(plain(), 0), "width must be at least 1, not 0"),
+        (lambda: exact()(tokens(2, 3), plain().new_cache(2)), "take it from its new_cache"),
+        (lambda: exact()(tokens(2, 3), exact(width=17).new_cache(2)), "take it from its new_cache"),
+        (lambda: plain()(tokens(2, 5), exact().new_cache(2)), "by its fixed-width model only"),
+        (lambda: exact().hidden(tokens(1, 2), exact().new_cache(1), TREE), "chains only"),
+    ],
+)
+@torch.inference_mode()
+def test_what_would_not_be_exact_is_refused(call, words):
+    """No column, a cache of another kind or width, a model that arranges tokens otherwise, a tree."""
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 @torch.inference_mode()

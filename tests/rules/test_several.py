@@ -4,15 +4,17 @@ from math import fsum
 
 import pytest
 import torch
+from drafts import decides_alike, random_draft
 
-from minispec import Draft, SeededRng, check_verifier, verify_rejection
+from minispec import check_verifier, verify_rejection
 from minispec.drafters.tree import greedy_drafting
 from minispec.evidence.checker.instances import Instance, tree_instances
 from minispec.evidence.checker.trials import enumerate_rule
 from minispec.rules import tree
 from minispec.rules.tree import scale, verify_k_sequential, verify_tree
 
-P, Q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
+P = (0.5, 0.3, 0.2)
+Q = (0.2, 0.3, 0.5)
 
 
 def kept(rule, choice, p=P, q=Q, k=2, length=None):
@@ -39,7 +41,8 @@ def test_a_row_with_one_candidate_is_tested_as_with_one():
 
 def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
     """On trees and ragged rows; not with a γ of 1, and not for candidates drawn in another way."""
-    ours, others = tree_instances("with replacement"), tree_instances("without replacement")
+    ours = tree_instances("with replacement")
+    others = tree_instances("without replacement")
     report = check_verifier(verify_k_sequential, instances=ours[::3])
     assert report.passed and report.method == "exact" and max(one.error for one in report.results) < 1e-14
     assert not check_verifier(verify_k_sequential, instances=others[:15]).passed
@@ -49,12 +52,8 @@ def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
 
 def test_a_chain_is_verified_as_by_rejection():
     """One candidate at each position: the same decisions with the same numbers."""
-    generator = torch.Generator().manual_seed(0)
-    q, p = (torch.rand(64, n, 3, generator=generator).double().mul(4).softmax(-1) for n in (4, 5))
-    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(64, 4)
-    draft = Draft(tokens, q, torch.arange(64) % 5)
-    one, other = (rule(draft, p, SeededRng(0)) for rule in (verify_k_sequential, verify_rejection))
-    assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+    draft, p = random_draft(64, 4, 3, 0, short=True, dtype=torch.float64)
+    decides_alike(verify_k_sequential, verify_rejection, draft, p)
 
 
 def test_greedy_drafting_by_hand():
@@ -81,7 +80,8 @@ def test_greedy_drafting_accepts_what_the_paper_says(k):
 def test_where_nothing_is_left_the_most_probable_others_come():
     """At temperature 0 all candidates are fixed: the second best first, then the best, then the third."""
     logits = torch.tensor([[1.0, 4.0, 3.0, 2.0]])
-    chosen, order = torch.zeros(1, 4, dtype=torch.bool), []
+    chosen = torch.zeros(1, 4, dtype=torch.bool)
+    order = []
     for _ in range(3):
         dist = greedy_drafting(2)(torch.tensor([[0.0, 1, 0, 0]]), logits, chosen)
         order.append(int(dist.argmax()))

@@ -9,7 +9,6 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from minispec.core.records import Round
-from minispec.core.warp import lowest_argmax
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
@@ -56,7 +55,7 @@ def drafted_tokens(
     check_chain(r, row)
     after = "untested" if r.stops_at_first_rejection else "rejected"
     accepted, emitted = r.accepted(row), len(r.emitted[row])
-    best = lowest_argmax(r.target_probs[row]).tolist()
+    best = r.target_probs[row].argmax(-1).tolist()
     found = []
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
         q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])

@@ -159,34 +159,53 @@ def test_a_damaged_byte_is_one_line(tmp_path):
         outcome(path, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("keys", "value", "words"),
-    [
-        (("rounds", 1, "names", 0), 1, "a prompt in two rows"),
-        (("rounds", 0, "names", 0), 2, "pending token is not the last"),
-        (("rounds", 0, "emitted", 0), [], "emits nothing, or goes on after the end"),
-        (("rounds", 0, "emitted", 0), [0, 0, 0], "not what was accepted"),
-        (("rounds", 0, "finish", 0), "eos", "does not fit how the text had ended|takes a row|after the end"),
-        (("rounds", 0, "lengths", 0), 0, "its length is not that of the text"),
-        (("rounds", 0, "live", 0), 1, "1 in live is of the wrong kind"),
-        (("rounds", 0, "seconds"), {"draft": "x"}, "seconds"),
-        (("rounds", 0, "draws", 0, 2), "guess", "'guess' in a draw's kind"),
-        (("config", "temperature"), None, "None in temperature"),
-        (("words", 0), "\ud800", "surrogates not allowed"),
-        (("prompts", 0), [], "there is no prompt, or an empty one"),
-    ],
-)
+# Where a value is put, or taken out (...), which one, and what the line tells.
+MISFITS = [
+    ("format", "minispec pair", "no recording"),
+    ("version", 3, "version 3"),
+    ("version", ..., "version None"),
+    ("words", ["a"], "damaged"),
+    ("words 0", "\ud800", "surrogates not allowed"),
+    ("prompts", 7, "damaged"),
+    ("prompts 0", [], "there is no prompt, or an empty one"),
+    ("config temperature", None, "None in temperature"),
+    ("rounds 0 q", ..., "q is missing"),
+    ("rounds 0 pending 0", 5, "out of range"),
+    ("rounds 0 drafted 0 0", -1, "out of range"),
+    ("rounds 0 emitted 0 0", "x", "out of range"),
+    ("rounds 0 p 0 0 1 0", 3.0, "sums to"),
+    ("rounds 0 p 0", [], "distributions"),
+    ("rounds 0 finish 0", "boredom", "boredom"),
+    ("rounds 0 draws 0", [1, 2], "draws should be"),
+    ("rounds 0 target_cache", [[1], [2], [3]], "target_cache should be"),
+    ("rounds 1 index", 5, "counted"),
+    ("rounds 1 names 0", 1, "a prompt in two rows"),
+    ("rounds 0 names 0", 2, "pending token is not the last"),
+    ("rounds 0 emitted 0", [], "emits nothing, or goes on after the end"),
+    ("rounds 0 emitted 0", [0, 0, 0], "not what was accepted"),
+    ("rounds 0 finish 0", "eos", "does not fit how the text had ended|takes a row|after the end"),
+    ("rounds 0 lengths 0", 0, "its length is not that of the text"),
+    ("rounds 0 live 0", 1, "1 in live is of the wrong kind"),
+    ("rounds 0 seconds", {"draft": "x"}, "seconds"),
+    ("rounds 0 draws 0 2", "guess", "'guess' in a draw's kind"),
+]
+
+
+@pytest.mark.parametrize(("keys", "value", "words"), MISFITS)
 def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
-    """Of some damages, what the line tells."""
+    """The file's name and the reason stand in one line."""
     path = tmp_path / "run.json"
-    data = document(path, at_once=2)
-    holder = data
-    for key in keys[:-1]:
+    holder = data = document(path, at_once=2)
+    *way, last = [int(key) if key.isdigit() else key for key in keys.split()]
+    for key in way:
         holder = holder[key]
-    holder[keys[-1]] = value
+    holder[last] = value
+    if value is ...:
+        del holder[last]
     path.write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as caught:
         load_recording(path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
 
 
 def as_version_1(data):
@@ -212,8 +231,7 @@ def test_recordings_of_version_1_are_read(verifier, tmp_path):
 
 def test_the_shipped_recordings_are_of_version_1_and_are_read():
     """Those of the walk-through: 0.2.0 wrote them."""
-    for verifier in ("greedy", "rejection"):
-        recording = load_walkthrough(verifier)
+    for recording in map(load_walkthrough, ("greedy", "rejection")):
         assert recording.trace.finish() == "eos" and recording.trace.rounds[0].names == (0,)
 
 

@@ -5,6 +5,7 @@ import random
 from copy import deepcopy
 
 import pytest
+from junk import damage
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
@@ -21,25 +22,6 @@ from minispec.show.plots.verification import positions_of
 from minispec.show.stepper import Stepper
 
 DAMAGES = 300
-JUNK = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    7,
-    10**30,
-    0.5,
-    -0.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "\ud800",
-    [],
-    [[]],
-    {},
-]
 # In version 1, of minispec 0.2.0, there was nothing of these.
 NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths", "target_hidden")
 
@@ -62,35 +44,6 @@ def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)),
     )
     save_recording(recording, path)
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def places(data, here=()):
-    """Yields the keys that lead to each value of a document."""
-    for key in data if isinstance(data, dict) else range(len(data)):
-        yield (*here, key)
-        if isinstance(data[key], (dict, list)):
-            yield from places(data[key], (*here, key))
-
-
-def damage(data, choose):
-    """Puts junk in one place of a document, takes it out, doubles it, or copies another place's value."""
-    found = list(places(data))
-    *way, last = choose.choice(found)
-    holder = data
-    for key in way:
-        holder = holder[key]
-    kind = choose.choice(["junk", "junk", "junk", "remove", "double", "copy"])
-    if kind == "junk":
-        holder[last] = deepcopy(choose.choice(JUNK))
-    elif kind == "remove":
-        del holder[last]
-    elif kind == "double" and isinstance(holder, list):
-        holder.insert(last, deepcopy(holder[last]))
-    else:
-        value = data
-        for key in choose.choice(found):
-            value = value[key]
-        holder[last] = deepcopy(value)
 
 
 def show(recording, folder):

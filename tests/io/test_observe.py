@@ -52,11 +52,11 @@ def test_observing_changes_nothing(name, k):
 
 def assert_same(one, other):
     """Asserts that two fields of a round are equal, tensors and records of tensors included."""
-    if hasattr(one, "__dataclass_fields__"):
-        for field in fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name))
-    elif isinstance(one, torch.Tensor):
+    if isinstance(one, torch.Tensor):
         assert torch.equal(one, other)
+    elif hasattr(one, "__dataclass_fields__"):
+        for name, value in vars(one).items():
+            assert_same(value, getattr(other, name))
     else:
         assert one == other
 

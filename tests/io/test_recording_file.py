@@ -1,4 +1,4 @@
-"""Recordings on disk: what is not stored by itself is added up, and what is no recording is one clear line."""
+"""Recordings on disk: what is not stored by itself is added up; what is no recording is one clear line."""
 
 import json
 from dataclasses import replace

@@ -69,7 +69,7 @@ def random_run(seed):
 
 
 def equal(name, left, right):
-    """Whether a field comes back: numbers to nine digits, and of logits the largest, and all as one number."""
+    """Whether a field comes back: numbers to nine digits; of logits the largest, and all as one number."""
     if name in ("probs", "target_probs"):
         scale = 1e-8 if right.dtype == torch.float64 else 1e-6  # what is loaded sums to 1 in float64
         return torch.allclose(left.double(), right.double(), rtol=scale, atol=1e-7)

@@ -2,11 +2,12 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import tiny
 import torch
-from native_models import block, needs_compiler, small_pair
+from native_models import assert_same, block, decided, needs_compiler, small_pair
 
 from minispec import Warp, generate, speculate
 from minispec.core.model import Tree
@@ -64,25 +65,18 @@ def test_contexts_of_a_few_tokens(context):
     sizes = {"vocab_size": 3, "max_length": context}
     models = [tiny.gpt(tiny.config(**sizes, layers=layers), 0) for layers in (2, 1)]
     ours = [NativeGPT(model) for model in models]
-    found = []
-    for (target, draft), backend in ((models, TORCH), (ours, NATIVE)):
-        ends = []
-        for length in range(1, context + 1):
-            prompt = [2] * length
-            settings = {"max_new_tokens": 5, "warp": backend.warp(1.0)}
-            rounds = speculate(
-                target,
-                backend.drafter(draft),
-                [prompt, [1]],
-                k=2,
-                verifier=backend.rules["rejection"],
-                rng=backend.rng(1),
-                **settings,
-            )
-            alone = generate(target, [prompt, [1]], rng=backend.rng(1), **settings)
-            ends.append(([(r.emitted, r.finish) for r in rounds], list(alone)))
-        found.append(ends)
-    assert found[0] == found[1]
+    sides = [
+        (backend, target, partial(backend.drafter, draft))
+        for backend, (target, draft) in ((TORCH, models), (NATIVE, ours))
+    ]
+    for length in range(1, context + 1):
+        prompts = [[2] * length, [1]]
+        assert_same(sides, prompts, k=2, max_new_tokens=5, seed=1)
+        plain, native = (
+            list(generate(target, prompts, max_new_tokens=5, warp=backend.warp(1.0), rng=backend.rng(1)))
+            for backend, target, _ in sides
+        )
+        assert plain == native
     with torch.inference_mode():
         text = block(models[0], 2, context)
         torch.testing.assert_close(ours[0](text), models[0](text), rtol=0, atol=1e-11)
@@ -133,44 +127,29 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
     assert drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), rng).k == 2  # the model goes on
 
 
-def texts_of(pair, backend, seed):
+def texts_of(pair, seed):
     """Returns what a run of two ragged rows, one of one row and a queue emit, round by round."""
-    target, draft = pair
+    side = NATIVE, pair[0], partial(NATIVE.drafter, pair[1])
     queues = ([[3], [1, 4, 1, 0]], None), ([[2, 0, 3, 1, 4]], None), ([[5], [6, 7], [8], [9, 10, 1]], 2)
     return [
         [
             (r.emitted, r.draft.tokens.tolist(), r.finish)
-            for r in speculate(
-                target,
-                backend.drafter(draft),
-                prompts,
-                k=3,
-                verifier=backend.rules["rejection"],
-                max_new_tokens=30,
-                warp=backend.warp(1.0),
-                rng=backend.rng(seed),
-                at_once=at_once,
-            )
+            for r in decided(side, prompts, seed=seed, at_once=n)[0]
         ]
-        for prompts, at_once in queues
+        for prompts, n in queues
     ]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_runs_in_several_threads_over_one_pair_are_what_each_is_alone(threads):
+def test_runs_in_several_threads_over_one_pair_are_what_each_is_alone(threads, two_threads):
     """Four threads of Python share a target and a draft; forwards of one thread, or shared by two."""
-    before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    try:
-        pair = [NativeGPT(model, threads=threads) for model in tiny.gpt_pair(max_length=48)]
-        alone = [texts_of(pair, NATIVE, seed) for seed in range(4)]
-        assert alone[0] != alone[1]
-        for _ in range(3):
-            with ThreadPoolExecutor(4) as pool:
-                together = pool.map(lambda seed: texts_of(pair, NATIVE, seed), range(4))
-                assert list(together) == alone
-    finally:
-        torch.set_num_threads(before)
+    pair = [NativeGPT(model, threads=threads) for model in tiny.gpt_pair(max_length=48)]
+    alone = [texts_of(pair, seed) for seed in range(4)]
+    assert alone[0] != alone[1]
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(partial(texts_of, pair), range(4))) == alone
 
 
 def test_another_default_device_changes_nothing():

@@ -6,15 +6,10 @@ import torch
 from native_models import block, folder, native, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
-from minispec.core.draft import ModelDrafter
-from minispec.core.rng import DraftingRng, SeededRng
 from minispec.native import library
-from minispec.native.backend import NATIVE
 from minispec.native.model import MOST_THREADS, NativeGPT
-from minispec.native.pack import hand_over, packed_weights
 
 pytestmark = needs_compiler
-CPU = torch.device("cpu")
 CLOSE = {torch.float64: 1e-11, torch.float32: 1e-4}
 SIZES = {
     "grouped": {},
@@ -176,44 +171,6 @@ def test_every_temperature_makes_a_distribution(dtype, temperature):
         _, probs, _ = draft.draw(torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
         wanted = Warp(temperature)(model(torch.tensor([[1]])))
     torch.testing.assert_close(probs, wanted, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.05, 0.8])
-@pytest.mark.parametrize("budgets", [(6, 6, 6), (0, 3, 6), (2, 0, 1)], ids=str)
-@pytest.mark.parametrize("prompts", [[[0, 1, 2, 2]], [[0, 1, 2, 2], [1], [2, 0]]], ids=["one", "ragged"])
-def test_a_native_draft_equals_the_plain_drafters(prompts, budgets, temperature):
-    """Six steps with the same seed: the same tokens, distributions and cache; then the same next numbers."""
-    _, model = small_pair(torch.float64)
-    budgets = budgets[-len(prompts) :]
-    made, later, pending = [], [], torch.tensor([prompt[-1] for prompt in prompts])
-    for drafter, warp, rng in (
-        (NATIVE.drafter(native(model)), NATIVE.warp(temperature), NATIVE.rng(5)),
-        (ModelDrafter(model), Warp(temperature), SeededRng(5)),
-    ):
-        drafter.start(prompts)
-        block_rng = DraftingRng(rng, [*map(len, prompts)], budgets, CPU)
-        with torch.inference_mode():
-            made.append(drafter.propose(pending, 6, warp, block_rng))
-        assert drafter.cache_lengths == tuple(len(prompt) + 5 for prompt in prompts)
-        later.append(rng.bernoulli(torch.full((20,), 0.5)).tolist())
-    ours, plain = made
-    assert ours.lengths.tolist() == list(budgets)
-    assert torch.equal(ours.tokens[ours.inside], plain.tokens[ours.inside])
-    torch.testing.assert_close(ours.probs[ours.inside], plain.probs[ours.inside], rtol=0, atol=1e-11)
-    assert later[0] == later[1]
-
-
-def test_damaged_logits_are_refused():
-    """A draft step raises as the warp does; it reports nothing that is not a distribution."""
-    _, model = small_pair()
-    with torch.no_grad():
-        draft = native(model)
-        model.norm.weight[0] = float("nan")
-    bad = NativeGPT.__new__(NativeGPT)
-    handle = hand_over(draft._native, model.config, 1, packed_weights(model))
-    vars(bad).update(vars(draft), _handle=handle)
-    with pytest.raises(ValueError, match="not finite"):
-        bad.draw(torch.tensor([1]), bad.new_cache(1), 1, 1.0, torch.rand(2, dtype=torch.float64))
 
 
 def test_other_caches_strange_ids_and_a_full_context_are_refused():

@@ -54,6 +54,16 @@ def apart(target, draft):
     return F.kl_div(draft.log_softmax(-1), target, log_target=True, reduction="sum")
 
 
+def decayed(*positions):
+    """Returns the loss of divergences at the positions of a draft, each a list over the text."""
+    means = [DECAY**i * torch.stack(found).mean() for i, found in enumerate(positions)]
+    return sum(means) / sum(DECAY**i for i in range(len(means)))
+
+
+def close(loss, wanted):
+    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
+
+
 def test_an_exit_learns_what_follows_each_token(model, rows):
     """The loss is the mean over all texts, each cut anywhere."""
     exit, found = untrained_exit(model, 1), []
@@ -62,22 +72,22 @@ def test_an_exit_learns_what_follows_each_token(model, rows):
             tokens = torch.tensor([text[:n]])
             early = model.layers(model.embed_tokens(tokens), model.view(n, None), 0, 1)
             found.append(apart(says(model, text[:n]), model.head(exit(early))[0, -1]))
-    torch.testing.assert_close(exit_loss(exit, model, rows[:2]), torch.stack(found).mean(), rtol=1e-4, atol=0)
+    close(exit_loss(exit, model, rows[:2]), decayed(found))
 
 
 def test_a_head_learns_what_follows_the_pending_token(model, rows):
     """Head i reads the state after text[:n] and learns what comes after text[:n + 1 + i]."""
     torch.manual_seed(0)
-    heads, means = Medusa(16, 11, 3), []
-    for i, head in enumerate(heads):
-        found = []
-        for text in rows[:2, :-1].tolist():
-            for n in range(1, len(text) - i):
-                state = model.hidden(torch.tensor([text[:n]]))[0, -1]
-                found.append(apart(says(model, text[: n + 1 + i]), head(state)))
-        means.append(DECAY**i * torch.stack(found).mean())
-    wanted = sum(means) / sum(DECAY**i for i in range(3))
-    torch.testing.assert_close(medusa_loss(heads, model, rows[:2]), wanted, rtol=1e-4, atol=0)
+    heads = Medusa(16, 11, 3)
+    positions = [
+        [
+            apart(says(model, text[: n + 1 + i]), head(model.hidden(torch.tensor([text[:n]]))[0, -1]))
+            for text in rows[:2, :-1].tolist()
+            for n in range(1, len(text) - i)
+        ]
+        for i, head in enumerate(heads)
+    ]
+    close(medusa_loss(heads, model, rows[:2]), decayed(*positions))
 
 
 def test_a_feature_layer_learns_what_it_will_draft(model, rows):
@@ -116,24 +126,15 @@ def drawn_layer(model):
 
 def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
     """Step i is compared from position i on: before it, the draft would have begun before the text."""
-    layer, means, tokens = drawn_layer(model), [], rows[:1, :-1]
-    for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED)):
-        found = [
+    layer, tokens = drawn_layer(model), rows[:1, :-1]
+    positions = [
+        [
             apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
             for n in range(i, tokens.shape[1])
         ]
-        means.append(DECAY**i * torch.stack(found).mean())
-    wanted = sum(means) / sum(DECAY**i for i in range(UNROLLED))
-    torch.testing.assert_close(feature_loss(layer, model, rows[:1]), wanted, rtol=1e-4, atol=0)
-
-
-def test_a_feature_layer_begins_as_an_early_exit(model, rows):
-    """Of as many layers, with any features."""
-    layer, exit = make_feature_layer(model, 2), untrained_exit(model, 2)
-    tokens = rows[:2]
-    early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
-    found = layer(tokens, torch.randn(2, tokens.shape[1], 16), model)
-    torch.testing.assert_close(found, exit(early))
+        for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED))
+    ]
+    close(feature_loss(layer, model, rows[:1]), decayed(*positions))
 
 
 def drawn_parts(model):
@@ -166,22 +167,26 @@ def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
     """At each, what the target says after the text up to there; and a text may be shorter than a draft."""
     parts = drawn_parts(model)
     for n in (12, 3):
-        tokens, means = rows[:1, :n], []
-        for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True):
-            pairs = zip(at.tolist(), logits[0], strict=True)
-            found = [apart(says(model, tokens[0, : i + 1].tolist()), one) for i, one in pairs]
-            means.append(DECAY ** len(means) * torch.stack(found).mean())
-        assert len(means) == min(n, GUESSED)
-        wanted = sum(means) / sum(DECAY**i for i in range(len(means)))
-        torch.testing.assert_close(parallel_loss(parts, model, rows[:1, : n + 1]), wanted, rtol=1e-4, atol=0)
+        tokens = rows[:1, :n]
+        positions = [
+            [
+                apart(says(model, tokens[0, : i + 1].tolist()), one)
+                for i, one in zip(at.tolist(), logits[0], strict=True)
+            ]
+            for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True)
+        ]
+        assert len(positions) == min(n, GUESSED)
+        close(parallel_loss(parts, model, rows[:1, : n + 1]), decayed(*positions))
 
 
-def test_a_parallel_drafter_begins_as_an_early_exit(model, rows):
-    """Of as many layers, at the pending token; and it corrects nothing yet."""
+def test_layers_begin_as_an_early_exit(model, rows):
+    """Of as many layers: a feature layer with any features, a parallel drafter at the pending token."""
     exit, tokens = untrained_exit(model, 2), rows[:2]
     early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
-    found = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
-    torch.testing.assert_close(found, model.head(exit(early)))
+    found = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
+    torch.testing.assert_close(found, exit(early))
+    logits = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
+    torch.testing.assert_close(logits, model.head(exit(early)))
 
 
 @pytest.mark.parametrize("kind", RECIPES)

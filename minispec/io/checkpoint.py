@@ -226,7 +226,8 @@ def load_model(
     Raises:
         ValueError: if a file is missing, damaged, of another architecture, or not the one described.
     """
-    folder, described = Path(folder), described or {}
+    folder = Path(folder)
+    described = described or {}
     data = read_json(folder / "config.json")
     config = config_from_json(data, folder)
     if "config_sha256" in described:

@@ -184,7 +184,9 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
 
 def _lost_by_version_1(data: Mapping[str, Any]) -> str | None:
     """Returns what a recording of version 1 needs and does not have; None if nothing."""
-    config, prompts, rounds = data.get("config"), data.get("prompts"), data.get("rounds")
+    config = data.get("config")
+    prompts = data.get("prompts")
+    rounds = data.get("rounds")
     if isinstance(config, dict) and config.get("verifier") in TREE_RULES:
         return "the tree that was drafted"
     first = rounds[0] if isinstance(rounds, list) and rounds else None

@@ -85,7 +85,8 @@ def looking_up(make: Callable[..., LookupDrafter], target: GPT) -> LookupDrafter
 
 def leaving_early(pair: Pair, models: Models) -> ExitDrafter:
     """Returns what drafts with the first layers of the target; ValueError if it cannot be left there."""
-    own, exit = models.target, heads(pair, "exit")
+    own = models.target
+    exit = heads(pair, "exit")
     if isinstance(own, NativeGPT):
         return ExitDrafter(NativeExitGPT(own, exit))
     if own is not pair.target:

@@ -95,7 +95,10 @@ def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, ste
     The text also is what is drafted, and each draft reads so many tokens. Returns, per step, [B, n, D]: what
     the layer makes of the token at t if the draft began `step` tokens before.
     """
-    n, features, found, cache = tokens.shape[1], hidden, list[Tensor](), cast(KVCache, Unrolled())
+    n = tokens.shape[1]
+    features = hidden
+    found = list[Tensor]()
+    cache = cast(KVCache, Unrolled())
     for step in range(steps):
         before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
         view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
@@ -126,10 +129,12 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[l
     The text also is what is drafted. Returns, per position of a draft, the logits [B, m, V] after some places
     of the text, and these places [m].
     """
-    n, config = tokens.shape[1], target.config
+    n = tokens.shape[1]
+    config = target.config
     places, far, sees = cut(n, k)
     chosen = [(far == i).nonzero()[:, 0].to(tokens.device) for i in range(min(k, n))]
-    places, sees = places.to(tokens.device), sees.to(tokens.device)
+    places = places.to(tokens.device)
+    sees = sees.to(tokens.device)
     x = target.embed_tokens(tokens)
     x = torch.cat([x, parts.mask.expand(len(x), len(places) - n, -1)], dim=1)
     cos, sin = (table[places] for table in rotary_tables(config, target.dtype, target.device))

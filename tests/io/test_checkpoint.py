@@ -159,7 +159,8 @@ DRAFT = "draft/model.safetensors"
 TARGET = "target/config.json"
 CONFIG = "draft/config.json"
 UP = "model.layers.0.mlp.up_proj.weight"
-NO_JSON, NO_WEIGHTS = "cannot be read as JSON", "cannot be read as safetensors"
+NO_JSON = "cannot be read as JSON"
+NO_WEIGHTS = "cannot be read as safetensors"
 # A file of the pair, and what happens to it: None, it goes; bytes are written to it; fields of JSON are set,
 # or removed by ...; weights are changed by a function. And what the message says.
 DAMAGE = [
@@ -345,7 +346,8 @@ def test_a_failure_leaves_the_old_pair(error, pair):
 
 def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
     """If the last renaming fails, the old pair is put back where it was."""
-    before, rename = everything(pair), Path.rename
+    before = everything(pair)
+    rename = Path.rename
 
     def failing(path, target):
         if target == pair and path.name == "new":

@@ -55,7 +55,8 @@ def change_tensors(dice, folder):
     given = weights[name]
     kind = dice.randrange(6)
     if kind == 0:
-        weights[name], weights[alike] = weights[alike].clone(), given.clone()
+        weights[name] = weights[alike].clone()
+        weights[alike] = given.clone()
     elif kind == 1:
         given.view(torch.int16).view(-1)[dice.randrange(given.numel())] ^= 1
     elif kind == 2:
@@ -164,7 +165,8 @@ def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_prope
     """One damage, sometimes two: nothing but ValueError, and never other weights, config or tokenizer."""
     seen = Counter()
     for number in range(COPIES):
-        dice, folder = random.Random(number), copied(tmp_path / "pair")
+        dice = random.Random(number)
+        folder = copied(tmp_path / "pair")
         damages = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
         damages.sort(
             key=lambda one: one is replace_by_another_thing

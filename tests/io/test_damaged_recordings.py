@@ -49,7 +49,9 @@ def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)),
 def show(recording, folder):
     """Lets everything read a recording; returns what is refused."""
     save_recording(recording, folder / "again.json")
-    trace, words, refused = recording.trace, recording.words, []
+    trace = recording.trace
+    words = recording.words
+    refused = []
     trace.statistics()
     for prompt in range(len(trace.prompts)):
         recording.text(prompt)
@@ -84,7 +86,8 @@ def outcome(path, folder):
 @pytest.mark.parametrize("kind", ["queue", "tree"])
 def test_a_damaged_field_is_one_line(kind, tmp_path):
     """Junk in any place of the file: refused in a line that names it, or a recording that can be shown."""
-    path, choose = tmp_path / "run.json", random.Random(5)
+    path = tmp_path / "run.json"
+    choose = random.Random(5)
     settings = {"queue": {"at_once": 2}, "tree": {"verifier": verify_tree, "models": gpt_pair()}}[kind]
     whole = document(path, **settings)
     assert outcome(path, tmp_path) is None
@@ -102,7 +105,8 @@ def test_a_damaged_field_is_one_line(kind, tmp_path):
 
 def test_a_damaged_byte_is_one_line(tmp_path):
     """Bytes that are changed, inserted or lost anywhere, and files that end early."""
-    path, choose = tmp_path / "run.json", random.Random(6)
+    path = tmp_path / "run.json"
+    choose = random.Random(6)
     document(path, at_once=2)
     whole = path.read_bytes()
     for number in range(DAMAGES // 2):

@@ -95,7 +95,8 @@ def test_links_are_followed(tmp_path):
 
 def test_where_standard_output_goes_no_file_is_replaced(tmp_path):
     """`--output a.json > a.json` would lose what is printed: it is refused."""
-    path, before = tmp_path / "a.json", os.dup(1)
+    path = tmp_path / "a.json"
+    before = os.dup(1)
     try:
         with path.open("w") as file:
             os.dup2(file.fileno(), 1)

@@ -17,7 +17,8 @@ SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 12, "warp": 
 @given(st.integers(0, 2**32 - 1))
 def test_the_text_is_the_same_with_and_without_notes(seed):
     """With one seed a generator that takes notes and a plain one give the same tokens, and go on alike."""
-    plain, noted = SeededRng(seed), LoggingRng(seed)
+    plain = SeededRng(seed)
+    noted = LoggingRng(seed)
     target, draft = table_pair()
     left, right = (
         record(target, ModelDrafter(draft), PROMPTS, rng=rng, **SETTINGS).rounds for rng in (plain, noted)

@@ -40,7 +40,8 @@ def random_run(seed):
     kind = choose.choice(["chain", "chain", "lookup", "features", "tree", "nothing"])
     target, draft = choose.choice({"tree": MODELS[1:], "features": MODELS[1:2]}.get(kind, MODELS))
     verifier = choose.choice(TREES if kind == "tree" else CHAINS)
-    size, k = target.vocab_size, choose.randint(1, 4)
+    size = target.vocab_size
+    k = choose.randint(1, 4)
     drafters = {
         "chain": lambda: ModelDrafter(draft, choose.choice([None, Warp(1.3)])),
         "lookup": lambda: NgramDrafter(size),
@@ -74,7 +75,8 @@ def equal(name, left, right):
         scale = 1e-8 if right.dtype == torch.float64 else 1e-6  # what is loaded sums to 1 in float64
         return torch.allclose(left.double(), right.double(), rtol=scale, atol=1e-7)
     if name == "target_logits":
-        left, right = left.double(), right.double()
+        left = left.double()
+        right = right.double()
         best = right.topk(min(8, right.shape[-1])).indices
         return torch.allclose(left.gather(-1, best), right.gather(-1, best), rtol=1e-8) and torch.allclose(
             left.logsumexp(-1), right.logsumexp(-1), rtol=1e-7
@@ -90,7 +92,8 @@ def differences(one, other):
     """Returns the names of a round's fields, and of its records' fields, that are not equal."""
     found = []
     for name in (field.name for field in fields(one)):
-        left, right = getattr(one, name), getattr(other, name)
+        left = getattr(one, name)
+        right = getattr(other, name)
         if left is None or right is None:
             found += [] if left is right else [name]
         elif hasattr(left, "__dataclass_fields__"):

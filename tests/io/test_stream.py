@@ -25,7 +25,8 @@ def pieces(tokenizer, tokens):
 
 def in_rounds(tokens, sizes):
     """Returns rounds, as far as a stream reads them: so many tokens each, the rest in the last."""
-    rounds, start = [], 0
+    rounds = []
+    start = 0
     for size in [*sizes, len(tokens) - sum(sizes)]:
         rounds.append(SimpleNamespace(names=(0, 1), emitted=((), tuple(tokens[start : start + size]))))
         start += size

@@ -148,11 +148,13 @@ def caches(world, dice, rows):
     """Returns a native cache that has read some tokens, and the torch backend's that has read the same."""
     held = ids(dice, rows, dice.choice((1, 6, 20)))
     lengths = [dice.randrange(held.shape[1] + 1) for _ in range(rows)]
-    row, what = dice.randrange(rows), dice.randrange(5)
+    row = dice.randrange(rows)
+    what = dice.randrange(5)
     wrong = dice.choice(([99] * rows, [-1] * rows, [], 3, [math.nan]))
     pair = []
     for model in (world.native, world.plain):
-        cache, other = model.new_cache(rows), model.new_cache(1)
+        cache = model.new_cache(rows)
+        other = model.new_cache(1)
         model(held, cache)
         model(held[:1], other)
         if what == 1:
@@ -183,7 +185,8 @@ def forward(world, dice):
     assert call["cache"] is cache, "a strange cache was read"
     wanted = (world.plain.hidden if hidden else world.plain)(call["tokens"], other)
     if hidden:
-        found, wanted = world.native.head(found), world.plain.head(wanted)
+        found = world.native.head(found)
+        wanted = world.plain.head(wanted)
     # What lies past a row's end means nothing.
     real = ... if cache is None else torch.arange(wanted.shape[1]) < space[:, None]
     yield wanted[real], found[real]
@@ -200,7 +203,8 @@ def head(world, dice):
 
 def draw(world, dice):
     """K tokens a row, each drawn from the distribution that is reported."""
-    rows, k = dice.choice((1, 2, 3)), dice.choice((1, 3, 5))
+    rows = dice.choice((1, 2, 3))
+    k = dice.choice((1, 3, 5))
     cache, other = caches(world, dice, rows)
     call = {
         "tokens": ids(dice, rows),
@@ -214,9 +218,11 @@ def draw(world, dice):
     found, probs, used = world.native.draw(**call)
     yield probs
     assert call["cache"] is cache, "a strange cache was read"
-    numbers, temperature = call["numbers"], call["temperature"]
+    numbers = call["numbers"]
+    temperature = call["temperature"]
     assert not temperature or all(0 <= number < 1 for number in numbers.tolist()[: rows * call["k"]])
-    rng, token = Given(numbers), call["tokens"]
+    rng = Given(numbers)
+    token = call["tokens"]
     budgets = torch.tensor([call["k"]] * rows if call["budgets"] is None else call["budgets"])
     for step in range(call["k"]):
         q = Warp(temperature)(world.plain(token[:, None], other)[:, -1])
@@ -253,12 +259,14 @@ def are_distributions(dists):
 
 def categorical(world, dice):
     """Ids from distributions."""
-    rows, vocab = dice.choice((1, 3)), dice.choice((1, 2, 11, 40))
+    rows = dice.choice((1, 3))
+    vocab = dice.choice((1, 2, 11, 40))
     call = {
         "probs": torch.rand(rows, vocab, generator=seeded(dice), dtype=REAL).softmax(-1),
         "live": dice.choice((None, torch.arange(rows) % 2 == 0)),
     }
-    call, seed = mutated(world, dice, call), dice.randrange(100)
+    call = mutated(world, dice, call)
+    seed = dice.randrange(100)
     found = NativeRng(seed).categorical(**call)
     yield found
     real = call["probs"] if call["live"] is None else call["probs"][call["live"]]
@@ -269,7 +277,8 @@ def categorical(world, dice):
 
 def lend(world, dice):
     """Numbers in [0, 1), never the same again unless they are given back."""
-    rng, lent = NativeRng(dice.randrange(100)), []
+    rng = NativeRng(dice.randrange(100))
+    lent = []
     for _ in range(4):
         count = dice.choice((1, 2, 300, *ODD_INTEGERS))
         if dice.random() < 0.3:
@@ -301,12 +310,16 @@ def warp(world, dice):
 
 def rule(world, dice):
     """What is accepted, and the next token."""
-    rows, k, vocab = dice.choice((1, 3)), dice.choice((0, 1, 4)), dice.choice((2, 11))
-    seed, dtype = dice.randrange(10**6), dice.choice((REAL, torch.float32))
+    rows = dice.choice((1, 3))
+    k = dice.choice((0, 1, 4))
+    vocab = dice.choice((2, 11))
+    seed = dice.randrange(10**6)
+    dtype = dice.choice((REAL, torch.float32))
     draft, p = random_draft(rows, k, vocab, seed, dice.random() < 0.5, dtype)
     call = {"p": p, "budgets": [k + 1] * rows, **vars(draft)}
     call = mutated(world, dice, {name: value for name, value in call.items() if value is not None})
-    p, budgets = call.pop("p"), call.pop("budgets")
+    p = call.pop("p")
+    budgets = call.pop("budgets")
     try:
         made = DrawnDraft(**call)
     except (ValueError, TypeError, AttributeError, IndexError):  # the core itself refuses it
@@ -327,8 +340,11 @@ def rule(world, dice):
 
 def drafter(world, dice):
     """A draft of K tokens a row, by a draft model or by an exit; for an exit its verification, too."""
-    rows, k, seed = dice.choice((1, 2)), dice.choice((1, 4)), dice.randrange(100)
-    held, lengths = ids(dice, rows, 20), [dice.choice((1, 5, 18)) for _ in range(rows)]
+    rows = dice.choice((1, 2))
+    k = dice.choice((1, 4))
+    seed = dice.randrange(100)
+    held = ids(dice, rows, 20)
+    lengths = [dice.choice((1, 5, 18)) for _ in range(rows)]
     prompts = [row[:n] for row, n in zip(held.tolist(), lengths, strict=True)]
     call = {
         "pending": torch.tensor([prompt[-1] for prompt in prompts]),
@@ -337,16 +353,23 @@ def drafter(world, dice):
         "budgets": [dice.randrange(k + 1) for _ in range(rows)],
     }
     call = mutated(world, dice, call)
-    pending, k, budgets = call["pending"], call["k"], call["budgets"]
-    exits, begins, whole = dice.random() < 0.6, dice.random() < 0.93, dice.random() < 0.5
-    top, strange = dice.choice((None, None, 3)), dice.choice((None,) * 9 + ("warp",))
-    wrong, found = dice.random() < 0.15, []
+    pending = call["pending"]
+    k = call["k"]
+    budgets = call["budgets"]
+    exits = dice.random() < 0.6
+    begins = dice.random() < 0.93
+    whole = dice.random() < 0.5
+    top = dice.choice((None, None, 3))
+    strange = dice.choice((None,) * 9 + ("warp",))
+    wrong = dice.random() < 0.15
+    found = []
     for backend, model, early in (
         (NATIVE, world.native, NativeExitGPT),
         (TORCH, world.plain, EarlyExitGPT),
     ):
         target = early(model, world.exit) if exits else model
-        made, cache = ExitDrafter(target) if exits else backend.drafter(model), target.new_cache(rows)
+        made = ExitDrafter(target) if exits else backend.drafter(model)
+        cache = target.new_cache(rows)
         target.hidden(held, cache)
         cache.truncate([n - 1 for n in lengths])
         if begins:
@@ -433,7 +456,9 @@ def main(count, threads=1):
 
     Several threads share the models, as a program may, and each has its own cases.
     """
-    world, seen, wrong = World(), Counter(), []
+    world = World()
+    seen = Counter()
+    wrong = []
 
     def make(numbers):
         with torch.no_grad():

@@ -81,7 +81,8 @@ def test_every_greedy_rule_is_refused_above_temperature_0(backend):
 def test_it_is_lossless_branch_by_branch(case, rule):
     """Every branch of the loop in float64, against the exact distribution of the torch backend's target."""
     cold = Warp(0.0) if rule == "greedy" else case.warp
-    plain, warp = replace(case, warp=Warp(**vars(cold))), NATIVE.warp(**vars(cold))
+    plain = replace(case, warp=Warp(**vars(cold)))
+    warp = NATIVE.warp(**vars(cold))
     models = {"target": native(case.target), "draft": native(case.draft)}
     ours = replace(plain, **models, warp=warp, verifier=NATIVE.rules[rule], drafter=NATIVE.drafter)
     exact = exact_distributions(plain)
@@ -153,7 +154,8 @@ def alone(side, prompts, temperature, seed):
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_the_same_seed_gives_the_same_tokens(rows, temperature, small):
     """Ragged prompts of 1 to 8 rows, some of which end early: every draft, verdict and token is the same."""
-    ends, kept = set(), set()
+    ends = set()
+    kept = set()
     for seed in range(3):
         prompts = [TEXT[(seed + row) % 8] for row in range(rows)]
         settings = {"temperature": temperature, "seed": seed, "k": 1 + (seed + rows) % 5, "eos": [8, 6]}

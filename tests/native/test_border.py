@@ -25,7 +25,8 @@ def test_a_cache_belongs_to_its_model_also_when_that_is_gone():
     """Another model gets the memory, at the same address: the cache is refused, a copy of it as well."""
     plain, _ = small_pair()
     text = torch.tensor([[1, 2]])
-    caches, other = {}, NativeGPT(plain)
+    caches = {}
+    other = NativeGPT(plain)
     while other._handle not in caches:
         assert len(caches) < 300, "no model was made where another was"
         cache = other.new_cache(1)
@@ -87,7 +88,8 @@ def test_every_drafted_token_has_a_probability():
     """At both ends of the interval of numbers and between, where many ids have the probability 0."""
     most = 1 - 2**-53
     numbers = torch.tensor([0.0, 5e-324, 1e-17, 0.5, 1 - 1e-9, most] * 37, dtype=torch.float64)
-    tokens, zeros = torch.arange(37).repeat_interleave(2), 0
+    tokens = torch.arange(37).repeat_interleave(2)
+    zeros = 0
     for dtype in (torch.float32, torch.float64):
         ours = NativeGPT(tiny.gpt(tiny.config(vocab_size=37), seed=1, dtype=dtype))
         for temperature in (0.0, 1e-3, 0.02, 0.2, 1.0):
@@ -115,7 +117,8 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
         every = NativeGPT(model)
     cases = ((some, [1, 4]), (every, [signs.index(1.0)]), (every, [signs.index(-1.0)]))
     for ours, pending in cases:
-        drafter, rng = NATIVE.drafter(ours), NATIVE.rng(3)
+        drafter = NATIVE.drafter(ours)
+        rng = NATIVE.rng(3)
         drafter.start([[token] for token in pending])
         for temperature in (0.0, 1.0):
             with pytest.raises(ValueError, match="logits are not finite"):
@@ -155,7 +158,8 @@ def test_runs_in_several_threads_over_one_pair_are_what_each_is_alone(threads, t
 def test_another_default_device_changes_nothing():
     """Where tensors are made elsewhere unless something else is asked for, the library gets its own."""
     plain, _ = small_pair()
-    text, numbers = torch.tensor([[1, 2]]), torch.rand(2, dtype=torch.float64)
+    text = torch.tensor([[1, 2]])
+    numbers = torch.rand(2, dtype=torch.float64)
 
     def results():
         ours = NativeGPT(plain)

@@ -93,7 +93,8 @@ def test_other_warps_rules_and_queues(model, settings):
 @pytest.mark.parametrize("case", PROVED, ids=lambda case: case.name)
 def test_it_is_lossless_branch_by_branch(case, monkeypatch):
     """Each branch at both ends of its numbers, with drafts in C++, against the chain rule."""
-    drawn, real = [], NativeExitGPT.draw
+    drawn = []
+    real = NativeExitGPT.draw
     monkeypatch.setattr(NativeExitGPT, "draw", lambda *a: (drawn.append(a), real(*a))[1])
     moved = case.on(NATIVE)
     assert isinstance(moved.target, NativeExitGPT) and moved.draft is moved.target
@@ -124,9 +125,11 @@ def test_what_was_read_ahead_gives_the_same_bits(dtype):
     """Logits by way of the streams, and all that is read later, are those of a model that read it at once."""
     model = tiny.gpt(tiny.config(layers=3), seed=6, dtype=dtype)
     early = NativeExitGPT(native(model), exit_of(model, 2))
-    drafter, text = ExitDrafter(early), block(model, 3, 6)
+    drafter = ExitDrafter(early)
+    text = block(model, 3, 6)
     with torch.inference_mode():
-        ours, plain = early.new_cache(3), early.native.new_cache(3)
+        ours = early.new_cache(3)
+        plain = early.native.new_cache(3)
         drafter.start([[0]])
         for target, cache in ((early, ours), (early.native, plain)):
             target.hidden(text, cache)
@@ -143,7 +146,8 @@ def test_what_was_read_ahead_gives_the_same_bits(dtype):
 
 def drafts_of(model, threads):
     """Returns drafts with their distributions, and what verification says of them."""
-    early, found = NativeExitGPT(NativeGPT(model, folder(), threads), exit_of(model, 2)), []
+    early = NativeExitGPT(NativeGPT(model, folder(), threads), exit_of(model, 2))
+    found = []
     drafter = ExitDrafter(early)
     for seed in range(20):
         cache = early.new_cache(2)
@@ -193,7 +197,8 @@ def test_exits_that_do_not_fit_are_refused(model):
 def test_a_draft_needs_a_run_and_space(model):
     """Before a run, in another's cache, at the end of the context: one line, and the cache is as before."""
     early = NativeExitGPT(native(model), exit_of(model, 1))
-    drafter, pending = ExitDrafter(early), torch.tensor([1])
+    drafter = ExitDrafter(early)
+    pending = torch.tensor([1])
     with pytest.raises(ValueError, match="start\\(prompts\\) follows"):
         drafter.propose(pending, 2, NATIVE.warp(1.0), NATIVE.rng(0))
     with pytest.raises(ValueError, match="the target reads the prompts first"):
@@ -214,7 +219,8 @@ def test_a_draft_needs_a_run_and_space(model):
 def test_a_run_that_was_given_up_leaves_nothing(model):
     """A draft that was never verified is forgotten: by another draft, and by another run."""
     early = NativeExitGPT(native(model), exit_of(model, 2))
-    drafter, text = ExitDrafter(early), block(model, 1, 9)
+    drafter = ExitDrafter(early)
+    text = block(model, 1, 9)
     cache = early.new_cache(1)
     drafter.start([[1]])
     early.hidden(text, cache)
@@ -237,7 +243,8 @@ def test_small_exits_and_large_ones(sizes, dtype):
     exit = with_normals(Exit(model.config.width, 2), 1).to(dtype)
     made = []
     for target, backend in ((NativeExitGPT(native(model), exit), NATIVE), (EarlyExitGPT(model, exit), TORCH)):
-        drafter, cache = ExitDrafter(target), target.new_cache(2)
+        drafter = ExitDrafter(target)
+        cache = target.new_cache(2)
         drafter.start([[1]])
         with torch.inference_mode():
             target.hidden(block(model, 2, 7), cache)

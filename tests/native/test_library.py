@@ -21,7 +21,8 @@ TESTS = Path(__file__).resolve().parents[1]
 @pytest.fixture
 def quick(monkeypatch):
     """Libraries that are slow and built in a second; yields a list of the compilers that were used."""
-    used, real = [], library.build_library
+    used = []
+    real = library.build_library
     monkeypatch.setattr(library, "FLAGS", QUICK_FLAGS)
     monkeypatch.setattr(library, "build_library", lambda *a: (used.append(a[0]), real(*a))[1])
     return used

@@ -23,7 +23,8 @@ SIZES = {
 
 def assert_same_logits(model, ours):
     """Whole texts, then ragged rows through the cache at widths 1 to 20, where one row's context ends."""
-    mine, theirs = ours.new_cache(3), model.new_cache(3)
+    mine = ours.new_cache(3)
+    theirs = model.new_cache(3)
     for width, lengths in (
         (17, [17, 4, 9]),
         (1, [18, 5, 10]),
@@ -34,7 +35,8 @@ def assert_same_logits(model, ours):
         tokens = block(model, 3, width, seed=width)
         space = model.max_length - torch.tensor(mine.row_lengths)[:, None]
         real = torch.arange(width) < space  # what lies past a row's end means nothing
-        found, wanted = ours(tokens, mine), model(tokens, theirs)
+        found = ours(tokens, mine)
+        wanted = model(tokens, theirs)
         assert found.dtype == model.dtype and mine.row_lengths == theirs.row_lengths
         torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=CLOSE[model.dtype])
         if lengths:
@@ -68,7 +70,8 @@ def test_weights_of_16_bits_stay_what_they_are(sizes):
 def every_result(ours, seed):
     """Returns the hidden states, logits and draft of one block of 1 to 11 tokens in three rows."""
     text = block(ours, 3, 1 + seed % 11, seed)
-    cache, numbers = ours.new_cache(3), torch.rand(6, generator=torch.Generator().manual_seed(seed)).double()
+    cache = ours.new_cache(3)
+    numbers = torch.rand(6, generator=torch.Generator().manual_seed(seed)).double()
     return [ours.hidden(text, cache), ours(text, cache), *ours.draw(text[:, 0], cache, 2, 1.0, numbers)[:2]]
 
 
@@ -93,8 +96,10 @@ def test_a_forward_needs_a_thread(threads):
     with pytest.raises(TypeError):
         NativeGPT(model, folder(), threads=1.5)
     assert NativeGPT(model, folder(), threads=2**63).threads == MOST_THREADS
-    ours, text = native(model), block(model, 1, 5)
-    wanted, ours.threads = ours(text), threads
+    ours = native(model)
+    text = block(model, 1, 5)
+    wanted = ours(text)
+    ours.threads = threads
     assert torch.equal(ours(text), wanted)
 
 
@@ -102,7 +107,8 @@ def test_one_token_and_many_give_the_same_bits():
     """Each sum is added up in the same order, so a text read at once and token by token is the same."""
     with torch.inference_mode():
         model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=torch.float32)
-        ours, text = native(model), block(model, 1, 30)
+        ours = native(model)
+        text = block(model, 1, 30)
         cache = ours.new_cache(1)
         one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
         assert torch.equal(one_by_one, ours(text))
@@ -145,7 +151,8 @@ def test_the_shipped_pair_on_its_own_prompts():
 def test_a_draft_draws_from_the_distribution_that_it_reports(temperature):
     """2,000 numbers from 0 to 1: each draws the first id whose cumulative sum exceeds it."""
     _, model = small_pair()
-    draft, text = native(model), torch.tensor([[0, 2, 1]])
+    draft = native(model)
+    text = torch.tensor([[0, 2, 1]])
     wanted = Warp(temperature)(model(text))[0, -1]
     numbers = torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64)
     cache = draft.new_cache(2_000)
@@ -177,10 +184,14 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
     """One line each, and the cache is as before."""
     model = tiny.gpt(tiny.config(max_length=8))
     ours = native(model)
-    cache, other = ours.new_cache(1), model.new_cache(1)
+    cache = ours.new_cache(1)
+    other = model.new_cache(1)
     ours(block(model, 1, 7), cache)
-    strange, one, number = torch.tensor([11]), torch.tensor([1]), torch.rand(1, dtype=torch.float64)
-    full, outside = "the context is full", "a token id outside 0 to 10"
+    strange = torch.tensor([11])
+    one = torch.tensor([1])
+    number = torch.rand(1, dtype=torch.float64)
+    full = "the context is full"
+    outside = "a token id outside 0 to 10"
     for call, says in (
         (lambda: ours(block(model, 1, 2), other), "cache of its own"),
         (lambda: ours(strange[None], cache), outside),
@@ -205,8 +216,11 @@ def test_a_native_cache_takes_rows_over_and_gathers_nothing():
     """One row gets another prompt, and goes on as if alone; a tree's path is refused."""
     model = tiny.gpt(tiny.config(max_length=16))
     ours = native(model)
-    first, second, more = block(model, 2, 6), block(model, 3, 4, seed=2), block(model, 2, 5, seed=1)
-    cache, other = ours.new_cache(2), ours.new_cache(3)
+    first = block(model, 2, 6)
+    second = block(model, 3, 4, seed=2)
+    more = block(model, 2, 5, seed=1)
+    cache = ours.new_cache(2)
+    other = ours.new_cache(3)
     with torch.inference_mode():
         ours(first, cache)
         ours(second, other)

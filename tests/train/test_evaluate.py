@@ -120,7 +120,8 @@ def test_the_floor_does_not_depend_on_the_tokenizer_but_for_the_count(corpus):
 
     The first token carries the opening in both, so that what is left is the same.
     """
-    words, nats = train_tokenizer(corpus.train), []
+    words = train_tokenizer(corpus.train)
+    nats = []
     for tokenizer in (words, CHARACTERS):
         _, mask = whole_documents(tokenizer, corpus.validation, 2000)
         nats.append(entropy_floor(corpus, tokenizer, 2000) * int(mask.sum()))
@@ -140,7 +141,8 @@ def test_forced_positions_are_where_the_words_begin(corpus):
 
 def test_forced_accuracy_counts_hits():
     """A model that always says the same is right where just that is forced: in one story, once in three."""
-    text, other = "x cat x dog x cow", "dog in dog"
+    text = "x cat x dog x cow"
+    other = "dog in dog"
     forced = [Forced(text.index(word) - 1, text.index(word) + 3, "animal") for word in ("cat", "dog", "cow")]
     stories = [
         Story(text, -1.0, 0.0, tuple(forced)),

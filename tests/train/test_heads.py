@@ -66,7 +66,8 @@ def close(loss, wanted):
 
 def test_an_exit_learns_what_follows_each_token(model, rows):
     """The loss is the mean over all texts, each cut anywhere."""
-    exit, found = untrained_exit(model, 1), []
+    exit = untrained_exit(model, 1)
+    found = []
     for text in rows[:2, :-1].tolist():
         for n in range(1, len(text) + 1):
             tokens = torch.tensor([text[:n]])
@@ -93,11 +94,14 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
 def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
     model = deepcopy(model).double()
-    layer, text = drawn_layer(model).double(), rows[0, :-1].tolist()
-    tokens, steps = torch.tensor([text]), 4
+    layer = drawn_layer(model).double()
+    text = rows[0, :-1].tolist()
+    tokens = torch.tensor([text])
+    steps = 4
     hidden = model.hidden(tokens)
     found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, steps)]
-    drafter, compared = FeatureDrafter(layer, model), 0
+    drafter = FeatureDrafter(layer, model)
+    compared = 0
     for start in range(len(text)):  # the pending token
         drafter.start([text[: start + 1]], hidden[:, :start] if start else None)
         rest = text[start : start + steps]
@@ -126,7 +130,8 @@ def drawn_layer(model):
 
 def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
     """Step i is compared from position i on: before it, the draft would have begun before the text."""
-    layer, tokens = drawn_layer(model), rows[:1, :-1]
+    layer = drawn_layer(model)
+    tokens = rows[:1, :-1]
     positions = [
         [
             apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
@@ -149,9 +154,11 @@ def drawn_parts(model):
 def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
-    parts, text = drawn_parts(model).double(), rows[0, :-1].tolist()
+    parts = drawn_parts(model).double()
+    text = rows[0, :-1].tolist()
     found, places = guess(parts, model, torch.tensor([text]), k)
-    drafter, compared = ParallelDrafter(parts, model), 0
+    drafter = ParallelDrafter(parts, model)
+    compared = 0
     for start in range(len(text)):  # the pending token
         drafter.start([text[: start + 1]])
         rest = text[start : start + k]
@@ -181,7 +188,8 @@ def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
 
 def test_layers_begin_as_an_early_exit(model, rows):
     """Of as many layers: a feature layer with any features, a parallel drafter at the pending token."""
-    exit, tokens = untrained_exit(model, 2), rows[:2]
+    exit = untrained_exit(model, 2)
+    tokens = rows[:2]
     early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
     found = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
     torch.testing.assert_close(found, exit(early))
@@ -193,7 +201,8 @@ def test_layers_begin_as_an_early_exit(model, rows):
 def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
     """And two trainings of one seed end with the same weights."""
     recipe = replace(RECIPES[kind], steps=30)
-    before, told = weights_hash(model), []
+    before = weights_hash(model)
+    told = []
     ends = [train_heads(recipe, model, rows, 3, told.append) for _ in range(2)]
     made = recipe.make(model, recipe.number(model))
     with torch.no_grad():
@@ -206,7 +215,8 @@ def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
 @pytest.mark.parametrize("kind", RECIPES)
 def test_all_is_made_where_the_target_is(model, rows, kind):
     """On another device a tensor that was made on the CPU would be an error; `meta` computes no numbers."""
-    recipe, target = RECIPES[kind], deepcopy(model).to("meta")
+    recipe = RECIPES[kind]
+    target = deepcopy(model).to("meta")
     head = recipe.make(model, recipe.number(model)).to("meta").requires_grad_(True)
     loss = recipe.loss(head, target, rows[:2].to("meta"))
     loss.backward()
@@ -217,7 +227,9 @@ def test_all_is_made_where_the_target_is(model, rows, kind):
 def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
     """The module and each batch: the loss is handed nothing from elsewhere."""
     monkeypatch.setattr("minispec.train.heads.autocast", lambda device: nullcontext())
-    seen, target, made = [], deepcopy(model).to("meta"), RECIPES[kind].make
+    seen = []
+    target = deepcopy(model).to("meta")
+    made = RECIPES[kind].make
 
     def loss(head, target, rows):
         seen.append({rows.device.type, *(weight.device.type for weight in head.parameters())})

@@ -103,7 +103,8 @@ def owners(story):
     """Yields for each forced word its fact, what stands there, and the friend whom its sentence is about."""
     cast = cast_of(story.text)
     names = {f.name: f for f in cast} | {f"The {f.animal}": f for f in cast}
-    start, subject = max(m.end() for m in INTRODUCTION.finditer(story.text)), None
+    start = max(m.end() for m in INTRODUCTION.finditer(story.text))
+    subject = None
     for sentence in re.finditer(r" [^.]+\.", story.text[start:]):
         for name, friend in names.items():
             if re.match(rf" {name}\b", sentence[0]):
@@ -159,7 +160,8 @@ def test_a_story_has_one_derivation_with_its_own_probability(friends):
 
 def test_the_author_draws_from_the_distribution():
     """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
-    dist, count = grammar.NAMES, 20_000
+    dist = grammar.NAMES
+    count = 20_000
     author = Author(random.Random(11))
     drawn = [author.choose(dist) for _ in range(count)]
     for word, weight in zip(dist.words, dist.weights, strict=True):
@@ -250,7 +252,8 @@ def test_a_story_longer_than_the_context_never_comes(stories):
         lengths((size(text), prob) for text, prob in every_outcome(lambda pen: play(pen, KIT))),
         lengths((size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.BETWEEN).items()),
     )
-    going, dist = Counter({max(openings) + 3 * max(introduced): 1.0}), Counter()
+    going = Counter({max(openings) + 3 * max(introduced): 1.0})
+    dist = Counter()
     for number in range(1, grammar.MOST_SCENES + 1):
         going = add(going, scene)
         ends = by_word(grammar.MORE)["end"] if number < grammar.MOST_SCENES else 1

@@ -36,7 +36,8 @@ class Counted:
     """A model that notes how many sequences it reads at a time."""
 
     def __init__(self, model):
-        self.model, self.read = model, []
+        self.model = model
+        self.read = []
 
     def eval(self):
         return self

@@ -145,7 +145,8 @@ def test_a_killed_run_ends_with_the_same_weights(tmp_path):
 
 def test_a_seed_fixes_the_weights(dataset, whole, tmp_path):
     """The same recipe gives the same weights in every run, another seed others."""
-    first, again = hashes(whole[1]), hashes(run(tmp_path / "a", dataset)[0])
+    first = hashes(whole[1])
+    again = hashes(run(tmp_path / "a", dataset)[0])
     other = hashes(run(tmp_path / "b", dataset, replace(RECIPE, seed=1))[0])
     assert first == again and len(set(first.values())) == 3
     assert not set(first.values()) & set(other.values())

@@ -128,12 +128,18 @@ def load_recording(path: str | Path) -> Recording:
         raise ValueError(f"{path} is no recording of minispec")
     if type(version) is not int or version not in (1, VERSION):
         raise ValueError(f"{path} has version {version!r}; this minispec reads versions 1 to {VERSION}")
-    if version == 1 and (lost := _lost_by_version_1(data)):
-        raise ValueError(f"{path} has version 1, which does not keep {lost}; record the run again")
     try:
         return _recording_from_json(data)
+    except Lost as error:
+        raise ValueError(
+            f"{path} has version 1, which does not keep {error}; record the run again"
+        ) from error
     except DAMAGE as error:
         raise ValueError(f"{path} is a damaged recording: {_reason(error)}") from error
+
+
+class Lost(Exception):
+    """What a recording of version 1 needs and does not have."""
 
 
 def _reason(error: Exception) -> str:
@@ -182,20 +188,6 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
     }
 
 
-def _lost_by_version_1(data: Mapping[str, Any]) -> str | None:
-    """Returns what a recording of version 1 needs and does not have; None if nothing."""
-    config = data.get("config")
-    prompts = data.get("prompts")
-    rounds = data.get("rounds")
-    if isinstance(config, dict) and config.get("verifier") in TREE_RULES:
-        return "the tree that was drafted"
-    first = rounds[0] if isinstance(rounds, list) and rounds else None
-    rows = first.get("live") if isinstance(first, dict) else None
-    if isinstance(rows, list) and isinstance(prompts, list) and len(rows) < len(prompts):
-        return "which prompt a row holds"
-    return None
-
-
 def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     words, prompts, config, info = (data[name] for name in ("words", "prompts", "config", "info"))
     check_values("words", words, [None], lambda word: isinstance(word, str))
@@ -226,7 +218,12 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
 
 def _of_version_1(r: Mapping[str, Any], prompts: int, verifier: Any) -> dict[str, Any]:
     """Returns a round of version 1, a chain with a row for each prompt, as one of this version."""
-    check_values("target_cache", r["target_cache"], [3], lambda lengths: isinstance(lengths, list))
+    if verifier in TREE_RULES:
+        raise Lost("the tree that was drafted")
+    check_values("live", r["live"], [None], lambda live: True)
+    if len(r["live"]) < prompts:
+        raise Lost("which prompt a row holds")
+    check_values("target_cache", r["target_cache"], [3, None], lambda length: True)
     return {
         **r,
         **dict.fromkeys(("parents", "path", "target_hidden")),

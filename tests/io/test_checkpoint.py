@@ -331,19 +331,6 @@ def test_replacing_swaps_whole_folders(pair):
     assert [f.name for f in pair.parent.iterdir()] == ["pair"]
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left"), ValueError("bad"), KeyboardInterrupt()]
-)
-def test_a_failure_leaves_the_old_pair(error, pair):
-    """A full disk, an error of ours or Ctrl-C in the middle: the old pair is whole, nothing else is there."""
-    before = everything(pair)
-    with pytest.raises((ValueError, KeyboardInterrupt)), replacing(pair) as temporary:
-        (temporary / "half").write_text("half", encoding="utf-8")
-        raise error
-    assert everything(pair) == before
-    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
-
-
 def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
     """If the last renaming fails, the old pair is put back where it was."""
     before = everything(pair)

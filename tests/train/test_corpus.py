@@ -33,13 +33,6 @@ def test_stories_for_training_are_no_continuation_of_those_for_validation():
     assert not any(held_out & set(corpus.train) for corpus in corpora)
 
 
-def test_stories_have_as_many_friends_as_asked():
-    """An easier curriculum stage has fewer friends, in both parts."""
-    for friends, word in ((1, "one friend"), (2, "two friends"), (3, "three friends")):
-        corpus = load_corpus("stories", stories=20, friends=friends)
-        assert all(word in text for text in [*corpus.train, *corpus.validation])
-
-
 @pytest.mark.parametrize("name", ["stories", "english", "python", "file"])
 def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
     """The same seed gives the same split and hash, another seed another."""

@@ -91,25 +91,33 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
     close(medusa_loss(heads, model, rows[:2]), decayed(*positions))
 
 
+def drafts_along(drafter, start, text, k):
+    """Yields, for each draft that follows a text, its pending token's place and its distributions [n, V]."""
+    for place in range(len(text)):
+        start(place)
+        rest = text[place : place + k]
+        rng = Says(rest[1:] + rest[:1])
+        yield place, drafter.propose(torch.tensor([text[place]]), len(rest), Warp(), rng).probs[0]
+
+
 def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
     model = deepcopy(model).double()
     layer = drawn_layer(model).double()
-    text = rows[0, :-1].tolist()
-    tokens = torch.tensor([text])
-    steps = 4
+    tokens, text = rows[:1, :-1], rows[0, :-1].tolist()
     hidden = model.hidden(tokens)
-    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, steps)]
+    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, 4)]
     drafter = FeatureDrafter(layer, model)
+
+    def start(place):
+        drafter.start([text[: place + 1]], hidden[:, :place] if place else None)
+
     compared = 0
-    for start in range(len(text)):  # the pending token
-        drafter.start([text[: start + 1]], hidden[:, :start] if start else None)
-        rest = text[start : start + steps]
-        draft = drafter.propose(tokens[:, start], len(rest), Warp(), Says(rest[1:] + rest[:1]))
-        for i in range(len(rest)):
-            tiny.same(draft.probs[0, i], Warp()(found[i][start + i]))
+    for place, probs in drafts_along(drafter, start, text, 4):
+        for i, dist in enumerate(probs):
+            tiny.same(dist, Warp()(found[i][place + i]))
             compared += 1
-    assert compared == steps * len(text) - 6  # all of them, but where a draft would leave the text
+    assert compared == 4 * len(text) - 6  # all of them, but where a draft would leave the text
 
 
 class Says(SeededRng):
@@ -154,18 +162,14 @@ def drawn_parts(model):
 def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
-    parts = drawn_parts(model).double()
-    text = rows[0, :-1].tolist()
+    parts, text = drawn_parts(model).double(), rows[0, :-1].tolist()
     found, places = guess(parts, model, torch.tensor([text]), k)
     drafter = ParallelDrafter(parts, model)
     compared = 0
-    for start in range(len(text)):  # the pending token
-        drafter.start([text[: start + 1]])
-        rest = text[start : start + k]
-        draft = drafter.propose(torch.tensor([text[start]]), len(rest), Warp(), Says(rest[1:] + rest[:1]))
-        for i in range(len(rest) if start % k == 0 else 1):
+    for start, probs in drafts_along(drafter, lambda n: drafter.start([text[: n + 1]]), text, k):
+        for i, dist in enumerate(probs if start % k == 0 else probs[:1]):
             at = places[i].tolist().index(start + i)
-            tiny.same(draft.probs[0, i], Warp()(found[i][0, at]))
+            tiny.same(dist, Warp()(found[i][0, at]))
             compared += 1
     assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
 

@@ -330,10 +330,22 @@ def test_scaling_a_recipe_changes_steps_and_what_is_written_only():
     assert replace(scaled, **same) == RECIPE
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"rows": 0}, {"window": 1}, {"friends": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"rows": 0},
+        {"window": 1},
+        {"friends": 0},
+        {"mix": ()},
+        {"mix": (("roll", 1.0),)},
+        {"mix": (("story", 0.0),)},
+    ],
+    ids=str,
+)
 def test_an_impossible_curriculum_stage_is_refused(wrong):
-    """A curriculum stage without steps, rows, friends or anything to predict is refused when it is made."""
-    with pytest.raises(ValueError, match="a curriculum stage needs"):
+    """Without steps, rows, friends, anything to predict, or known kinds of text with parts above 0."""
+    with pytest.raises(ValueError, match="a curriculum stage"):
         CurriculumStage(**{"steps": 1, "rows": 1, "window": 8} | wrong)
 
 

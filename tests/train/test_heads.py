@@ -104,7 +104,8 @@ def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
     model = deepcopy(model).double()
     layer = drawn_layer(model).double()
-    tokens, text = rows[:1, :-1], rows[0, :-1].tolist()
+    tokens = rows[:1, :-1]
+    text = rows[0, :-1].tolist()
     hidden = model.hidden(tokens)
     found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, 4)]
     drafter = FeatureDrafter(layer, model)
@@ -162,7 +163,8 @@ def drawn_parts(model):
 def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
-    parts, text = drawn_parts(model).double(), rows[0, :-1].tolist()
+    parts = drawn_parts(model).double()
+    text = rows[0, :-1].tolist()
     found, places = guess(parts, model, torch.tensor([text]), k)
     drafter = ParallelDrafter(parts, model)
     compared = 0

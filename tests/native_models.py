@@ -11,6 +11,7 @@ import pytest
 import tiny
 import torch
 
+from minispec import SeededRng, speculate, verify_coupled
 from minispec.native import library
 from minispec.native.library import find_compiler
 from minispec.native.model import NativeGPT
@@ -56,3 +57,47 @@ def small_pair(dtype=torch.float32):
 def block(model, rows, length, seed=0):
     """Returns tokens [rows, length]."""
     return torch.randint(model.vocab_size, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+QUICK_FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")  # a slow library, built in a second
+
+
+def plant(monkeypatch, folder, right, wrong):
+    """Makes the library one of a source in `folder` that differs from the shipped one; returns its path."""
+    shutil.copytree(library.SOURCE.parent, folder / "cpp")
+    path = folder / "cpp" / "forward.h"
+    assert right in path.read_text()
+    path.write_text(path.read_text().replace(right, wrong))
+    source = folder / "cpp" / "native.cpp"
+    monkeypatch.setattr(library, "SOURCE", source)
+    monkeypatch.setattr(library, "FLAGS", QUICK_FLAGS)
+    return source
+
+
+def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, **settings):
+    """Returns the rounds of a run, and the numbers that its generator would give next.
+
+    A side is a backend, a target, and what makes a drafter.
+    """
+    backend, target, make = side
+    settings = {"k": 4, "max_new_tokens": 30, "verifier": backend.rules.get(rule, verify_coupled)} | settings
+    draws = (rng or backend.rng)(seed)
+    warp = backend.warp(temperature, **warp or {})
+    rounds = list(speculate(target, make(), prompts, warp=warp, rng=draws, **settings))
+    later = draws.bernoulli(torch.full((20,), 0.5)).tolist() if isinstance(draws, SeededRng) else None
+    return rounds, later
+
+
+def assert_same(sides, prompts, **settings):
+    """Asserts that both sides decide the same, and use up the same numbers; returns the rounds."""
+    (plain, after), (ours, later) = (decided(side, prompts, **settings) for side in sides)
+    for one, other in zip(plain, ours, strict=True):
+        assert (one.emitted, one.finish) == (other.emitted, other.finish)
+        assert torch.equal(one.draft.tokens, other.draft.tokens)
+        assert torch.equal(one.draft.lengths, other.draft.lengths)
+        here = one.draft.inside
+        torch.testing.assert_close(other.draft.probs[here], one.draft.probs[here], rtol=0, atol=1e-10)
+        assert torch.equal(one.verdict.accepted, other.verdict.accepted)
+        assert torch.equal(one.verdict.token, other.verdict.token)
+    assert later == after
+    return plain

@@ -26,7 +26,7 @@ from minispec.train.dataset import Dataset, gather
 from minispec.train.initialise import draw_weights
 from minispec.train.recipes import CURRICULA, CurriculumStage, Recipe, gpt
 from minispec.train.teacher import Teacher
-from minispec.train.training import Progress, TrainingRun
+from minispec.train.training import Progress, State, make_optimizers, train_model
 
 PLAIN_STEPS, DISTILL_STEPS = 900, 300
 # Layers × width. The vocabulary is the target's.
@@ -85,8 +85,9 @@ def train_one(pair: Pair, recipe: Recipe, dataset: Dataset, size: str, report: R
     paths = {name: folder / f"{name}.safetensors" for name in ("draft-plain", "draft")}
     runs = ((recipe.draft_stages, None), (recipe.distill_stages, Teacher(pair.target, 0)))
     for (name, path), (stages, teacher) in zip(paths.items(), runs, strict=True):
-        run = TrainingRun(recipe, name, model, teacher, tuple(stages), path, f"{mark}-{name}")
-        model = run.finish(dataset, report).model.requires_grad_(True)
+        state = State(path, f"{mark}-{name}", model, make_optimizers(model, recipe))
+        trained = train_model(name, state, stages, dataset, teacher, recipe.seed, report)
+        model = trained.model.requires_grad_(True)
     save_model(model, folder, torch.float32)
     for path in paths.values():
         path.unlink()

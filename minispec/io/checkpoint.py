@@ -154,10 +154,9 @@ def load_pair(
         load_model(folder / one, device=device, dtype=dtype, described=models.get(one, {}))
         for one in ("target", draft)
     )
-    sizes = (target.vocab_size, small.vocab_size, tokenizer.vocab_size)
-    if fault := fault_of(info, *sizes):
-        raise ValueError(f"{folder}{fault}")
-    return Pair(target, small, tokenizer, folder, info)
+    pair = Pair(target, small, tokenizer, folder, info)
+    check_pair(pair, str(folder))
+    return pair
 
 
 def load_models(
@@ -184,14 +183,13 @@ def load_models(
         raise ValueError(f"{shown_path(folders[0])} has no tokenizer.json, nor has the folder around it")
     tokenizers = [load_tokenizer(path) for path in paths]
     models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
-    sizes = (models[0].vocab_size, models[1].vocab_size, tokenizers[0].vocab_size)
+    info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
+    pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
     where = " and ".join(map(shown_path, folders))
-    if fault := fault_of({}, *sizes):
-        raise ValueError(f"{where}{fault}")
+    check_pair(pair, where)
     if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
         raise ValueError(f"{where}: draft and target must share one vocabulary: their tokenizers differ")
-    info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
-    return Pair(models[0], models[1], tokenizers[0], folders[0], info)
+    return pair
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
@@ -199,24 +197,32 @@ def tokenizer_files(folder: Path) -> list[Path]:
     return [path for path in (folder / "tokenizer.json", folder.parent / "tokenizer.json") if path.is_file()]
 
 
-def fault_of(info: Mapping[str, Any], target: int, draft: int, tokenizer: int) -> str | None:
-    """Says what does not fit of a pair's vocabulary sizes and its `pair.json`; None if all does."""
-    if target != draft:
-        both = f"the draft has {draft} tokens, the target {target}"
-        return f": draft and target must share one vocabulary: {both}"
-    if tokenizer != target:
-        return f": the tokenizer has {tokenizer} tokens, the models {target}"
-    name = info.get("name", "")
-    if not isinstance(name, str) or not name.isprintable():
-        return "/pair.json: name should be a text that can be printed"
+def check_pair(pair: Pair, where: str) -> None:
+    """Raises ValueError if the parts of a pair do not fit each other, or `pair.json` says what cannot be."""
+    info = pair.info
+    size = pair.target.vocab_size
     prompts = info.get("prompts", [])
-    if not (isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)):
-        return "/pair.json: prompts should be a list of lists of token ids"
-    if not all(type(token) is int and 0 <= token < target for prompt in prompts for token in prompt):
-        return f"/pair.json: prompts should hold token ids from 0 to {target - 1}"
-    if not isinstance(info.get("walkthrough"), str | None):
-        return "/pair.json: walkthrough should be a text"
-    return None
+    name = info.get("name", "")
+    lists = isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)
+    tokens = [token for prompt in prompts for token in prompt] if lists else []
+    faults = {
+        f": draft and target must share one vocabulary: the draft has {pair.draft.vocab_size} tokens, "
+        f"the target {size}": pair.draft.vocab_size != size,
+        f": the tokenizer has {pair.tokenizer.vocab_size} tokens, the models {size}": (
+            pair.tokenizer.vocab_size != size
+        ),
+        "/pair.json: name should be a text that can be printed": (
+            not isinstance(name, str) or not name.isprintable()
+        ),
+        "/pair.json: prompts should be a list of lists of token ids": not lists,
+        f"/pair.json: prompts should hold token ids from 0 to {size - 1}": (
+            not all(type(token) is int and 0 <= token < size for token in tokens)
+        ),
+        "/pair.json: walkthrough should be a text": not isinstance(info.get("walkthrough"), str | None),
+    }
+    for fault, is_so in faults.items():
+        if is_so:
+            raise ValueError(f"{where}{fault}")
 
 
 def load_model(
@@ -238,7 +244,8 @@ def load_model(
     Raises:
         ValueError: if a file is missing, damaged, of another architecture, or not the one described.
     """
-    folder, described = Path(folder), described or {}
+    folder = Path(folder)
+    described = described or {}
     data = read_json(folder / "config.json")
     config = config_from_json(data, folder)
     if "config_sha256" in described:

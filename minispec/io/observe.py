@@ -95,7 +95,8 @@ class Clock:
 
     def take(self) -> dict[str, float]:
         """Returns the sums and starts afresh."""
-        taken, self._seconds = dict.fromkeys(PHASES, 0.0) | self._seconds, {}
+        taken = dict.fromkeys(PHASES, 0.0) | self._seconds
+        self._seconds = {}
         return taken
 
 
@@ -103,9 +104,12 @@ class WatchedTarget:
     """A target that notes how long its cache is before and after it reads a block."""
 
     def __init__(self, model: LanguageModel, clock: Clock) -> None:
-        self.vocab_size, self.max_length, self.device = model.vocab_size, model.max_length, device_of(model)
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
+        self.device = device_of(model)
         self.head = model.head
-        self._model, self._clock = model, clock
+        self._model = model
+        self._clock = clock
         self._cache: KVCache
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
@@ -188,7 +192,9 @@ class WatchedDrafter:
 
     def lengths(self) -> CacheLengths | None:
         """How long the cache was in the round that has just ended; None if there is none."""
-        before, verified, after = self._before, self._verified, self._drafter.cache_lengths
+        before = self._before
+        verified = self._verified
+        after = self._drafter.cache_lengths
         self._before = self._verified = after  # where nothing is drafted next
         return None if after is None else CacheLengths(before or after, verified or after, after)
 

@@ -46,13 +46,15 @@ class LoggingRng(SeededRng):
 
     def take(self) -> tuple[Draw, ...]:
         """Returns the notes so far, and forgets them."""
-        taken, self.draws = tuple(self.draws), []
+        taken = tuple(self.draws)
+        self.draws = []
         return taken
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
         yes = super().bernoulli(probs, **which)
-        low, high = torch.where(yes, 0.0, probs.double()), torch.where(yes, probs.double(), 1.0)
+        low = torch.where(yes, 0.0, probs.double())
+        high = torch.where(yes, probs.double(), 1.0)
         self._note("accept", low, high, yes, which)
         return yes
 
@@ -73,7 +75,9 @@ class LoggingRng(SeededRng):
 
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, which: Which) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
-        rows, positions, live = which.get("rows"), which.get("positions"), which.get("live")
+        rows = which.get("rows")
+        positions = which.get("positions")
+        live = which.get("live")
         count = len(outcomes)
         names: Sequence[int] = range(count) if rows is None else rows.tolist()
         each = [None] * count if positions is None else torch.as_tensor(positions).expand(count).tolist()

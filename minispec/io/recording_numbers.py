@@ -1,4 +1,4 @@
-"""Distributions, logits and hidden states as JSON: what matters, and what all the rest adds up to.
+"""Distributions and logits as JSON: what matters, and what all the rest adds up to.
 
 Of a distribution small entries are added up, so that what is read is a distribution again. Of logits the
 largest are kept, and the log of what all others add up to in a softmax. Numbers have nine digits.
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.io.recording_check import check_values, integers, is_number, length
+from minispec.io.recording_check import check_values, integers, is_number
 
 LEAST = 1e-7  # smaller probabilities are added up
 DIGITS = 9  # significant; as many as a float32 needs
@@ -26,29 +26,24 @@ def short(value: float) -> float:
 def dist_to_json(dist: Tensor, named: Iterable[int]) -> list[Any]:
     """Returns ids, their probabilities, and the mass of all others: [V] -> three entries."""
     wide = dist.double()
-    keep = wide >= LEAST
-    keep[list(named)] = True
-    ids = keep.nonzero()[:, 0]
-    rest = float(wide[~keep].sum())
-    return [ids.tolist(), [short(p) for p in wide[ids].tolist()], short(rest)]
+    ids, probs, others = _parts(wide, wide >= LEAST, named)
+    return [ids, probs, short(float(others.sum()))]
 
 
 def logits_to_json(logits: Tensor, named: Iterable[int]) -> list[Any]:
     """Returns ids, their logits, and the log-sum-exp of all others (None if there are none): [V] -> three."""
     wide = logits.double()
-    keep = torch.zeros_like(wide, dtype=torch.bool)
-    keep[wide.topk(min(TOP_LOGITS, len(wide))).indices] = True
+    largest = torch.zeros_like(wide, dtype=torch.bool)
+    largest[wide.topk(min(TOP_LOGITS, len(wide))).indices] = True
+    ids, values, others = _parts(wide, largest, named)
+    return [ids, values, short(float(others.logsumexp(0))) if bool(others.isfinite().any()) else None]
+
+
+def _parts(values: Tensor, keep: Tensor, named: Iterable[int]) -> tuple[list[int], list[float], Tensor]:
+    """Returns ids and numbers of what is kept of [V], by a mask [V] or by name, and all other numbers."""
     keep[list(named)] = True
-    keep &= wide.isfinite()
-    ids = keep.nonzero()[:, 0]
-    others = wide[~keep]
-    rest = short(float(others.logsumexp(0))) if bool(others.isfinite().any()) else None
-    return [ids.tolist(), [short(x) for x in wide[ids].tolist()], rest]
-
-
-def numbers_to_json(values: Any) -> Any:
-    """Shortens the numbers of lists in lists."""
-    return list(map(numbers_to_json, values)) if isinstance(values, list) else short(values)
+    keep &= values.isfinite()
+    return keep.nonzero()[:, 0].tolist(), [short(x) for x in values[keep].tolist()], values[~keep]
 
 
 def tensor_from_json(stored: Any, read: Callable[..., Tensor], size: int, rows: int, width: int) -> Tensor:
@@ -61,7 +56,7 @@ def tensor_from_json(stored: Any, read: Callable[..., Tensor], size: int, rows: 
 def dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
     """Reads a distribution over so many ids; the rest is spread evenly: [V] float64, which sums to 1."""
     check_values("what is left of a distribution", rest, [], is_number)
-    dist = _filled(ids, probs, rest / max(size - length("ids", ids), 1), size)
+    dist = _filled(ids, probs, size, lambda others: rest / others)
     total = float(dist.sum())
     if not abs(total - 1) < 1e-5 or bool((dist < 0).any()):
         raise ValueError(f"a distribution has a number below 0, or sums to {total:.6g}")
@@ -71,16 +66,15 @@ def dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) -
 def logits_from_json(ids: list[int], values: list[float], rest: float | None, size: int) -> Tensor:
     """Reads logits of so many ids, of which those that were not stored are alike: [V] float64."""
     check_values("what is left of logits", rest, [], lambda value: value is None or is_number(value))
-    fill = -math.inf if rest is None else rest - math.log(max(size - length("ids", ids), 1))
-    return _filled(ids, values, fill, size)
+    return _filled(ids, values, size, lambda others: -math.inf if rest is None else rest - math.log(others))
 
 
-def _filled(ids: list[int], values: list[float], fill: float, size: int) -> Tensor:
-    """Returns [size] float64 that has the given values at some ids and the same at all others."""
-    check_values("ids", ids, [length("ids", ids)], integers(0, size - 1))
+def _filled(ids: list[int], values: list[float], size: int, each: Callable[[int], float]) -> Tensor:
+    """Returns [size] float64 that has the given values at some ids, and `each` of their number at others."""
+    check_values("ids", ids, [None], integers(0, size - 1))
     check_values("numbers", values, [len(ids)], is_number)
     if len(set(ids)) != len(ids):
         raise ValueError("an id has two numbers")
-    whole = torch.full((size,), fill, dtype=torch.float64)
+    whole = torch.full((size,), each(max(size - len(ids), 1)), dtype=torch.float64)
     whole[ids] = torch.tensor(values, dtype=torch.float64)
     return whole

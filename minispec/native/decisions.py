@@ -75,8 +75,10 @@ class NativeRng(SeededRng, Lender):
         if self._next + count > self._stream.numel():
             with torch.device("cpu"):  # whatever the default device is
                 more = super()._numbers(max(AHEAD, count))
-            self._stream, self._next = torch.cat([self._stream[self._next :], more]), 0
-        first, self._next = self._next, self._next + count
+            self._stream = torch.cat([self._stream[self._next :], more])
+            self._next = 0
+        first = self._next
+        self._next = self._next + count
         return self._stream[first : self._next]
 
     def give_back(self, count: int) -> None:
@@ -102,7 +104,8 @@ def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[
 
     `core` draws as the core does (see `Lender`). Raises what `checked` does; ValueError if a row is none.
     """
-    dists, live = checked("probs", probs, (None, None)), which.get("live")
+    dists = checked("probs", probs, (None, None))
+    live = which.get("live")
     batch, vocab = dists.shape
     chosen = [1] * batch if live is None else checked("live", live, (batch,), torch.bool).tolist()
     is_live = (ctypes.c_int64 * batch)(*chosen)
@@ -133,7 +136,8 @@ class NativeWarp(Warp):
             return super().__call__(logits)
         probs = space_for(*given.shape, dtype=given.dtype)
         vocab = given.shape[-1]
-        rows, warp = given.numel() // vocab, native_functions(given.dtype).warp
+        rows = given.numel() // vocab
+        warp = native_functions(given.dtype).warp
         if not warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
             raise ValueError(DAMAGED)
         return probs
@@ -147,9 +151,11 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
     p, tokens, lengths = as_read(draft, target_probs)
-    accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
+    accepted = torch.empty_like(lengths)  # [B] int64, as they are
+    token = torch.empty_like(lengths)
     inputs = p.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
-    sizes, outputs = (*tokens.shape, p.shape[-1]), (accepted.data_ptr(), token.data_ptr())
+    sizes = (*tokens.shape, p.shape[-1])
+    outputs = (accepted.data_ptr(), token.data_ptr())
     check_code(native_functions(p.dtype).agree(*inputs, *sizes, *outputs), p.shape[-1], draft.k)
     return Verdict(accepted, token)
 
@@ -167,18 +173,22 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    by, (p, tokens, lengths) = lender(rng), as_read(draft, target_probs)
+    by = lender(rng)
+    p, tokens, lengths = as_read(draft, target_probs)
     if by is None:
         return verify_rejection(draft, target_probs, rng)
-    rows, k, vocab = *tokens.shape, p.shape[-1]
+    rows, k = tokens.shape
+    vocab = p.shape[-1]
     q = checked("the draft's probs", draft.probs, (rows, k, vocab))
     if p.dtype is not q.dtype:
-        p, q = p.double(), q.double()
+        p = p.double()
+        q = q.double()
     budgets = (ctypes.c_int64 * rows)(*budgets_of(rng, rows, k + 1))
     inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), budgets
 
     def native(numbers: Tensor) -> tuple[int, Verdict]:
-        accepted, token = torch.empty_like(lengths), torch.empty_like(lengths)  # [B] int64, as they are
+        accepted = torch.empty_like(lengths)  # [B] int64, as they are
+        token = torch.empty_like(lengths)
         reject = native_functions(p.dtype).reject
         used = reject(*inputs, rows, k, vocab, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
         return check_code(used, vocab, k), Verdict(accepted, token)

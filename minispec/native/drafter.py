@@ -51,10 +51,12 @@ def native_draft(
 
     The model draws as a `NativeGPT` does (None: it does not) into the cache that it has (None: it has none).
     """
-    by, rows = lender(rng), len(pending)
+    by = lender(rng)
+    rows = len(pending)
     if not isinstance(warp, Warp) or index(k) < 1 or held is None:
         raise ValueError(f"a drafter needs start(prompts) first, a K of at least 1 and a Warp: {k}, {warp}")
-    before, budgets = held.row_lengths, budgets_of(rng, rows, k)
+    before = held.row_lengths
+    budgets = budgets_of(rng, rows, k)
     plain = warp.top_k is None and warp.top_p is None
     if not plain or by is None or model is None or not model.can_draw(held, k):
         return core()

@@ -85,10 +85,10 @@ def looking_up(make: Callable[..., LookupDrafter], target: GPT) -> LookupDrafter
 
 def leaving_early(pair: Pair, models: Models) -> ExitDrafter:
     """Returns what drafts with the first layers of the target; ValueError if it cannot be left there."""
-    own, exit = models.target, heads(pair, "exit")
-    if isinstance(own, NativeGPT):
-        return ExitDrafter(NativeExitGPT(own, exit))
-    if own is not pair.target:
+    exit = heads(pair, "exit")
+    if isinstance(models.target, NativeGPT):
+        return ExitDrafter(NativeExitGPT(models.target, exit))
+    if models.target is not pair.target:
         raise ValueError("the exit drafter shares the target's own layers; leave out --exact")
     return ExitDrafter(EarlyExitGPT(pair.target, exit))
 
@@ -96,6 +96,11 @@ def leaving_early(pair: Pair, models: Models) -> ExitDrafter:
 def heads(pair: Pair, kind: str) -> Any:
     """Returns what was trained on a pair's target for a kind of drafter (see `load_heads`)."""
     return load_heads(pair, kind)[0]
+
+
+def trained(kind: str, make: Callable[[Any, GPT], Drafter]) -> NamedDrafter:
+    """Returns a way to draft by what was trained on a pair's target."""
+    return NamedDrafter(lambda pair, on, k: make(heads(pair, kind), pair.target), adapts=False)
 
 
 TREES: dict[str, Any] = {
@@ -109,15 +114,9 @@ DRAFTERS: Mapping[str, NamedDrafter] = {
     "ngram": NamedDrafter(lambda pair, on, k: looking_up(NgramDrafter, pair.target)),
     "suffix": NamedDrafter(lambda pair, on, k: looking_up(SuffixDrafter, pair.target)),
     "exit": NamedDrafter(lambda pair, on, k: leaving_early(pair, on), adapts=False),
-    "medusa": NamedDrafter(
-        lambda pair, on, k: MedusaDrafter(heads(pair, "medusa"), pair.target), adapts=False
-    ),
-    "eagle": NamedDrafter(
-        lambda pair, on, k: FeatureDrafter(heads(pair, "eagle"), pair.target), adapts=False
-    ),
-    "parallel": NamedDrafter(
-        lambda pair, on, k: ParallelDrafter(heads(pair, "parallel"), pair.target), adapts=False
-    ),
+    "medusa": trained("medusa", MedusaDrafter),
+    "eagle": trained("eagle", FeatureDrafter),
+    "parallel": trained("parallel", ParallelDrafter),
     "tree": NamedDrafter(
         lambda pair, on, k: TreeDrafter(pair.draft, common_tree(NODES, k)), has_model=True, **TREES
     ),

@@ -32,10 +32,12 @@ class NativeExitGPT(EarlyExitGPT):
     def __init__(self, model: NativeGPT, exit: Exit) -> None:
         """Joins a native model and an exit of the type of its weights; ValueError if they do not fit."""
         super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
-        proj, gain = exit.proj.weight.t().contiguous(), packed_gain(exit.norm.weight).contiguous()
+        proj = exit.proj.weight.t().contiguous()
+        gain = packed_gain(exit.norm.weight).contiguous()
         if proj.dtype != model._head.dtype or proj.device != model.device:
             raise ValueError(f"the exit must be of {model._head.dtype} on a CPU, as the target is")
-        self.native, self._library = model, model._native
+        self.native = model
+        self._library = model._native
         self._exit: int = self._library.exit(exit.layers, len(gain), proj.data_ptr(), gain.data_ptr())
         # Not at the end of the process: another thread may be in a forward then.
         weakref.finalize(self, self._library.free_exit, self._exit).atexit = False

@@ -33,7 +33,9 @@ ABANDONED = 3600  # seconds after which such a folder is what an interrupted bui
 COMPILERS = ("g++", "clang++")
 NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
 COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
-INT, REAL, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+INT = ctypes.c_int64
+REAL = ctypes.c_double
+ADDRESS = ctypes.c_void_p
 
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
@@ -77,7 +79,8 @@ def load_native(
     damaged. By default it is of the shipped source, with `FLAGS`. Raises ValueError if there is no C++
     compiler, the folder cannot be written, or the build fails.
     """
-    folder, recipe = folder or cache_folder() / "native", (source or SOURCE, flags or FLAGS)
+    folder = folder or cache_folder() / "native"
+    recipe = (source or SOURCE, flags or FLAGS)
     path = find_library(folder, *recipe) or build_library(find_compiler(), folder, *recipe)
     return functions_of(path, dtype)
 

@@ -78,8 +78,11 @@ class NativeGPT:
                 "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use "
                 "--backend torch"
             )
-        self.config, self.dtype, self.device = model.config, COMPUTES_IN[model.dtype], model.device
-        self.vocab_size, self.max_length = model.vocab_size, model.max_length
+        self.config = model.config
+        self.dtype = COMPUTES_IN[model.dtype]
+        self.device = model.device
+        self.vocab_size = model.vocab_size
+        self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             self._native = load_native(model.dtype, folder)
@@ -167,14 +170,16 @@ class NativeGPT:
         pending: list[int] = check_ids(tokens, 1).tolist()
         rows = len(pending)
         cache = self._usable(cache, rows)
-        before, (exit, streams) = cache.row_lengths, part
+        before = cache.row_lengths
+        exit, streams = part
         check_temperature(temperature)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
         new, groups = (k, ALL) if exit is None else (k + 1, FIRST)
         if max(before) + new > self.max_length:
             raise ValueError(f"the context is full: {max(before)} tokens and {new} more exceed it")
-        numbers, needed = checked("the tensor of numbers", numbers, (None,), torch.float64), rows * k
+        numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
+        needed = rows * k
         if temperature > 0 and len(numbers) < needed:
             raise ValueError(f"{needed} numbers are needed, not {len(numbers)}")
         decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
@@ -182,7 +187,8 @@ class NativeGPT:
         probs = space_for(rows, k, self.vocab_size, dtype=self.dtype)
         # One array is made sooner than three.
         lists = (ctypes.c_int64 * (3 * rows))(*pending, *before, *decided)
-        first, size = ctypes.addressof(lists), 8 * rows
+        first = ctypes.addressof(lists)
+        size = 8 * rows
         inputs = first + 2 * size, numbers.data_ptr(), cache.address
         sizes = first, rows, first + size, k, temperature
         outputs = probs.data_ptr(), ids.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
@@ -213,7 +219,8 @@ class NativeGPT:
     def _read(
         self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int, part: Part = WHOLE
     ) -> Tensor:
-        ids, (exit, streams) = check_ids(tokens, 2), part
+        ids = check_ids(tokens, 2)
+        exit, streams = part
         groups = ALL if exit is None else FIRST if streams is None else OTHERS
         rows, new = ids.shape
         cache = self._usable(cache, rows)

@@ -35,7 +35,8 @@ def packed_weights(model: GPT) -> list[Tensor]:
         wanted = GPT(model.config)
     if sizes_of(model) != sizes_of(wanted):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    wide, half = COMPUTES_IN[model.dtype], model.config.head_dim // 2
+    wide = COMPUTES_IN[model.dtype]
+    half = model.config.head_dim // 2
     layers = [weight for block in model.layers for weight in packed_block(cast(Block, block), model.config)]
     tables = [table[:, :half].to(wide) for table in rotary_tables(model.config)]
     last = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
@@ -60,7 +61,9 @@ def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights:
 
 def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:
     """Returns one layer's matrices, [in, out] each, and its gains, in the order of `packed_weights`."""
-    attention, mlp, size = block.self_attn, block.mlp, config.head_dim
+    attention = block.self_attn
+    mlp = block.mlp
+    size = config.head_dim
     q, k = (side_by_side(one.weight, size) for one in (attention.q_proj, attention.k_proj))
     products = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
     products += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]

@@ -38,7 +38,8 @@ def attention_written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     groups = rows * k.shape[1]
     with torch.autocast(q.device.type, enabled=False):
         q = (q * size**-0.5).to(v.dtype).reshape(groups, -1, size)  # [B·kv_heads, heads/kv_heads·n, head_dim]
-        k, v = k.to(v.dtype).reshape(groups, new, size), v.reshape(groups, new, size)
+        k = k.to(v.dtype).reshape(groups, new, size)
+        v = v.reshape(groups, new, size)
         scores = torch.bmm(q, k.transpose(1, 2)).view(groups, -1, new, new)
         later = torch.full((new, new), float("-inf"), dtype=v.dtype, device=v.device).triu(1)
         weights = (scores + later).softmax(-1).view(groups, -1, new)

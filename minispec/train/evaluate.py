@@ -30,7 +30,8 @@ def whole_documents(
         [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])
     ]
     tokens = pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=tokenizer.end_of_text)
-    place, lengths = torch.arange(tokens.shape[1]), torch.tensor([*map(len, rows)])[:, None]
+    place = torch.arange(tokens.shape[1])
+    lengths = torch.tensor([*map(len, rows)])[:, None]
     return tokens, (place > 0) & (place < lengths)
 
 
@@ -43,7 +44,8 @@ def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor
     """
     was_training = model.training
     model.eval()
-    losses, best = [], []
+    losses = []
+    best = []
     for rows in tokens.to(model.device).split(ROWS):
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
             logits = model(rows[:, :-1])

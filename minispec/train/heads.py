@@ -7,7 +7,6 @@ target writes. Each has a loss of its own; the loop is one for all.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, cast
 
 import torch
@@ -21,7 +20,7 @@ from minispec.drafters.exit import Exit, untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.train.dataset import batch
-from minispec.train.training import TELL_EVERY, Progress, Tell, autocast, descend, schedule
+from minispec.train.training import Tell, autocast, descend, divergence
 
 UNROLLED = 2  # tokens of a draft that a feature layer learns to guess: on true features, on its own
 GUESSED = 6  # tokens of a draft that a parallel drafter learns to guess
@@ -52,12 +51,6 @@ class Unrolled:
         kept = self.kept.setdefault(layer, [])
         kept.append((keys, values))
         return torch.cat([k for k, _ in kept], dim=2), torch.cat([v for _, v in kept], dim=2)
-
-
-def divergence(target: Tensor, draft: Tensor) -> Tensor:
-    """Returns the mean divergence of distributions from logits: [B, n, V] twice -> []."""
-    p, q = (logits.float().log_softmax(-1).flatten(0, 1) for logits in (target, draft))
-    return F.kl_div(q, p, log_target=True, reduction="batchmean")
 
 
 def decayed(parts: Sequence[Tensor]) -> Tensor:
@@ -102,7 +95,10 @@ def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, ste
     The text also is what is drafted, and each draft reads so many tokens. Returns, per step, [B, n, D]: what
     the layer makes of the token at t if the draft began `step` tokens before.
     """
-    n, features, found, cache = tokens.shape[1], hidden, list[Tensor](), cast(KVCache, Unrolled())
+    n = tokens.shape[1]
+    features = hidden
+    found = list[Tensor]()
+    cache = cast(KVCache, Unrolled())
     for step in range(steps):
         before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
         view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
@@ -133,10 +129,12 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[l
     The text also is what is drafted. Returns, per position of a draft, the logits [B, m, V] after some places
     of the text, and these places [m].
     """
-    n, config = tokens.shape[1], target.config
+    n = tokens.shape[1]
+    config = target.config
     places, far, sees = cut(n, k)
     chosen = [(far == i).nonzero()[:, 0].to(tokens.device) for i in range(min(k, n))]
-    places, sees = places.to(tokens.device), sees.to(tokens.device)
+    places = places.to(tokens.device)
+    sees = sees.to(tokens.device)
     x = target.embed_tokens(tokens)
     x = torch.cat([x, parts.mask.expand(len(x), len(places) - n, -1)], dim=1)
     cos, sin = (table[places] for table in rotary_tables(config, target.dtype, target.device))
@@ -226,13 +224,11 @@ def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, r
     module = recipe.make(target, recipe.number(target)).to(target.device).float()
     module.requires_grad_(True).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
-    started = perf_counter()
-    for step in range(recipe.steps):
+
+    def loss(step: int) -> Tensor:
         rows = batch(sequences, recipe.rows, step, seed).to(target.device)
         with autocast(target.device):
-            loss = recipe.loss(module, target, rows)
-        descend(loss, module, [(optimizer, recipe.rate)], schedule(step, recipe.steps))
-        if (step + 1) % TELL_EVERY == 0 or step + 1 == recipe.steps:
-            spent = perf_counter() - started
-            report(Progress(recipe.kind, step + 1, recipe.steps, float(loss.detach()), spent))
+            return recipe.loss(module, target, rows)
+
+    descend(recipe.kind, module, [(optimizer, recipe.rate)], recipe.steps, loss, report)
     return module.eval().requires_grad_(False)

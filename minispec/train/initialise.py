@@ -22,7 +22,8 @@ from minispec.core.model import GPT, GPTConfig
 
 DISTANCES = (1, 2, 3, 4)  # tokens back
 PEAK = 6.0  # the score of a token at the distance that a head looks for
-QUERY_NOISE, KEY_NOISE = 0.3, 0.09  # what such heads keep of their random weights
+QUERY_NOISE = 0.3  # what such heads keep of their random weights
+KEY_NOISE = 0.09
 SLOWEST = 0.1  # radians per token: slower pairs cannot tell neighbours apart
 
 

@@ -60,7 +60,8 @@ def publish(
 
 def describe(recipe: Recipe, dataset: Dataset, command: str) -> dict[str, Any]:
     """Returns what is known before anything is measured."""
-    corpus, tokenizer = dataset.corpus, dataset.tokenizer
+    corpus = dataset.corpus
+    tokenizer = dataset.tokenizer
     return {
         "name": recipe.name,
         "command": command,

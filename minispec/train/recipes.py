@@ -6,7 +6,7 @@ A recipe counts steps, never seconds, so the same recipe gives the same weights 
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,13 +81,8 @@ class Recipe:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Recipe":
         """Reads what `to_json` returns; ValueError if it is no recipe."""
-        fields = dict(data)
         try:
-            for name, theirs in CURRICULA.items():
-                fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(theirs))
-            fields |= {name: GPTConfig(**fields[name]) for name in ("target", "draft")}
-            fields["written"] = tuple(map(tuple, fields.get("written", ())))
-            return Recipe(**fields)
+            return recipe_of(data, GPTConfig, CURRICULA)
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no recipe of a training: {error}") from error
 
@@ -105,15 +100,26 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
     return GPTConfig(*sizes, max_length=256, tied=True, rope_theta=1000.0)
 
 
+def recipe_of(
+    data: Mapping[str, Any], config: Callable[..., GPTConfig], curricula: Mapping[str, str]
+) -> Recipe:
+    """Makes a recipe of plain data: sizes by `config`, curricula by the names that they have there."""
+    fields = dict(data)
+    for name in ("target", "draft"):
+        fields[name] = config(**fields[name])
+    for name, theirs in curricula.items():
+        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(theirs))
+    fields["written"] = tuple(map(tuple, fields.get("written", ())))
+    return Recipe(**fields)
+
+
 def recipes_in(text: str) -> dict[str, Recipe]:
     """Reads recipes from TOML by name; recipes.toml says what stands in a table."""
-    found = {}
-    for recipe, said in tomllib.loads(text).items():
-        said |= {which: gpt(**said[which]) for which in ("target", "draft")}
-        said |= {name: tuple(CurriculumStage(**stage) for stage in said[name]) for name in CURRICULA}
-        said["written"] = tuple(map(tuple, said.get("written", ())))
-        found[recipe] = Recipe(name=recipe, seed=0, tokenizer="bpe", **said)
-    return found
+    curricula = {name: name for name in CURRICULA}
+    return {
+        name: recipe_of({"name": name, "seed": 0, "tokenizer": "bpe"} | table, gpt, curricula)
+        for name, table in tomllib.loads(text).items()
+    }
 
 
 RECIPES = recipes_in(Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8"))

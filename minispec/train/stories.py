@@ -92,7 +92,8 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
         names = rng.sample(NAMES.words, present)
         animals = rng.sample(ANIMALS.words, present)
         facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
-        text, last = "", -1
+        text = ""
+        last = -1
         for _ in range(SENTENCES):
             last = rng.choice([i for i in range(present) if i != last])
             text += rng.choice(FORMS[kind]).format(name=names[last], animal=animals[last], fact=facts[last])

@@ -106,15 +106,17 @@ def train_pair(
         torch.manual_seed(recipe.seed * 1000 + index)
         model = GPT(replace(config, vocab_size=dataset.tokenizer.vocab_size))
         model = for_training(draw_weights(model)).to(device)
-        teacher, data, started = None, dataset, perf_counter()
+        data = dataset
+        teacher: Teacher | None = None
+        started = perf_counter()
         if name == "draft":
             model.load_state_dict(done["draft-plain"].model.state_dict())
             if recipe.written:  # that takes a while
                 report(Progress(name, 0, sum(stage.steps for stage in stages), math.nan, 0.0))
             teacher, data = prepare_distillation(recipe, done["target"].model, dataset)
-        run = TrainingRun(recipe, name, model, teacher, stages, folder / f"{name}.safetensors", fingerprint)
-        run.seconds += perf_counter() - started
-        done[name] = run.finish(data, report)
+        state = State(folder / f"{name}.safetensors", fingerprint, model, make_optimizers(model, recipe))
+        state.seconds += perf_counter() - started
+        done[name] = train_model(name, state, stages, data, teacher, recipe.seed, report)
     return dataset, done
 
 
@@ -122,71 +124,64 @@ def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple
     """Returns a target as a teacher, and the dataset with what it has written for its draft."""
     sequences = {kind_of(stage): dataset.sequences[kind_of(stage)] for stage in recipe.distill_stages}
     if recipe.written:
-        for kind, found in sequences.items():
-            own = write_sequences(target, found, recipe.written, recipe.seed)
-            sequences[kind] = torch.cat([found, own])
+        for kind, corpus in sequences.items():
+            written = write_sequences(target, corpus, recipe.written, recipe.seed)
+            sequences[kind] = torch.cat([corpus, written])
     reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
     again = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
     data = replace(dataset, sequences={**dataset.sequences, **sequences})
     return Teacher(target, KEPT if again else 0), data
 
 
-@dataclass
-class TrainingRun:
-    """The training of one model: the model, its optimizers, and how far they have come."""
+def train_model(
+    name: str,
+    state: "State",
+    stages: Sequence[CurriculumStage],
+    dataset: Dataset,
+    teacher: Teacher | None,
+    seed: int,
+    report: Tell,
+) -> Trained:
+    """Trains a model by a curriculum, from its state to the end: from texts, or also from a teacher."""
+    model = state.model.train()
+    plan = [(stage, step) for stage in stages for step in range(stage.steps)]
 
-    recipe: Recipe
-    name: str
-    model: GPT
-    teacher: Teacher | None
-    stages: Sequence[CurriculumStage]
-    path: Path  #: of its state; what an earlier run with this fingerprint has left there is taken up
-    fingerprint: str
+    def loss(step: int) -> Tensor:
+        stage, number = plan[step]
+        rows = batch(dataset.sequences[kind_of(stage)], stage.rows, number, seed).to(model.device)
+        with autocast(model.device):
+            logits = model(rows[:, :-1])  # [B, window, V]
+            target = None if teacher is None else teacher(rows[:, :-1])
+        if target is None:
+            return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
+        return divergence(target, logits)
 
-    def __post_init__(self) -> None:
-        self.model.train()
-        self.optimizers = make_optimizers(self.model, self.recipe)
-        self.steps = sum(stage.steps for stage in self.stages)
-        self.step, self.seconds = 0, 0.0
-        self._resume()
+    def tell(progress: Progress) -> None:
+        if progress.step % max(len(plan) // 10, 1) < TELL_EVERY or progress.step == len(plan):
+            progress = replace(progress, validation=mean_loss(model, *dataset.held_out, bf16=True))
+        report(progress)
 
-    def finish(self, dataset: Dataset, report: Tell) -> Trained:
-        """Runs all steps that are left."""
-        started = perf_counter() - self.seconds
-        report(Progress(self.name, self.step, self.steps, math.nan, self.seconds))
-        plan = [(stage, step) for stage in self.stages for step in range(stage.steps)]
-        for stage, step in plan[self.step :]:
-            loss = self._advance(batch(dataset.sequences[kind_of(stage)], stage.rows, step, self.recipe.seed))
-            self.step += 1
-            self.seconds = perf_counter() - started
-            last = self.step == self.steps
-            if self.step % SAVE_EVERY == 0 or last:
-                self._save()
-            if self.step % TELL_EVERY == 0 or last:
-                check = self.step % max(self.steps // 10, 1) < TELL_EVERY or last
-                measured = mean_loss(self.model, *dataset.held_out, bf16=True) if check else None
-                report(Progress(self.name, self.step, self.steps, float(loss), self.seconds, measured))
-        tokens = sum(stage.steps * stage.rows * stage.window for stage in self.stages)
-        return Trained(self.model.eval().requires_grad_(False), self.steps, self.seconds, tokens)
+    report(Progress(name, state.step, len(plan), math.nan, state.seconds))
+    descend(name, model, state.optimizers, len(plan), loss, tell, state)
+    tokens = sum(stage.steps * stage.rows * stage.window for stage in stages)
+    return Trained(model.eval().requires_grad_(False), len(plan), state.seconds, tokens)
 
-    def _advance(self, rows: Tensor) -> Tensor:  # [B, window + 1] -> []
-        rows = rows.to(self.model.device)
-        with autocast(self.model.device):
-            logits = self.model(rows[:, :-1])  # [B, window, V]
-        loss = self._loss(logits.float(), rows)
-        descend(loss, self.model, self.optimizers, schedule(self.step, self.steps))
-        return loss.detach()
 
-    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        if self.teacher is None:
-            return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
-        with autocast(self.model.device):
-            target = self.teacher(rows[:, :-1])
-        p, q = (scores.log_softmax(-1).flatten(0, 1) for scores in (target.float(), logits))
-        return F.kl_div(q, p, log_target=True, reduction="batchmean")
+class State:
+    """How far the training of one model has come: kept in a file, from which a killed run goes on."""
 
-    def _save(self) -> None:
-        """Writes weights, optimizers and counters to one file."""
+    def __init__(self, path: Path, fingerprint: str, model: GPT, optimizers: "Optimizers") -> None:
+        """Takes up what an earlier run with this fingerprint has left at a path, if it is there and whole."""
+        self.path = path
+        self.fingerprint = fingerprint
+        self.model = model
+        self.optimizers = optimizers
+        self.step = 0  #: optimizer steps done
+        self.seconds = 0.0  #: spent so far
+        self._load()
+
+    def save(self) -> None:
+        """Writes weights, optimizers and counters to one file; ValueError if that cannot be written."""
         tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
@@ -195,8 +190,7 @@ class TrainingRun:
         progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
         write_tensors(self.path, tensors, {"progress": json.dumps(progress)})
 
-    def _resume(self) -> None:
-        """Takes up a saved state, if there is one and it is of this recipe."""
+    def _load(self) -> None:
         try:
             with safe_open(self.path, framework="pt") as file:
                 progress = json.loads((file.metadata() or {}).get("progress", "{}"))
@@ -217,7 +211,8 @@ class TrainingRun:
         self.model.load_state_dict(weights)
         for (optimizer, _), state in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-        self.step, self.seconds = progress["step"], progress["seconds"]
+        self.step = progress["step"]
+        self.seconds = progress["seconds"]
 
 
 def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
@@ -233,15 +228,52 @@ def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
     return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
 
 
-def descend(loss: Tensor, module: nn.Module, optimizers: Optimizers, scale: float) -> None:
-    """Takes a step down a loss, [], with gradients clipped, at a share of each optimizer's highest rate."""
-    loss.backward()
-    nn.utils.clip_grad_norm_(module.parameters(), CLIP)
-    for optimizer, rate in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = rate * scale
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+def descend(
+    name: str,
+    module: nn.Module,
+    optimizers: Optimizers,
+    steps: int,
+    loss: Callable[[int], Tensor],
+    report: Tell,
+    state: State | None = None,
+) -> None:
+    """Takes steps down a loss, with gradients clipped; this is the loop of every training.
+
+    Args:
+        name: what is trained, for reports.
+        module: what is trained.
+        optimizers: of its weights, each with its highest rate.
+        steps: how many there are, those of the state counted.
+        loss: of the step of a number, counted from 0: [].
+        report: gets the progress every `TELL_EVERY` steps, and at the end.
+        state: what is kept every `SAVE_EVERY` steps; None: nothing is.
+    """
+    first = state.step if state else 0
+    started = perf_counter() - (state.seconds if state else 0.0)
+    for step in range(first, steps):
+        found = loss(step)
+        found.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * schedule(step, steps)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        done = step + 1
+        seconds = perf_counter() - started
+        if state:
+            state.step = done
+            state.seconds = seconds
+            if done % SAVE_EVERY == 0 or done == steps:
+                state.save()
+        if done % TELL_EVERY == 0 or done == steps:
+            report(Progress(name, done, steps, float(found.detach()), seconds))
+
+
+def divergence(target: Tensor, draft: Tensor) -> Tensor:
+    """Returns the mean Kullback-Leibler divergence of distributions from logits: [B, n, V] twice -> []."""
+    p, q = (logits.float().log_softmax(-1).flatten(0, 1) for logits in (target, draft))
+    return F.kl_div(q, p, log_target=True, reduction="batchmean")
 
 
 def schedule(step: int, steps: int) -> float:

@@ -1,6 +1,5 @@
 """Checkpoints: what is written is read back, what is wrong is refused in one line, what was there stays."""
 
-import ast
 import errno
 import json
 import os
@@ -56,14 +55,6 @@ def test_a_model_comes_back(dtype, tied, tmp_path):
     assert again.config == model.config and not again.training
     assert not any(p.requires_grad for p in again.parameters())
     assert (again.lm_head.weight is again.embed_tokens.weight) is tied
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_a_loaded_model_has_the_type_asked_for(pair, dtype):
-    """Weights are of the type that `load_pair` is asked for, and the model computes in it."""
-    loaded = load_pair(pair, dtype=dtype)
-    assert loaded.target.dtype == loaded.draft.dtype == dtype
-    assert loaded.target(torch.tensor([[1, 2]])).dtype == dtype
 
 
 def test_the_hash_is_of_names_and_weights(tmp_path):
@@ -128,12 +119,6 @@ def test_the_config_is_that_of_llama(tmp_path):
     }
 
 
-def test_other_words_of_a_foreign_config_do_no_harm(pair):
-    """Fields that say nothing about the sizes are ignored, and an integer may stand for a number."""
-    edit_json(pair / "target/config.json", rope_theta=10000, use_cache=True, eos_token_id=2, head_dim=None)
-    assert load_model(pair / "target").config.rope_theta == 10_000
-
-
 def test_a_pair_says_what_it_is(pair):
     """A pair knows its name, folder, record and walkthrough, and which draft was asked for."""
     edit_json(pair / "pair.json", name="mine", walkthrough="The cat")
@@ -141,7 +126,8 @@ def test_a_pair_says_what_it_is(pair):
         plain = random_models()[1]
         plain.norm.weight.mul_(2)
     save_model(plain, pair / "draft-plain")
-    loaded = load_pair(str(pair))
+    loaded = load_pair(str(pair), dtype=torch.float64)
+    assert loaded.target.dtype == loaded.draft.dtype == torch.float64
     assert (loaded.name, loaded.walkthrough, loaded.folder) == ("mine", "The cat", pair)
     assert loaded.tokenizer.vocab_size == loaded.target.vocab_size == loaded.draft.vocab_size
     assert weights_hash(load_pair(pair, draft="draft-plain").draft) != weights_hash(loaded.draft)
@@ -170,136 +156,99 @@ def test_an_unknown_pair_is_refused_with_what_there_is(pair, minispec_home, monk
 
 
 DRAFT = "draft/model.safetensors"
+TARGET = "target/config.json"
+CONFIG = "draft/config.json"
 UP = "model.layers.0.mlp.up_proj.weight"
-BIAS = "model.layers.0.self_attn.q_proj.bias"
-NO_JSON, NO_WEIGHTS = "cannot be read as JSON", "cannot be read as safetensors"
-DAMAGE = {  # what to do to a pair's folder, and what the message must say
-    "no config": (lambda f: (f / "draft/config.json").unlink(), f"config.json {NO_JSON}"),
-    "no weights": (lambda f: (f / DRAFT).unlink(), f"model.safetensors {NO_WEIGHTS}"),
-    "no draft": (lambda f: shutil.rmtree(f / "draft"), "draft/config.json cannot be read"),
-    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "is not a tokenizer file"),
-    "truncated weights": (lambda f: (f / DRAFT).write_bytes((f / DRAFT).read_bytes()[:-7]), NO_WEIGHTS),
-    "empty weights": (lambda f: (f / DRAFT).write_bytes(b""), NO_WEIGHTS),
-    "pickled weights": (lambda f: torch.save({"model.norm.weight": torch.ones(16)}, f / DRAFT), NO_WEIGHTS),
-    "truncated config": (lambda f: (f / "target/config.json").write_bytes(b'{"model_type": "ll'), NO_JSON),
-    "config not UTF-8": (
-        lambda f: (f / "target/config.json").write_bytes(b'{"model_type": "\xff"}'),
-        NO_JSON,
+NO_JSON = "cannot be read as JSON"
+NO_WEIGHTS = "cannot be read as safetensors"
+# A file of the pair, and what happens to it: None, it goes; bytes are written to it; fields of JSON are set,
+# or removed by ...; weights are changed by a function. And what the message says.
+DAMAGE = [
+    (CONFIG, None, f"config.json {NO_JSON}"),
+    (DRAFT, None, f"model.safetensors {NO_WEIGHTS}"),
+    ("tokenizer.json", None, "is not a tokenizer file"),
+    (DRAFT, b"", NO_WEIGHTS),
+    (DRAFT, b"\x80\x02}q\x00.", NO_WEIGHTS),  # something pickled
+    (TARGET, b'{"model_type": "ll', NO_JSON),
+    (TARGET, b'{"model_type": "\xff"}', NO_JSON),
+    (TARGET, b"[" * 100_000, NO_JSON),
+    (TARGET, b"[1]", "should hold a JSON object"),
+    ("pair.json", b"{", f"pair.json {NO_JSON}"),
+    ("pair.json", {"name": "a\nb"}, "name should be a text"),
+    ("pair.json", {"prompts": ["The cat"]}, "prompts should be a list of lists"),
+    ("pair.json", {"prompts": [[1, 300]]}, "prompts should hold token ids from 0 to 299"),
+    ("pair.json", {"walkthrough": 5}, "walkthrough should be a text"),
+    ("pair.json", {"models": {"target": []}}, "models should hold an object for each model"),
+    (DRAFT, lambda w: w.pop(UP), "1 weights are missing, such as layers.0.mlp.up_proj.weight"),
+    (DRAFT, lambda w: w.update({"model.bias": torch.ones(2)}), "1 weights are unknown, such as bias"),
+    (
+        DRAFT,
+        lambda w: w.update({"model.norm.weight": torch.ones(17)}),
+        "norm.weight is [17] and should be [16]",
     ),
-    "config nested without end": (
-        lambda f: (f / "target/config.json").write_bytes(b"[" * 100_000),
-        NO_JSON,
+    (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
+    (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
+    (CONFIG, {"attention_bias": True}, "has attention_bias True; minispec reads False only"),
+    (CONFIG, {"mlp_bias": True}, "has mlp_bias True"),
+    (CONFIG, {"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
+    (CONFIG, {"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
+    (CONFIG, {"head_dim": 3}, "head_size 3 must be even"),
+    (CONFIG, {"head_dim": "4"}, "has head_dim '4'; it should be an integer above 0"),
+    (CONFIG, {"num_attention_heads": 3, "head_dim": None}, "width 16 must be an even multiple of heads 3"),
+    (CONFIG, {"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
+    (
+        CONFIG,
+        {"num_hidden_layers": 0},
+        "has num_hidden_layers 0; it should be an integer above 0 and at most",
     ),
-    "config a list": (lambda f: (f / "target/config.json").write_bytes(b"[1]"), "should hold a JSON object"),
-    "record damaged": (lambda f: (f / "pair.json").write_bytes(b"{"), f"pair.json {NO_JSON}"),
-    "prompts no lists": (
-        lambda f: edit_json(f / "pair.json", prompts=["The cat"]),
-        "prompts should be a list of lists",
-    ),
-    "prompts outside the vocabulary": (
-        lambda f: edit_json(f / "pair.json", prompts=[[1, 300]]),
-        "prompts should hold token ids from 0 to 299",
-    ),
-    "walkthrough no text": (
-        lambda f: edit_json(f / "pair.json", walkthrough=5),
-        "walkthrough should be a text",
-    ),
-    "missing weight": (
-        lambda f: change_weights(f / "draft", lambda w: w.pop(UP)),
-        "1 weights are missing, such as layers.0.mlp.up_proj.weight",
-    ),
-    "unknown weight": (
-        lambda f: change_weights(f / "draft", lambda w: w.update({BIAS: torch.ones(2)})),
-        "1 weights are unknown, such as layers.0.self_attn.q_proj.bias",
-    ),
-    "wrong shape": (
-        lambda f: change_weights(f / "draft", lambda w: w.update({"model.norm.weight": torch.ones(17)})),
-        r"norm.weight is \[17\] and should be \[16\]",
-    ),
-    "tied without an embedding": (
-        lambda f: tie_and_drop(f / "draft"),
-        "such as embed_tokens.weight",
-    ),
-    "other vocabularies": (
-        lambda f: save_model(random_models(vocab_size=299)[1], f / "draft"),
-        "the draft has 299 tokens, the target 300",
-    ),
-    "other tokenizer": (
-        lambda f: [save_model(m, f / n) for m, n in zip(random_models(96, 301), MODELS[::2], strict=True)],
-        "the tokenizer has 300 tokens, the models 301",
-    ),
-}
-
-
-def tie_and_drop(folder):
-    """Says that the head is the embedding, and leaves the embedding out."""
-    edit_json(folder / "config.json", tie_word_embeddings=True)
-    change_weights(folder, lambda w: w.pop("model.embed_tokens.weight"))
-
-
-def change_weights(folder, change):
-    """Rewrites a model's weights."""
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors")
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_pair_is_refused(name, pair):
-    """Each damage is one clear line that names the folder and says what is wrong."""
-    break_it, says = DAMAGE[name]
-    break_it(pair)
-    with pytest.raises(ValueError, match=says) as caught:
-        load_pair(pair)
-    assert str(pair) in str(caught.value)
-
-
-FOREIGN = [
-    ({"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
-    ({"model_type": ...}, "describes None"),
-    ({"attention_bias": True}, "has attention_bias True; minispec reads False only"),
-    ({"mlp_bias": True}, "has mlp_bias True"),
-    ({"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
-    ({"rope_scaling": {"type": "linear", "factor": 2}}, "has rope_scaling"),
-    ({"rope_parameters": {"rope_type": "llama3"}}, "has rope_parameters"),
-    ({"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
-    ({"head_dim": 3}, "head_size 3 must be even"),
-    ({"head_dim": "4"}, "has head_dim '4'; it should be an integer above 0"),
-    ({"num_attention_heads": 3}, "heads 3 must be a multiple of kv_heads 2"),
-    ({"num_attention_heads": 3, "head_dim": None}, "width 16 must be an even multiple of heads 3"),
-    ({"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
-    ({"num_hidden_layers": 0}, "has num_hidden_layers 0; it should be an integer above 0 and at most 200"),
-    ({"num_hidden_layers": 10**12}, "has num_hidden_layers 1000000000000; it should be"),
-    ({"hidden_size": ...}, "lacks hidden_size"),
-    ({"rope_theta": ...}, "lacks rope_theta"),
-    ({"hidden_size": 32}, "embed_tokens.weight is [300, 16] and should be [300, 32]"),
-    ({"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
-    ({"vocab_size": "300"}, "has vocab_size '300'; it should be an integer"),
-    ({"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
-    ({"max_position_embeddings": None}, "has max_position_embeddings None; it should be an integer"),
-    ({"max_position_embeddings": -5}, "has max_position_embeddings -5; it should be"),
-    ({"tie_word_embeddings": "no"}, "it should be true or false"),
-    ({"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
-    ({"rope_theta": float("inf")}, "has rope_theta inf; it should be a number above 0"),
-    ({"max_position_embeddings": 10**6}, "has max_position_embeddings 1000000; it should be"),
-    ({"vocab_size": 2**63}, "it should be an integer above 0 and at most 1,048,576"),
-    ({"rope_theta": 1e30}, "has rope_theta 1e+30; it should be a number above 0"),
-    ({"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
-    ({"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
-    ({"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
-    ({"num_hidden_layers": 50}, "weights are missing"),
-    ({"rope_theta": []}, "it should be a number above 0"),
+    (CONFIG, {"hidden_size": ...}, "lacks hidden_size"),
+    (CONFIG, {"rope_theta": ...}, "lacks rope_theta"),
+    (CONFIG, {"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
+    (CONFIG, {"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
+    (CONFIG, {"tie_word_embeddings": "no"}, "it should be true or false"),
+    (CONFIG, {"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
+    (CONFIG, {"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
+    (CONFIG, {"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "says"), FOREIGN, ids=[str(changes) for changes, _ in FOREIGN])
-def test_a_foreign_config_is_refused(changes, says, pair):
-    """A model of another kind, or sizes that make no sense or do not fit, is refused in one line."""
-    edit_json(pair / "draft/config.json", **changes)
+def change_weights(path, change):
+    """Rewrites a model's weights."""
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+
+
+@pytest.mark.parametrize(("name", "change", "says"), DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_or_foreign_pair_is_refused(name, change, says, pair):
+    """Each is one clear line that names the folder and says what is wrong."""
+    if change is None:
+        (pair / name).unlink()
+    elif isinstance(change, bytes):
+        (pair / name).write_bytes(change)
+    elif isinstance(change, dict):
+        edit_json(pair / name, **change)
+    else:
+        change_weights(pair / name, change)
     with pytest.raises(ValueError, match=re.escape(says)) as caught:
         load_pair(pair)
     assert str(pair) in str(caught.value) and "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400 + len(str(pair))
+
+
+def test_models_of_other_vocabularies_are_refused(pair):
+    """Other than each other's, or than the tokenizer's; and a head that is an embedding that is not there."""
+    target, draft = random_models(vocab_size=301)
+    save_model(draft, pair / "draft")
+    with pytest.raises(ValueError, match="the draft has 301 tokens, the target 300"):
+        load_pair(pair)
+    save_model(target, pair / "target")
+    with pytest.raises(ValueError, match="the tokenizer has 300 tokens, the models 301"):
+        load_pair(pair)
+    edit_json(pair / TARGET, tie_word_embeddings=True)
+    change_weights(pair / "target/model.safetensors", lambda w: w.pop("model.embed_tokens.weight"))
+    with pytest.raises(ValueError, match="such as embed_tokens.weight"):
+        load_pair(pair)
 
 
 def with_hashes(pair):
@@ -317,15 +266,11 @@ def with_hashes(pair):
 
 
 OTHERS = {  # another file that fits all others
-    "target/config.json": lambda f: edit_json(f / "target/config.json", rope_theta=9999.0),
-    "draft/config.json": lambda f: edit_json(f / "draft/config.json", rms_norm_eps=1e-6),
-    "draft/model.safetensors": lambda f: change_weights(f / "draft", lambda w: w["model.norm.weight"].neg_()),
-    "target/model.safetensors": lambda f: change_weights(
-        f / "target", lambda w: w.update({name: weight.float() for name, weight in w.items()})
-    ),
-    "tokenizer.json": lambda f: train_tokenizer(["abc abc"] * 9 + ["q" * 9], "bpe", 300).save(
-        f / "tokenizer.json"
-    ),
+    TARGET: {"rope_theta": 9999.0},
+    CONFIG: {"rms_norm_eps": 1e-6},
+    DRAFT: lambda w: w["model.norm.weight"].neg_(),
+    "target/model.safetensors": lambda w: w.update({name: weight.float() for name, weight in w.items()}),
+    "tokenizer.json": {},
 }
 
 
@@ -334,7 +279,12 @@ def test_a_file_that_pair_json_does_not_describe_is_named(name, pair):
     """Other weights, the same in another type, another config or tokenizer. Without hashes: one's own."""
     with_hashes(pair)
     load_pair(pair), load_pair(pair, draft="draft-plain")
-    OTHERS[name](pair)
+    if name == "tokenizer.json":
+        train_tokenizer(["abc abc"] * 9 + ["q" * 9], "bpe", 300).save(pair / name)
+    elif name.endswith(".json"):
+        edit_json(pair / name, **OTHERS[name])
+    else:
+        change_weights(pair / name, OTHERS[name])
     with pytest.raises(ValueError, match="is not the file that pair.json describes") as caught:
         load_pair(pair)
     assert str(caught.value).startswith(f"{pair / name} is not") and "\n" not in str(caught.value)
@@ -344,51 +294,36 @@ def test_a_file_that_pair_json_does_not_describe_is_named(name, pair):
 
 
 def test_what_a_hash_does_not_cover_can_be_edited(pair):
-    """A pair's name, prompts and walkthrough, and how its JSON files are laid out; models must be objects."""
+    """A pair's name, prompts and walkthrough, how its JSON files are laid out, and fields of no meaning."""
     with_hashes(pair)
     edit_json(pair / "pair.json", name="mine", prompts=[[1, 2]], walkthrough="The cat", note="ours")
     for name in ("tokenizer.json", "target/config.json"):
         (pair / name).write_text(json.dumps(read_json(pair / name), indent=7), encoding="utf-8")
     assert load_pair(pair).name == "mine"
-    for models in ([], {"target": []}, 5):
-        edit_json(pair / "pair.json", models=models)
-        with pytest.raises(ValueError, match="models should hold an object for each model"):
-            load_pair(pair)
+    edit_json(pair / "pair.json", models=...)
+    edit_json(pair / TARGET, rope_theta=10000, use_cache=True, eos_token_id=2, head_dim=None)
+    assert load_pair(pair).target.config.rope_theta == 10_000
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX")
-def test_pipes_devices_and_huge_files_are_not_read(pair, monkeypatch):
+@pytest.mark.parametrize("name", ["tokenizer.json", TARGET, DRAFT])
+def test_pipes_and_huge_files_are_not_read(name, pair, monkeypatch):
     """What may never end is no file of a pair."""
-    for name in ("tokenizer.json", "target/config.json", "draft/model.safetensors"):
-        copy = pair.with_name("copy")
-        shutil.copytree(pair, copy)
-        (copy / name).unlink()
-        os.mkfifo(copy / name)
-        with pytest.raises(ValueError, match="it is no file"):
-            load_pair(copy)
-        shutil.rmtree(copy)
-    monkeypatch.setattr(files, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="it is larger than"):
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "MOST_BYTES", 100)
+        with pytest.raises(ValueError, match="it is larger than"):
+            load_pair(pair)
+    (pair / name).unlink()
+    os.mkfifo(pair / name)
+    with pytest.raises(ValueError, match="it is no file"):
         load_pair(pair)
 
 
-def test_a_flipped_byte_is_refused_or_read(pair):
-    """Whatever byte of a weight file's head is changed, loading ends in a model or in a ValueError."""
-    path = pair / "draft/model.safetensors"
-    data = path.read_bytes()
-    generator = torch.Generator().manual_seed(0)
-    refused = 0
-    for offset in torch.randint(0, 1200, (150,), generator=generator).tolist():
-        path.write_bytes(data[:offset] + bytes([data[offset] ^ 0x15]) + data[offset + 1 :])
-        try:
-            load_model(pair / "draft")
-        except ValueError:
-            refused += 1
-    assert refused > 100
-
-
 def test_replacing_swaps_whole_folders(pair):
-    """What was there goes, what was written comes, and nothing is left beside it."""
+    """What was there goes, what was written comes, and nothing is left beside it; folders are made."""
+    with replacing(pair / "a/b") as temporary:
+        (temporary / "x").touch()
+    assert (pair / "a/b/x").exists()
     with replacing(pair) as temporary:
         (temporary / "pair.json").write_text("{}", encoding="utf-8")
         assert "draft/config.json" in everything(pair)  # the old pair is whole until the end
@@ -396,29 +331,10 @@ def test_replacing_swaps_whole_folders(pair):
     assert [f.name for f in pair.parent.iterdir()] == ["pair"]
 
 
-def test_replacing_makes_folders(tmp_path):
-    """The folder may not exist yet, nor the one that it is in."""
-    with replacing(tmp_path / "a" / "b") as temporary:
-        (temporary / "x").touch()
-    assert everything(tmp_path) == {"a/b/x": b""}
-
-
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left"), ValueError("bad"), KeyboardInterrupt()]
-)
-def test_a_failure_leaves_the_old_pair(error, pair):
-    """A full disk, an error of ours or Ctrl-C in the middle: the old pair is whole, nothing else is there."""
-    before = everything(pair)
-    with pytest.raises((ValueError, KeyboardInterrupt)), replacing(pair) as temporary:
-        (temporary / "half").write_text("half", encoding="utf-8")
-        raise error
-    assert everything(pair) == before
-    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
-
-
 def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
     """If the last renaming fails, the old pair is put back where it was."""
-    before, rename = everything(pair), Path.rename
+    before = everything(pair)
+    rename = Path.rename
 
     def failing(path, target):
         if target == pair and path.name == "new":
@@ -522,15 +438,9 @@ def test_nothing_is_ever_unpickled():
     """No module of the package imports or calls anything that unpickles."""
     modules = list(Path(minispec.__file__).parent.rglob("*.py"))
     assert len(modules) > 20
-    forbidden_modules = {"pickle", "cPickle", "_pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
-    forbidden_calls = {("torch", "load"), ("torch", "save"), ("np", "load"), ("numpy", "load")}
-    for path in modules:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                assert not {name.name.split(".")[0] for name in node.names} & forbidden_modules, path
-            if isinstance(node, ast.ImportFrom):
-                assert (node.module or "").split(".")[0] not in forbidden_modules, path
-                calls = {(node.module, name.name) for name in node.names}
-                assert not calls & forbidden_calls, path
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) not in forbidden_calls, path
+    unpickles = re.compile(
+        r"^\s*(import|from) .*\b(c?pickle|_pickle|dill|joblib|cloudpickle|shelve|marshal)\b"
+        r"|\b(torch|np|numpy)\.(load|save)\b|^from (torch|numpy) import .*\b(load|save)\b",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    assert [path for path in modules if unpickles.search(path.read_text(encoding="utf-8"))] == []

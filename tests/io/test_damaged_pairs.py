@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from junk import damage
 from safetensors.torch import load_file, save_file
 
 from minispec import load_pair
@@ -23,8 +24,7 @@ WEIGHTS = tuple(f"{name}/model.safetensors" for name in MODELS)
 CONFIGS = tuple(f"{name}/config.json" for name in MODELS)
 TEXTS = (*CONFIGS, "tokenizer.json", "pair.json")
 FILES = (*WEIGHTS, *TEXTS)
-ODD = (None, True, 0, -1, 1, 3, 2**63, 10**18, 10**400, 1e30, 1e-320, float("nan"), "", "x", [], {}, [[1]])
-SAID = "Rue the cat sat by the mill, \x00 née in 1984 … 猫!  <|endoftext|>"
+TEXT = "Rue the cat sat by the mill, \x00 née in 1984 … 猫!  <|endoftext|>"
 
 
 def flip(dice, folder):
@@ -41,80 +41,38 @@ def cut_or_extend(dice, folder):
     """Leaves the beginning of a file, or adds bytes to its end."""
     path = folder / dice.choice(FILES)
     data = path.read_bytes()
-    more = dice.choice((b"\0", b"{}", b"\n", data[:100]))
-    path.write_bytes(
-        data[: dice.choice((0, 1, 8, dice.randrange(len(data))))] if dice.random() < 0.7 else data + more
-    )
+    end = dice.choice((0, 1, 8, dice.randrange(len(data))))
+    longer = data + dice.choice((b"\0", b"{}", b"\n", data[:100]))
+    path.write_bytes(data[:end] if dice.random() < 0.7 else longer)
 
 
 def change_tensors(dice, folder):
-    """Swaps or turns over tensors, writes them as another type, or changes a single number by one bit."""
+    """Swaps or turns over tensors, writes one as another type, or changes a single number by one bit."""
     path = folder / dice.choice(WEIGHTS)
     weights = load_file(path)
     name = dice.choice(sorted(weights))
-    alike = [other for other in sorted(weights) if weights[other].shape == weights[name].shape]
-    other = dice.choice(alike)
-    if (kind := dice.randrange(6)) == 0:
-        weights[name], weights[other] = weights[other].clone(), weights[name].clone()
+    alike = dice.choice([other for other in sorted(weights) if weights[other].shape == weights[name].shape])
+    given = weights[name]
+    kind = dice.randrange(6)
+    if kind == 0:
+        weights[name] = weights[alike].clone()
+        weights[alike] = given.clone()
     elif kind == 1:
-        weights[name] = weights[name].flip(0)
+        given.view(torch.int16).view(-1)[dice.randrange(given.numel())] ^= 1
     elif kind == 2:
-        types = (torch.float32, torch.float16, torch.int8, torch.int16, torch.bool, torch.float64)
-        dtype = dice.choice(types)
-        weights = {n: w.to(dtype) if n == name or dice.random() < 0.5 else w for n, w in weights.items()}
-    elif kind == 3:
-        weights[name] = weights[name].view(torch.float16)  # the same bits
-    elif kind == 4:
-        weights[name].view(torch.int16).view(-1)[dice.randrange(weights[name].numel())] ^= 1
-    else:
         weights[dice.choice(("lm_head.weight", "model.more.weight"))] = weights.pop(name)
+    else:
+        types = (torch.float32, torch.float16, torch.int8, torch.bool, torch.float64)
+        same_bits = given.view(torch.float16)
+        weights[name] = (given.flip(0), same_bits, given.to(dice.choice(types)))[kind - 3]
     save_file(weights, path, metadata={"format": "pt"})
 
 
-def edit_config(dice, folder):
-    """Sets one field of a config to something odd, or removes it."""
-    path = folder / dice.choice(CONFIGS)
+def edit(dice, folder):
+    """Changes something in a config, in the tokenizer, or in `pair.json`."""
+    path = folder / dice.choice((*CONFIGS, *TEXTS))
     data = read_json(path)
-    name = dice.choice(sorted(data))
-    changed = dice.choice((2, 0.5, 1000, 1.001, 2**40))
-    if dice.random() < 0.1:
-        del data[name]
-    elif type(data[name]) in (int, float) and dice.random() < 0.5:
-        data[name] = type(data[name])(data[name] * changed)
-    else:
-        data[name] = dice.choice(ODD)
-    write_json(path, data)
-
-
-def edit_tokenizer(dice, folder):
-    """Changes ids, merges or settings of the tokenizer."""
-    path = folder / "tokenizer.json"
-    data = read_json(path)
-    model = data["model"]
-    one, other = dice.sample(sorted(model["vocab"]), 2)
-    i = dice.randrange(len(model["merges"]) - 1)
-    if (kind := dice.randrange(5)) == 0:
-        model["vocab"][one], model["vocab"][other] = model["vocab"][other], model["vocab"][one]
-    elif kind == 1:
-        model["merges"][i], model["merges"][i + 1] = model["merges"][i + 1], model["merges"][i]
-    elif kind == 2:
-        del model["merges"][i]
-    elif kind == 3:
-        data[dice.choice(sorted(data))] = dice.choice(ODD)
-    else:
-        model[dice.choice(sorted(model))] = dice.choice(ODD)
-    write_json(path, data)
-
-
-def edit_record(dice, folder):
-    """Removes or changes a field of `pair.json`."""
-    path = folder / "pair.json"
-    data = read_json(path)
-    inner = dice.choice((data, data, data["models"], *data["models"].values()))
-    name = dice.choice(sorted(inner))
-    inner[name] = dice.choice(ODD)
-    if dice.random() < 0.3:
-        del inner[name]
+    damage(dice.choice((data, data.get("models", data))), dice)
     write_json(path, data)
 
 
@@ -156,10 +114,10 @@ DAMAGE = (
     flip,
     cut_or_extend,
     change_tensors,
-    edit_config,
-    edit_config,
-    edit_tokenizer,
-    edit_record,
+    edit,
+    edit,
+    edit,
+    edit,
     swap_files,
     replace_by_another_thing,
 )
@@ -167,7 +125,7 @@ DAMAGE = (
 
 def looks(pair):
     """Returns all of a loaded pair that decides what it writes."""
-    ids = pair.tokenizer.encode(SAID)
+    ids = pair.tokenizer.encode(TEXT)
     pieces = [pair.tokenizer.bytes_of(token) for token in range(pair.tokenizer.vocab_size)]
     models = [(weights_hash(model), model.config) for model in (pair.target, pair.draft)]
     return models, ids, pieces, pair.tokenizer.end_of_text, pair.tokenizer.decode(ids)
@@ -207,11 +165,14 @@ def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_prope
     """One damage, sometimes two: nothing but ValueError, and never other weights, config or tokenizer."""
     seen = Counter()
     for number in range(COPIES):
-        dice, folder = random.Random(number), copied(tmp_path / "pair")
-        damage = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
-        damage.sort(key=lambda one: one is replace_by_another_thing)  # a pipe would block what reads it after
-        names = [one.__name__ for one in damage]
-        for one in damage:
+        dice = random.Random(number)
+        folder = copied(tmp_path / "pair")
+        damages = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
+        damages.sort(
+            key=lambda one: one is replace_by_another_thing
+        )  # a pipe would block what reads it after
+        names = [one.__name__ for one in damages]
+        for one in damages:
             try:
                 one(dice, folder)
             except Exception:

@@ -5,6 +5,7 @@ import random
 from copy import deepcopy
 
 import pytest
+from junk import damage
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
@@ -21,25 +22,6 @@ from minispec.show.plots.verification import positions_of
 from minispec.show.stepper import Stepper
 
 DAMAGES = 300
-JUNK = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    7,
-    10**30,
-    0.5,
-    -0.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "\ud800",
-    [],
-    [[]],
-    {},
-]
 # In version 1, of minispec 0.2.0, there was nothing of these.
 NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths", "target_hidden")
 
@@ -64,39 +46,12 @@ def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)),
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def places(data, here=()):
-    """Yields the keys that lead to each value of a document."""
-    for key in data if isinstance(data, dict) else range(len(data)):
-        yield (*here, key)
-        if isinstance(data[key], (dict, list)):
-            yield from places(data[key], (*here, key))
-
-
-def damage(data, choose):
-    """Puts junk in one place of a document, takes it out, doubles it, or copies another place's value."""
-    found = list(places(data))
-    *way, last = choose.choice(found)
-    holder = data
-    for key in way:
-        holder = holder[key]
-    kind = choose.choice(["junk", "junk", "junk", "remove", "double", "copy"])
-    if kind == "junk":
-        holder[last] = deepcopy(choose.choice(JUNK))
-    elif kind == "remove":
-        del holder[last]
-    elif kind == "double" and isinstance(holder, list):
-        holder.insert(last, deepcopy(holder[last]))
-    else:
-        value = data
-        for key in choose.choice(found):
-            value = value[key]
-        holder[last] = deepcopy(value)
-
-
 def show(recording, folder):
     """Lets everything read a recording; returns what is refused."""
     save_recording(recording, folder / "again.json")
-    trace, words, refused = recording.trace, recording.words, []
+    trace = recording.trace
+    words = recording.words
+    refused = []
     trace.statistics()
     for prompt in range(len(trace.prompts)):
         recording.text(prompt)
@@ -131,7 +86,8 @@ def outcome(path, folder):
 @pytest.mark.parametrize("kind", ["queue", "tree"])
 def test_a_damaged_field_is_one_line(kind, tmp_path):
     """Junk in any place of the file: refused in a line that names it, or a recording that can be shown."""
-    path, choose = tmp_path / "run.json", random.Random(5)
+    path = tmp_path / "run.json"
+    choose = random.Random(5)
     settings = {"queue": {"at_once": 2}, "tree": {"verifier": verify_tree, "models": gpt_pair()}}[kind]
     whole = document(path, **settings)
     assert outcome(path, tmp_path) is None
@@ -149,7 +105,8 @@ def test_a_damaged_field_is_one_line(kind, tmp_path):
 
 def test_a_damaged_byte_is_one_line(tmp_path):
     """Bytes that are changed, inserted or lost anywhere, and files that end early."""
-    path, choose = tmp_path / "run.json", random.Random(6)
+    path = tmp_path / "run.json"
+    choose = random.Random(6)
     document(path, at_once=2)
     whole = path.read_bytes()
     for number in range(DAMAGES // 2):
@@ -159,36 +116,59 @@ def test_a_damaged_byte_is_one_line(tmp_path):
         outcome(path, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("keys", "value", "words"),
-    [
-        (("rounds", 1, "names", 0), 1, "a prompt in two rows"),
-        (("rounds", 0, "names", 0), 2, "pending token is not the last"),
-        (("rounds", 0, "emitted", 0), [], "emits nothing, or goes on after the end"),
-        (("rounds", 0, "emitted", 0), [0, 0, 0], "not what was accepted"),
-        (("rounds", 0, "finish", 0), "eos", "does not fit how the text had ended|takes a row|after the end"),
-        (("rounds", 0, "lengths", 0), 0, "its length is not that of the text"),
-        (("rounds", 0, "target_cache", 2, 0), 1, "its caches do not hold what its length says"),
-        (("rounds", 0, "draft_cache", 0, 0), 99, "its caches do not hold what its length says"),
-        (("rounds", 0, "live", 0), 1, "1 in live is of the wrong kind"),
-        (("rounds", 0, "seconds"), {"draft": "x"}, "seconds"),
-        (("rounds", 0, "draws", 0, 2), "guess", "'guess' in a draw's kind"),
-        (("config", "temperature"), None, "None in temperature"),
-        (("words", 0), "\ud800", "surrogates not allowed"),
-        (("prompts", 0), [], "there is no prompt, or an empty one"),
-    ],
-)
+# Where a value is put, or taken out (...), which one, and what the line tells.
+MISFITS = [
+    ("format", "minispec pair", "no recording"),
+    ("version", 3, "version 3"),
+    ("version", ..., "version None"),
+    ("words", ["a"], "damaged"),
+    ("words 0", "\ud800", "surrogates not allowed"),
+    ("prompts", 7, "damaged"),
+    ("prompts 0", [], "there is no prompt, or an empty one"),
+    ("config temperature", None, "None in temperature"),
+    ("rounds 0 q", ..., "q is missing"),
+    ("rounds 0 pending 0", 5, "out of range"),
+    ("rounds 0 drafted 0 0", -1, "out of range"),
+    ("rounds 0 draft_lengths 0", 3, "3 in draft_lengths"),
+    ("rounds 0 accepted 0", 3, "3 in accepted"),
+    ("rounds 0 emitted 0 0", "x", "out of range"),
+    ("rounds 0 p 0 0 1 0", 3.0, "sums to"),
+    ("rounds 0 p 0", [], "distributions"),
+    ("rounds 0 finish 0", "boredom", "boredom"),
+    ("rounds 0 draws 0", [1, 2], "draws should be"),
+    ("rounds 0 target_cache", [[1], [2], [3]], "target_cache should be"),
+    ("rounds 1 index", 5, "counted"),
+    ("rounds 1 names 0", 1, "a prompt in two rows"),
+    ("rounds 0 names 0", 2, "pending token is not the last"),
+    ("rounds 0 emitted 0", [], "emits nothing, or goes on after the end"),
+    ("rounds 0 emitted 0", [0, 0, 0], "not what was accepted"),
+    ("rounds 0 finish 0", "eos", "does not fit how the text had ended|takes a row|after the end"),
+    ("rounds 2 finish 1", "eos", "does not fit how the text had ended"),
+    ("rounds 1 finish 0", None, "takes a row from a text that goes on"),
+    ("rounds 0 lengths 0", 0, "its length is not that of the text"),
+    ("rounds 0 target_cache 2 0", 1, "its caches do not hold what its length says"),
+    ("rounds 0 draft_cache 0 0", 99, "its caches do not hold what its length says"),
+    ("rounds 0 live 0", 1, "1 in live is of the wrong kind"),
+    ("rounds 0 seconds", {"draft": "x"}, "seconds"),
+    ("rounds 0 draws 0 2", "guess", "'guess' in a draw's kind"),
+]
+
+
+@pytest.mark.parametrize(("keys", "value", "words"), MISFITS)
 def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
-    """Of some damages, what the line tells."""
+    """The file's name and the reason stand in one line."""
     path = tmp_path / "run.json"
-    data = document(path, at_once=2)
-    holder = data
-    for key in keys[:-1]:
+    holder = data = document(path, at_once=2)
+    *way, last = [int(key) if key.isdigit() else key for key in keys.split()]
+    for key in way:
         holder = holder[key]
-    holder[keys[-1]] = value
+    holder[last] = value
+    if value is ...:
+        del holder[last]
     path.write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as caught:
         load_recording(path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
 
 
 def as_version_1(data):
@@ -214,8 +194,7 @@ def test_recordings_of_version_1_are_read(verifier, tmp_path):
 
 def test_the_shipped_recordings_are_of_version_1_and_are_read():
     """Those of the walk-through: 0.2.0 wrote them."""
-    for verifier in ("greedy", "rejection"):
-        recording = load_walkthrough(verifier)
+    for recording in map(load_walkthrough, ("greedy", "rejection")):
         assert recording.trace.finish() == "eos" and recording.trace.rounds[0].names == (0,)
 
 

@@ -56,63 +56,58 @@ def test_a_known_hash_is_the_weights(pair):
     assert target_hash(pair) == target_hash(type(pair)(pair.target, pair.draft, pair.tokenizer, pair.folder))
 
 
-def write(pair, module, **changes):
-    save_heads(module, heads_folder(pair) / "exit.safetensors", info(pair, **changes))
+# Changes of what an exit's file says, or all that its header says; and what the message says.
+WRONG = [
+    ({"kind": "medusa"}, "it says kind .medusa"),
+    ({"number": 0}, "number 0"),
+    ({"number": "x"}, "cannot be read as a drafter"),
+    ({"number": 3.5}, "number 3.5"),
+    ({"number": math.inf}, "number inf"),
+    ({"number": 65}, "number 65"),
+    ({"target_sha256": "0" * 64}, "another target, of the same sizes"),
+    (None, "cannot be read as a drafter"),
+    ("[" * 100_000, "cannot be read as a drafter: maximum recursion"),
+    ("[1]", "cannot be read as a drafter"),
+]
 
 
-def damage(pair):
-    write(pair, untrained_exit(pair.target, 3))
-    path = heads_folder(pair) / "exit.safetensors"
-    path.write_bytes(path.read_bytes()[:200])
-
-
-def without_a_word(pair):
-    write(pair, untrained_exit(pair.target, 3))
-    path = heads_folder(pair) / "exit.safetensors"
-    save_file(load_file(path), path)
-
-
-def in_header(pair, text):
-    write(pair, untrained_exit(pair.target, 3))
-    path = heads_folder(pair) / "exit.safetensors"
-    save_file(load_file(path), path, {"minispec": text})
-
-
-def whole_numbers(pair):
-    write(pair, untrained_exit(pair.target, 3))
-    path = heads_folder(pair) / "exit.safetensors"
-    weights = {name: weight.to(torch.int8) for name, weight in load_file(path).items()}
-    save_file(weights, path, {"minispec": json.dumps(info(pair))})
-
-
-@pytest.mark.parametrize(
-    ("plant", "said"),
-    [
-        (damage, "cannot be read as a drafter"),
-        (without_a_word, "cannot be read as a drafter"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), kind="medusa"), "it says kind .medusa"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=0), "number 0"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), number="x"), "cannot be read as a drafter"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=3.5), "number 3.5"),
-        (lambda pair: write(pair, untrained_exit(pair.target, 3), number=math.inf), "number inf"),
-        (lambda pair: in_header(pair, "[" * 100_000), "cannot be read as a drafter: maximum recursion"),
-        (lambda pair: in_header(pair, "[1]"), "cannot be read as a drafter"),
-        (lambda pair: in_header(pair, '{"number": 1e999, "kind": "exit"}'), "number inf"),
-        (whole_numbers, "has type torch.int8; minispec reads torch.float16"),
-        (lambda pair: write(pair, Exit(64, 3)), r"another target: .*64.* and should be .*128"),
-        (lambda pair: write(pair, Medusa(128, 494, 1)), "another target: 2 weights are missing"),
-        (
-            lambda pair: write(pair, untrained_exit(pair.target, 3), target_sha256="0" * 64),
-            "another target, of the same sizes",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused(pair, plant, said):
-    """One line that names the file."""
-    plant(pair)
-    with pytest.raises(ValueError, match=said) as error:
+def refused(pair, says):
+    """Asserts that the exit of a pair is refused in one line that names the file."""
+    with pytest.raises(ValueError, match=says) as error:
         load_heads(pair, "exit")
     assert "exit.safetensors" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.fixture
+def path(pair):
+    """The file of an exit that is right."""
+    path = heads_folder(pair) / "exit.safetensors"
+    save_heads(untrained_exit(pair.target, 3), path, info(pair))
+    return path
+
+
+@pytest.mark.parametrize(("header", "says"), WRONG, ids=range(len(WRONG)))
+def test_what_its_header_says_wrong_is_refused(pair, path, header, says):
+    """Another kind, number or target; no header, and one that is none."""
+    if isinstance(header, dict):
+        header = json.dumps(info(pair, **header))
+    save_file(load_file(path), path, None if header is None else {"minispec": header})
+    refused(pair, says)
+
+
+def test_what_does_not_fit_is_refused(pair, path):
+    """Of another width, other weights, integers, half a file."""
+    for module, says in (
+        (Exit(64, 3), r"another target: .*64.* and should be .*128"),
+        (Medusa(128, 494, 1), "another target: 2 weights are missing"),
+    ):
+        save_heads(module, path, info(pair))
+        refused(pair, says)
+    whole = {name: weight.to(torch.int8) for name, weight in load_file(path).items()}
+    save_file(whole, path, {"minispec": json.dumps(info(pair))})
+    refused(pair, "has type torch.int8; minispec reads torch.float16")
+    path.write_bytes(path.read_bytes()[:200])
+    refused(pair, "cannot be read as a drafter")
 
 
 def test_a_pair_without_heads_says_how_to_get_them(pair, tmp_path):
@@ -127,4 +122,4 @@ def test_a_folder_that_cannot_be_written_is_one_line(pair, tmp_path):
     """A file stands where the folder should be."""
     (tmp_path / "drafters").write_text("")
     with pytest.raises(ValueError, match="cannot write"):
-        write(pair, untrained_exit(pair.target, 3))
+        save_heads(untrained_exit(pair.target, 3), heads_folder(pair) / "exit.safetensors", info(pair))

@@ -1,12 +1,12 @@
 """Plain Llama checkpoints, as transformers 4 and 5 write them, are read; what is not plain is refused."""
 
-import json
 import re
 from dataclasses import replace
 
 import pytest
 import torch
 from native_models import native, needs_compiler
+from pairs import edit_json
 from safetensors.torch import load_file, save_file
 
 from minispec.core.loop import generate
@@ -45,29 +45,29 @@ def written(model):
 
 def as_5(folder):
     """Says of positions what transformers 5 says, where it says it."""
-    data = read_json(folder / "config.json")
-    data["rope_parameters"] = {"rope_type": "default", "rope_theta": data.pop("rope_theta")}
-    data["dtype"] = data.pop("torch_dtype")
-    write_json(folder / "config.json", data)
+    theta = read_json(folder / "config.json")["rope_theta"]
+    rotary = {"rope_type": "default", "rope_theta": theta}
+    edit_json(
+        folder / "config.json", rope_parameters=rotary, rope_theta=..., dtype="float32", torch_dtype=...
+    )
 
 
 def as_4(folder):
     """Says what transformers 4 says besides, and stores frequencies as its first versions did."""
-    data = read_json(folder / "config.json")
-    write_json(folder / "config.json", data | {"rope_scaling": None, "pretraining_tp": 1, "use_cache": True})
-    split(folder, files=1, extra={"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2)})
+    edit_json(folder / "config.json", rope_scaling=None, pretraining_tp=1, use_cache=True)
+    weights = load_file(folder / "model.safetensors")
+    weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(2)
+    save_file(weights, folder / "model.safetensors")
 
 
-def split(folder, files=3, extra=None):
+def split(folder, files=3):
     """Spreads a model's weights over several files, with an index."""
-    weights = load_file(folder / "model.safetensors") | (extra or {})
+    weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    if files == 1:
-        return save_file(weights, folder / "model.safetensors")
     names = {name: f"model-{i % files + 1:05}-of-{files:05}.safetensors" for i, name in enumerate(weights)}
     for file in set(names.values()):
         save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
-    return write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
 
 
 @needs_compiler
@@ -80,7 +80,8 @@ def test_a_checkpoint_is_read_as_it_was_written(name, dialect, tmp_path):
     dialect(tmp_path)
     read = load_model(tmp_path)
     assert read.config == model.config
-    (wanted, text), (found, same) = written(model), written(read)
+    (wanted, text) = written(model)
+    (found, same) = written(read)
     assert torch.equal(wanted, found) and text == same
     found, same = written(native(read))
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
@@ -108,87 +109,77 @@ def test_what_transformers_writes(name, size, tmp_path):
     assert written(read)[1] == text[0, len(OPENING) :].tolist()
 
 
-STRETCHED = [
-    {"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4}},
-    {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "factor": 2.0}},
-    {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 1e4}},
-    {"rope_parameters": "default"},
-    {"rope_scaling": {"type": "linear", "factor": 2.0}},
-]
-
-
-@pytest.mark.parametrize("changes", STRETCHED, ids=str)
-def test_positions_that_are_stretched_are_refused(changes, tmp_path):
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint that is right."""
     save_model(random_model(SHAPES["grouped"]), tmp_path)
-    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | changes)
-    with pytest.raises(ValueError, match=f"has {next(iter(changes))} .*minispec reads None or") as caught:
-        load_model(tmp_path)
-    assert "\n" not in str(caught.value)
+    return tmp_path
+
+
+def refused(folder, says):
+    """Asserts that a checkpoint is refused in one line that names its folder."""
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        load_model(folder)
+    assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4}},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 1e4}},
+        {"rope_parameters": "default"},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+    ],
+    ids=str,
+)
+def test_positions_that_are_stretched_are_refused(changes, folder):
+    edit_json(folder / "config.json", **changes)
+    refused(folder, f"has {next(iter(changes))} ")
 
 
 @pytest.mark.parametrize(
     ("index", "says"),
     [
+        (None, "weight_map should name files"),
         ({}, "weight_map should name files"),
-        ({"weight_map": {}}, "weight_map should name files"),
-        ({"weight_map": {"a": "../other.safetensors"}}, "weight_map should name files of this folder"),
-        ({"weight_map": {"a": "weights.bin"}}, "that end in .safetensors"),
-        ({"weight_map": {str(i): f"{i}.safetensors" for i in range(1001)}}, "1,000 at most"),
-        ({"weight_map": {"a": "gone.safetensors"}}, "gone.safetensors cannot be read as safetensors"),
+        ({"a": "../other.safetensors"}, "weight_map should name files of this folder"),
+        ({"a": "weights.bin"}, "that end in .safetensors"),
+        ({str(i): f"{i}.safetensors" for i in range(1001)}, "1,000 at most"),
+        ({"a": "gone.safetensors"}, "gone.safetensors cannot be read as safetensors"),
     ],
 )
-def test_an_index_that_leads_nowhere_is_refused(index, says, tmp_path):
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    with pytest.raises(ValueError, match=re.escape(says)) as caught:
-        load_model(tmp_path)
-    assert "\n" not in str(caught.value)
+def test_an_index_that_leads_nowhere_is_refused(index, says, folder):
+    (folder / "model.safetensors").unlink()
+    write_json(folder / "model.safetensors.index.json", {"weight_map": index})
+    refused(folder, says)
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.uint8, torch.float8_e4m3fn])
-def test_weights_that_do_not_stand_for_themselves_are_refused(kind, tmp_path):
+def test_weights_that_do_not_stand_for_themselves_are_refused(kind, folder):
     """Quantized weights have scales elsewhere; without them the numbers would be wrong in silence."""
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
+    weights = load_file(folder / "model.safetensors")
     name = "model.layers.1.mlp.up_proj.weight"
-    save_file(weights | {name: weights[name].to(kind)}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match=f"{re.escape(name)}' has type {kind}; minispec reads") as caught:
-        load_model(tmp_path)
-    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    save_file(weights | {name: weights[name].to(kind)}, folder / "model.safetensors")
+    refused(folder, f"{name}' has type {kind}; minispec reads")
 
 
-def test_a_weight_that_is_stored_twice_is_refused(tmp_path):
-    """In two files, or under both of its names: which of the two is meant nobody can know."""
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    whole = load_file(tmp_path / "model.safetensors")
-    save_file(whole | {"norm.weight": -whole["model.norm.weight"]}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="norm.weight is stored twice"):
-        load_model(tmp_path)
-    save_file(whole, tmp_path / "model.safetensors")
-    split(tmp_path)
-    last = tmp_path / "model-00003-of-00003.safetensors"
-    save_file(load_file(last) | {"model.norm.weight": -whole["model.norm.weight"]}, last)
-    other = "model-00001-of-00003.safetensors"
-    save_file(
-        load_file(tmp_path / other) | {"model.norm.weight": whole["model.norm.weight"]}, tmp_path / other
-    )
-    with pytest.raises(ValueError, match="'model.norm.weight' stands in another file, too"):
-        load_model(tmp_path)
+def test_what_several_files_do_not_hold_together_is_refused(folder):
+    """Weights that do not fit the config, one that stands in two files, one file that is missing."""
+    split(folder)
+    edit_json(folder / "config.json", intermediate_size=41)
+    refused(folder, "index.json does not fit its config.json")
+    names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
+    for name in names[::2]:
+        save_file(load_file(folder / name) | {"model.norm.weight": torch.ones(48)}, folder / name)
+    refused(folder, "'model.norm.weight' stands in another file, too")
+    (folder / names[1]).unlink()
+    refused(folder, f"{names[1]} cannot be read")
 
 
-def test_a_file_of_several_that_is_missing_is_named(tmp_path):
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    split(tmp_path)
-    (tmp_path / "model-00002-of-00003.safetensors").unlink()
-    with pytest.raises(ValueError, match="model-00002-of-00003.safetensors cannot be read"):
-        load_model(tmp_path)
-
-
-def test_weights_in_several_files_that_do_not_fit_are_refused(tmp_path):
-    """The message names the index: there is no other file of all weights."""
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    split(tmp_path)
-    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | {"intermediate_size": 41})
-    with pytest.raises(ValueError, match=r"index.json does not fit its config.json: .* should be \[41, 48\]"):
-        load_model(tmp_path)
+def test_a_weight_under_both_of_its_names_is_refused(folder):
+    """Which of the two is meant nobody can know."""
+    whole = load_file(folder / "model.safetensors")
+    save_file(whole | {"norm.weight": -whole["model.norm.weight"]}, folder / "model.safetensors")
+    refused(folder, "norm.weight is stored twice")

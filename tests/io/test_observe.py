@@ -16,7 +16,8 @@ SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 20, "warp": 
 
 def test_a_trace_counts_the_targets_forwards():
     """Target calls are all forward passes but prefill; seconds are there for each phase; so is the header."""
-    target, draft = Spied(PAIRS["table"][0]), PAIRS["table"][1]
+    target = Spied(PAIRS["table"][0])
+    draft = PAIRS["table"][1]
     trace = record(target, ModelDrafter(draft), PROMPTS, rng=SeededRng(0), **SETTINGS)
     statistics = trace.statistics()
     assert statistics.target_calls == len(trace.rounds) == target.calls - 1
@@ -52,11 +53,11 @@ def test_observing_changes_nothing(name, k):
 
 def assert_same(one, other):
     """Asserts that two fields of a round are equal, tensors and records of tensors included."""
-    if hasattr(one, "__dataclass_fields__"):
-        for field in fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name))
-    elif isinstance(one, torch.Tensor):
+    if isinstance(one, torch.Tensor):
         assert torch.equal(one, other)
+    elif hasattr(one, "__dataclass_fields__"):
+        for name, value in vars(one).items():
+            assert_same(value, getattr(other, name))
     else:
         assert one == other
 
@@ -70,7 +71,8 @@ class Slow:
     """
 
     def __init__(self, inner, **waits):
-        self.inner, self.waits = inner, waits
+        self.inner = inner
+        self.waits = waits
 
     def __getattr__(self, name):
         found = getattr(self.inner, name)
@@ -116,7 +118,9 @@ def test_what_the_reader_does_between_rounds_is_not_counted():
     """The clock stands still while a round is in the reader's hands."""
     target, draft = tiny.table_pair()
     settings = SETTINGS | {"rng": SeededRng(0), "max_new_tokens": 6}
-    counted, slept, began = 0.0, 0.0, time.perf_counter()
+    counted = 0.0
+    slept = 0.0
+    began = time.perf_counter()
     for r in observe(target, ModelDrafter(draft), [[1]], **settings):
         counted += sum(r.seconds.values())
         time.sleep(0.05)

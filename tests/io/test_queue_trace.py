@@ -54,7 +54,8 @@ def test_each_prompt_has_its_numbers_of_alone(way, at_once):
         assert counts(trace.statistics(prompt)) == counts(single.statistics())
         assert trace.committed(prompt) == [*QUEUE[prompt], *single.tokens()]
     assert trace.prefill_lengths == tuple(len(prompt) - 1 for prompt in QUEUE)
-    whole, each = trace.statistics(), [single.statistics() for single in alone]
+    whole = trace.statistics()
+    each = [single.statistics() for single in alone]
     for name in ("emitted", "row_rounds", "accepted", "drafted"):
         assert getattr(whole, name) == sum(getattr(one, name) for one in each)
     assert whole.target_calls == len(trace.rounds)

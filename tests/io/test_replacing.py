@@ -89,7 +89,8 @@ def whole(folder, sources):
 def test_ctrl_c_at_every_step(two):
     """Before and after each change of a folder: the pair is whole, and the next replacement works."""
     (old, new), folder = two
-    step, interrupted = 0, True
+    step = 0
+    interrupted = True
     while interrupted:
         step += 1
         put(old, folder)

@@ -39,20 +39,12 @@ def test_a_character_tokenizer_has_one_id_per_byte(text):
     assert len(TOKENIZERS["characters"].encode(text)) == len(text.encode())
 
 
-def test_every_word_of_the_stories_is_one_token():
-    """Each word with its space, and the full stop, is a single token of a vocabulary of at most 512."""
-    tokenizer = TOKENIZERS["bpe"]
-    words = {word for text in STORIES for word in re.findall(r" ?\w+|[^\w ]", text)}
-    assert len(words) > 80
-    assert {word: n for word in words if (n := len(tokenizer.encode(word))) != 1} == {}
-    assert tokenizer.vocab_size <= 512
-
-
 def test_a_story_is_its_words():
     """In a story the tokens are exactly its words and full stops, so that pictures show words."""
     tokenizer = TOKENIZERS["bpe"]
-    for text in STORIES[:100]:
+    for text in STORIES[:400]:
         assert [tokenizer.piece(i) for i in tokenizer.encode(text)] == re.findall(r" ?\w+|[^\w ]", text)
+    assert tokenizer.vocab_size <= 512
 
 
 def test_end_of_text_is_no_text(tokenizer):
@@ -91,37 +83,28 @@ def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
     assert (again.vocab_size, again.end_of_text) == (tokenizer.vocab_size, tokenizer.end_of_text)
 
 
-def damaged(kind):
-    """Returns the bytes of a file that is not one of our tokenizers."""
-    whole = TOKENIZERS["bpe"].library.to_str()
-    return {
-        "empty": b"",
-        "no JSON": b"hello",
-        "not UTF-8": b"\xff\xfe\x00",
-        "truncated": whole[: len(whole) // 2].encode(),
-        "other JSON": b'{"model": 1}',
-        "a list": b"[]",
-        "without end-of-text": whole.replace(END_OF_TEXT, "</s>").encode(),
-    }[kind]
+WHOLE = TOKENIZERS["bpe"].library.to_str()
+DAMAGED = {
+    "none": None,
+    "empty": b"",
+    "not UTF-8": b"\xff\xfe\x00",
+    "truncated": WHOLE[: len(WHOLE) // 2].encode(),
+    "other JSON": b'{"model": 1}',
+    "a list": b"[]",
+    "without end-of-text": WHOLE.replace(END_OF_TEXT, "</s>").encode(),
+}
 
 
-@pytest.mark.parametrize(
-    "kind", ["empty", "no JSON", "not UTF-8", "truncated", "other JSON", "a list", "without end-of-text"]
-)
-def test_a_damaged_file_is_refused(kind, tmp_path):
-    """A file that is no tokenizer with an end-of-text token is refused by its name."""
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_or_missing_file_is_refused(data, tmp_path):
+    """A file that is no tokenizer with an end-of-text token is refused by its name, or its folder's."""
     path = tmp_path / "tokenizer.json"
-    path.write_bytes(damaged(kind))
-    with pytest.raises(ValueError, match="is not a tokenizer file") as caught:
-        load_tokenizer(path)
-    assert str(path) in str(caught.value)
-
-
-def test_a_missing_file_is_refused(tmp_path):
-    """So is one that is not there, or is a folder."""
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(ValueError, match="is not a tokenizer file"):
-            load_tokenizer(path)
+    if data is not None:
+        path.write_bytes(data)
+    for where in (path, tmp_path):
+        with pytest.raises(ValueError, match="is not a tokenizer file") as caught:
+            load_tokenizer(where)
+        assert str(path) in str(caught.value)
 
 
 def test_unusable_settings_are_refused():

@@ -47,9 +47,3 @@ def test_a_run_without_drafts_has_no_acceptance():
     assert (statistics.acceptance, statistics.tokens_per_target_call) == (None, 1.0)
     assert (statistics.accepted_over_drafted, statistics.mean_acceptance_length) == (None, 1.0)
     assert only.kind(0) == "bonus"
-
-
-def test_a_trace_is_frozen(trace):
-    """Nobody changes what happened."""
-    with pytest.raises(AttributeError):
-        trace.rounds = None

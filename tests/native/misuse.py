@@ -13,207 +13,189 @@ import random
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 
 import tiny
 import torch
 from drafts import random_draft
 from native_models import folder
 
-from minispec import SeededRng, Warp, verify_greedy, verify_rejection
-from minispec.core.draft import ModelDrafter
+from minispec import SeededRng, Warp
+from minispec.core.cache import KVCache
 from minispec.core.rng import BlockRng, DraftingRng
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.evidence.proof.models import with_normals
-from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
-from minispec.native.drafter import DrawnDraft, NativeDrafter
+from minispec.native.backend import NATIVE, TORCH
+from minispec.native.decisions import NativeRng, NativeWarp
+from minispec.native.drafter import DrawnDraft
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 
 CPU = torch.device("cpu")
 REAL = torch.float64
+TYPES = (torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.long)
 ODD_INTEGERS = (0, -1, 1, 3, 25, 10**9, 2**31, 2**63, -(2**63), 10**30, 1.5, math.nan, "2", None, True, [1])
-ODD_REALS = (
-    0,
-    0.7,
-    -0.5,
-    -0.0,
-    1e-320,
-    1e300,
-    1e309,
-    math.nan,
-    -math.inf,
-    10**400,
-    "1",
-    None,
-    [1.0],
-    1j,
-    True,
+ODD_REALS = (0, 0.7, -0.5, -0.0, 1e-320, 1e300, 1e309, math.nan, -math.inf, 10**400, "1", None, [1.0], 1j)
+ODD_ROWS = (99, -1, "0", 1.5)
+ODD_IDS = (-1, 11, 2**62, 0)
+ODD_NUMBERS = (math.nan, math.inf, -math.inf, -0.5, 1e30, 0.0)
+ODD_TENSORS = (  # what is made of a tensor: of another type, shape or place, or no tensor
+    lambda x: x.to(torch.complex64),
+    lambda x: x.to(torch.bfloat16),
+    lambda x: torch.stack([x, x], -1).flatten(-2)[..., ::2] if x.dim() else x,  # with gaps
+    lambda x: torch.cat([x, x], -1) if x.dim() else x,
+    lambda x: x[..., :-1],
+    lambda x: x[..., :0],
+    lambda x: x[:0],
+    lambda x: x[:-1],
+    lambda x: x[None],
+    lambda x: x.reshape(-1),
+    lambda x: x.sum(),
+    lambda x: x.t() if x.dim() == 2 else x.flip(0),
+    lambda x: x[:1].expand(x.shape),
+    lambda x: x.to("meta"),
+    lambda x: x.to_sparse(),
+    lambda x: x.clone().requires_grad_() if x.is_floating_point() else x.neg(),
+    lambda x: x.tolist(),
+    lambda x: x.numpy(),
+    lambda x: None,
+    lambda x: torch.zeros(3, 4, 5, 6, dtype=x.dtype),
+    lambda x: x.repeat_interleave(30, -1),
 )
+SIZES = {"vocab_size": 11, "max_length": 24}
 
 
 class World:
-    """A target and a draft on both backends, and a model of the target's sizes with other weights."""
+    """A target on both backends, and native models of other sizes, weights and types."""
 
     def __init__(self):
-        sizes = {"vocab_size": 11, "max_length": 24}
-        self.plain = tiny.gpt(tiny.config(**sizes), 0, REAL)
+        self.plain = tiny.gpt(tiny.config(**SIZES), 0, REAL)
         self.native = NativeGPT(self.plain, folder())
-        self.small = NativeGPT(
-            tiny.gpt(tiny.config(**sizes, layers=1, width=8, heads=2, kv_heads=1), 1, REAL), folder()
-        )
-        self.twin = NativeGPT(tiny.gpt(tiny.config(**sizes), 2, REAL), folder())
-        self.single = NativeGPT(tiny.gpt(tiny.config(**sizes), 0, torch.float32), folder())
+        small = tiny.config(**SIZES, layers=1, width=8, heads=2, kv_heads=1)
+        self.others = [
+            NativeGPT(tiny.gpt(config, seed, dtype), folder())
+            for config, seed, dtype in (
+                (small, 1, REAL),
+                (tiny.config(**SIZES), 2, REAL),
+                (tiny.config(**SIZES), 0, torch.float32),
+            )
+        ]
         self.exit = with_normals(Exit(self.plain.config.width, 1), 3)
 
 
+def seeded(dice):
+    return torch.Generator().manual_seed(dice.randrange(10**6))
+
+
+def ids(dice, *shape):
+    return torch.randint(11, shape, generator=seeded(dice))
+
+
+def odd(world, dice, given):
+    """Returns what is not quite the argument that is given."""
+    if isinstance(given, torch.Tensor):
+        return odd_tensor(dice, given)
+    if isinstance(given, KVCache):
+        return odd_cache(world, dice, given)
+    if isinstance(given, list):
+        n = len(given)
+        return dice.choice(([], [1] * (n + 2), [-1] * n, [2**63] * n, [0.5] * n, None, 3, [2**40] * n, "12"))
+    return dice.choice(ODD_REALS if isinstance(given, float) else ODD_INTEGERS)
+
+
 def odd_tensor(dice, given):
-    """Returns a tensor that is not quite the one given: of another type, shape, place or content."""
-    wide = torch.cat([given, given], -1) if given.dim() else given
-    integers = not given.is_floating_point()
-    changed = given.clone()
+    changed = given.long() if given.dtype is torch.bool else given.clone()
     if changed.numel():
-        value = dice.choice(
-            (-1, 11, 2**62, 0) if integers else (math.nan, math.inf, -math.inf, -0.5, 1e30, 0.0)
+        values = ODD_NUMBERS if changed.is_floating_point() else ODD_IDS
+        changed.view(-1)[dice.randrange(changed.numel())] = dice.choice(values)
+    if dice.random() < 0.15:
+        return changed
+    if dice.random() < 0.1 or given.dtype is torch.bool:
+        return given.to(dice.choice(TYPES))
+    return dice.choice(ODD_TENSORS)(given)
+
+
+def odd_cache(world, dice, given):
+    """Returns another cache, one that says something wrong of itself, or one that has refused something."""
+    other = dice.choice((*world.others, world.plain)).new_cache(given.rows)
+    lies = copy.copy(given)
+    name, value = dice.choice((("rows", given.rows + 3), ("capacity", 10**6), ("owner", lambda: None)))
+    setattr(lies, name, value)
+    row = dice.choice(ODD_ROWS)
+    asked = dice.choice(
+        (
+            lambda: given.gather([[0]] * given.rows),
+            lambda: given.place(row, world.native.new_cache(1), 0),
+            lambda: given.place(0, world.native.new_cache(1), row),
+            lambda: given.place(0, other, 0),
+            lambda: given.begin(2),
+            lambda: given.append(0, torch.zeros(1), torch.zeros(1)),
         )
-        changed.view(-1)[dice.randrange(changed.numel())] = value
-    made = (
-        lambda: changed,
-        lambda: changed,
-        lambda: given.to(
-            dice.choice((torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.long))
-        ),
-        lambda: given.to(dice.choice((torch.complex64, torch.bfloat16, torch.float64))),
-        lambda: wide[..., ::2],  # with gaps
-        lambda: wide,
-        lambda: given[..., :-1],
-        lambda: given[..., :0],
-        lambda: given[:0],
-        lambda: given[:-1],
-        lambda: given[None],
-        lambda: given.reshape(-1),
-        lambda: given.sum(),
-        lambda: given.t() if given.dim() == 2 else given.flip(0),
-        lambda: given[:1].expand(given.shape),
-        lambda: given.to("meta"),
-        lambda: given.to_sparse(),
-        lambda: given.clone().requires_grad_() if not integers else given.neg(),
-        lambda: given.tolist(),
-        lambda: given.numpy(),
-        lambda: None,
-        lambda: "tensor",
-        lambda: torch.zeros(3, 4, 5, 6, dtype=given.dtype),
-        lambda: given.repeat_interleave(30, -1),
-        lambda: torch.nn.Parameter(given) if not integers else given.double(),
     )
-    return dice.choice(made)()
+    return dice.choice((lambda: other, lambda: lies, lambda: "cache", lambda: (asked(), given)[1]))()
 
 
-def mutated(dice, arguments, odd):
-    """Returns arguments of which none, one or two are odd; `odd` has a function of each that makes it so."""
+def mutated(world, dice, arguments):
+    """Returns arguments of which none, one or two are odd; those that are None stay."""
     arguments = dict(arguments)
-    for name in dice.sample(sorted(odd), min(len(odd), dice.choice((0, 1, 1, 1, 2)))):
-        arguments[name] = odd[name](dice, arguments[name])
+    names = [name for name, value in arguments.items() if value is not None]
+    for name in dice.sample(names, min(len(names), dice.choice((0, 1, 1, 1, 2)))):
+        arguments[name] = odd(world, dice, arguments[name])
     return arguments
 
 
-def integers(dice, _):
-    return dice.choice(ODD_INTEGERS)
-
-
-def reals(dice, _):
-    return dice.choice(ODD_REALS)
-
-
-def caches(world, rows, dice, held):
+def caches(world, dice, rows):
     """Returns a native cache that has read some tokens, and the torch backend's that has read the same."""
-    pair = world.native.new_cache(rows), world.plain.new_cache(rows)
-    for model, cache in zip((world.native, world.plain), pair, strict=True):
-        model(held, cache)
-    what = dice.randrange(5)
+    held = ids(dice, rows, dice.choice((1, 6, 20)))
     lengths = [dice.randrange(held.shape[1] + 1) for _ in range(rows)]
-    row, given = dice.randrange(rows), torch.randint(11, (1, dice.choice((1, 9))), generator=seeded(dice))
-    for model, cache in zip((world.native, world.plain), pair, strict=True):
+    row = dice.randrange(rows)
+    what = dice.randrange(5)
+    wrong = dice.choice(([99] * rows, [-1] * rows, [], 3, [math.nan]))
+    pair = []
+    for model in (world.native, world.plain):
+        cache = model.new_cache(rows)
+        other = model.new_cache(1)
+        model(held, cache)
+        model(held[:1], other)
         if what == 1:
             cache.truncate(lengths)
         elif what == 2:
-            other = model.new_cache(1)
-            model(given, other)
             cache.place(row, other, 0)
         elif what == 3:
-            refused(
-                lambda cache=cache: cache.truncate(dice.choice(([99] * rows, [-1] * rows, [], 3, [math.nan])))
-            )
-    if what == 4:
-        pair = copy.deepcopy(pair)
+            with suppress(ValueError, TypeError):
+                cache.truncate(wrong)
+        pair.append(copy.deepcopy(cache) if what == 4 else cache)
     return pair
-
-
-def odd_cache(world):
-    def make(dice, given):
-        others = (
-            lambda: world.small.new_cache(1),
-            lambda: world.twin.new_cache(given.rows),
-            lambda: world.single.new_cache(given.rows),
-            lambda: world.native.new_cache(given.rows + 1),
-            lambda: world.plain.new_cache(given.rows),
-            lambda: "cache",
-            lambda: changed(copy.copy(given), "rows", given.rows + 3),
-            lambda: changed(copy.copy(given), "capacity", 10**6),
-            lambda: changed(copy.copy(given), "owner", lambda: None),
-            lambda: (given.gather([[0]] * given.rows), given)[1],
-            lambda: (given.place(dice.choice((0, 99, -1, "0", 1.5)), world.twin.new_cache(1), 0), given)[1],
-            lambda: (given.place(dice.choice((99, -1, "0", 1.5)), world.native.new_cache(1), 0), given)[1],
-            lambda: (given.place(0, world.native.new_cache(1), dice.choice((99, -1, "0", 1.5))), given)[1],
-            lambda: (given.begin(2), given)[1],
-            lambda: (given.append(0, torch.zeros(1), torch.zeros(1)), given)[1],
-        )
-        return dice.choice(others)()
-
-    return make
-
-
-def changed(thing, name, value):
-    setattr(thing, name, value)
-    return thing
-
-
-def refused(call):
-    """Makes a call that may be refused."""
-    try:
-        call()
-    except (ValueError, TypeError):
-        pass
 
 
 def forward(world, dice):
     """Logits or hidden states of a block of tokens, with a cache or without."""
     rows = dice.choice((1, 1, 2, 3))
-    tokens = torch.randint(11, (rows, dice.choice((1, 1, 4, 9))), generator=seeded(dice))
-    with_cache = dice.random() < 0.7
-    held = torch.randint(11, (rows, dice.choice((1, 6, 20))), generator=seeded(dice))
-    cache, other = caches(world, rows, dice, held) if with_cache else (None, None)
-    odd = {"tokens": odd_tensor} | ({"cache": odd_cache(world)} if with_cache else {})
-    call = mutated(dice, {"tokens": tokens, "cache": cache}, odd)
-    if dice.random() < 0.03 and cache is not None:
-        call = {"tokens": tokens.repeat(3, 1), "cache": changed(copy.copy(cache), "rows", 3 * rows)}
+    tokens = ids(dice, rows, dice.choice((1, 1, 4, 9)))
+    cache, other = caches(world, dice, rows) if dice.random() < 0.7 else (None, None)
+    call = mutated(world, dice, {"tokens": tokens, "cache": cache})
+    if dice.random() < 0.1 and cache is not None:
+        lies = copy.copy(cache)
+        lies.rows = 3 * rows
+        call = {"tokens": tokens.repeat(3, 1), "cache": lies}
+    space = torch.tensor([24] * rows if cache is None else [24 - n for n in cache.row_lengths])
     hidden = dice.random() < 0.4
-    space = None if cache is None else [24 - n for n in cache.row_lengths]
     found = (world.native.hidden if hidden else world.native)(**call)
     yield found
     assert call["cache"] is cache, "a strange cache was read"
     wanted = (world.plain.hidden if hidden else world.plain)(call["tokens"], other)
     if hidden:
-        found, wanted = world.native.head(found), world.plain.head(wanted)
-    if space is not None:  # what lies past a row's end means nothing
-        real = torch.arange(wanted.shape[1]) < torch.tensor(space)[:, None]
-        found, wanted = found[real], wanted[real]
-    yield wanted, found
+        found = world.native.head(found)
+        wanted = world.plain.head(wanted)
+    # What lies past a row's end means nothing.
+    real = ... if cache is None else torch.arange(wanted.shape[1]) < space[:, None]
+    yield wanted[real], found[real]
 
 
 def head(world, dice):
     """Logits of hidden states."""
     states = torch.randn(2, 3, world.native.config.width, generator=seeded(dice), dtype=REAL)
-    call = mutated(dice, {"hidden": states}, {"hidden": odd_tensor})
+    call = mutated(world, dice, {"hidden": states})
     found = world.native.head(**call)
     yield found
     yield call["hidden"] @ world.native._head, found
@@ -221,44 +203,32 @@ def head(world, dice):
 
 def draw(world, dice):
     """K tokens a row, each drawn from the distribution that is reported."""
-    rows, k = dice.choice((1, 2, 3)), dice.choice((1, 3, 5))
-    held = torch.randint(11, (rows, dice.choice((1, 6, 20))), generator=seeded(dice))
-    cache, other = caches(world, rows, dice, held)
+    rows = dice.choice((1, 2, 3))
+    k = dice.choice((1, 3, 5))
+    cache, other = caches(world, dice, rows)
     call = {
-        "tokens": torch.randint(11, (rows,), generator=seeded(dice)),
+        "tokens": ids(dice, rows),
         "cache": cache,
         "k": k,
         "temperature": dice.choice((0.0, 1.0, 0.5)),
         "numbers": torch.rand(rows * k, generator=seeded(dice), dtype=REAL),
         "budgets": [dice.randrange(k + 1) for _ in range(rows)],
     }
-    odd = {
-        "tokens": odd_tensor,
-        "cache": odd_cache(world),
-        "k": integers,
-        "temperature": reals,
-        "numbers": odd_tensor,
-        "budgets": odd_budgets,
-    }
-    call = mutated(dice, call, odd)
-    ids, probs, used = world.native.draw(**call)
+    call = mutated(world, dice, call)
+    found, probs, used = world.native.draw(**call)
     yield probs
     assert call["cache"] is cache, "a strange cache was read"
-    assert (
-        all(0 <= number < 1 for number in call["numbers"].tolist()[: rows * call["k"]])
-        or not call["temperature"]
-    )
-    rng = Given(call["numbers"])
-    wanted = drafted(world.plain, other, call, rng)
-    yield wanted, (ids, probs)
+    numbers = call["numbers"]
+    temperature = call["temperature"]
+    assert not temperature or all(0 <= number < 1 for number in numbers.tolist()[: rows * call["k"]])
+    rng = Given(numbers)
+    token = call["tokens"]
+    budgets = torch.tensor([call["k"]] * rows if call["budgets"] is None else call["budgets"])
+    for step in range(call["k"]):
+        q = Warp(temperature)(world.plain(token[:, None], other)[:, -1])
+        token = rng.categorical(q, live=step < budgets)
+        yield (q, token), (probs[:, step], found[:, step])
     assert used == rng.used and cache.row_lengths == other.row_lengths
-
-
-def odd_budgets(dice, given):
-    rows = len(given)
-    return dice.choice(
-        ([], [1] * (rows + 2), [-1] * rows, [2**63] * rows, [0.5] * rows, None, 3, [2**40] * rows, "12")
-    )
 
 
 class Given(SeededRng):
@@ -266,47 +236,20 @@ class Given(SeededRng):
 
     def __init__(self, numbers):
         super().__init__(0)
-        self.numbers, self.used = numbers, 0
+        self.numbers = numbers
+        self.used = 0
 
     def _numbers(self, count):
         self.used += count
         return self.numbers[self.used - count : self.used]
 
 
-def drafted(model, cache, call, rng):
-    """Drafts as the core does, with the arguments of `NativeGPT.draw`."""
-    token, ids, dists, warp = call["tokens"], [], [], Warp(call["temperature"])
-    budgets = call["budgets"] if call["budgets"] is not None else [call["k"]] * len(token)
-    for step in range(call["k"]):
-        q = warp(model(token[:, None], cache)[:, -1])
-        token = rng.categorical(q, live=torch.tensor([step < budget for budget in budgets]))
-        ids.append(token), dists.append(q)
-    return torch.stack(ids, 1), torch.stack(dists, 1)
-
-
 def new_cache(world, dice):
     """An empty cache."""
     rows = dice.choice((*ODD_INTEGERS, 2, 4))
-    cache = world.native.new_cache(rows)
-    yield cache.lengths.double()
-    yield torch.zeros(int(rows), dtype=REAL), cache.lengths.double()
-
-
-def categorical(world, dice):
-    """Ids from distributions."""
-    rows, vocab = dice.choice((1, 3)), dice.choice((1, 2, 11, 40))
-    call = {"probs": torch.rand(rows, vocab, generator=seeded(dice), dtype=REAL).softmax(-1)}
-    odd = {"probs": odd_tensor}
-    if dice.random() < 0.5:
-        call["live"], odd["live"] = torch.arange(rows) % 2 == 0, odd_mask
-    call = mutated(dice, call, odd)
-    seed = dice.randrange(100)
-    ids = NativeRng(seed).categorical(**call)
-    yield ids
-    real = call["probs"] if call.get("live") is None else call["probs"][call["live"]]
-    assert are_distributions(real), "drawn from what is no distribution"
-    if not call["probs"].requires_grad:
-        yield SeededRng(seed).categorical(**call), ids
+    lengths = world.native.new_cache(rows).lengths.double()
+    yield lengths
+    yield torch.zeros(int(rows), dtype=REAL), lengths
 
 
 def are_distributions(dists):
@@ -314,35 +257,51 @@ def are_distributions(dists):
     return bool((dists >= 0).all() & ((dists.double().sum(-1) - 1).abs() < 0.01).all())
 
 
-def odd_mask(dice, given):
-    return dice.choice(
-        (given.long(), given.double(), torch.ones(9).bool(), given[:0], given.tolist(), given[None], "x")
-    )
+def categorical(world, dice):
+    """Ids from distributions."""
+    rows = dice.choice((1, 3))
+    vocab = dice.choice((1, 2, 11, 40))
+    call = {
+        "probs": torch.rand(rows, vocab, generator=seeded(dice), dtype=REAL).softmax(-1),
+        "live": dice.choice((None, torch.arange(rows) % 2 == 0)),
+    }
+    call = mutated(world, dice, call)
+    seed = dice.randrange(100)
+    found = NativeRng(seed).categorical(**call)
+    yield found
+    real = call["probs"] if call["live"] is None else call["probs"][call["live"]]
+    assert are_distributions(real), "drawn from what is no distribution"
+    if not call["probs"].requires_grad:
+        yield SeededRng(seed).categorical(**call), found
 
 
 def lend(world, dice):
     """Numbers in [0, 1), never the same again unless they are given back."""
-    rng, lent = NativeRng(dice.randrange(100)), []
+    rng = NativeRng(dice.randrange(100))
+    lent = []
     for _ in range(4):
         count = dice.choice((1, 2, 300, *ODD_INTEGERS))
         if dice.random() < 0.3:
             rng.give_back(count)
             lent = lent[: len(lent) - count]
         else:
-            numbers = rng.lend(count)
-            assert len(numbers) == count and bool(((numbers >= 0) & (numbers < 1)).all())
-            lent += numbers.tolist()
+            numbers = rng.lend(count).tolist()
+            assert len(numbers) == count and all(0 <= number < 1 for number in numbers)
+            lent += numbers
     assert len(set(lent)) == len(lent)
     yield torch.tensor(lent, dtype=REAL)
 
 
 def warp(world, dice):
     """Distributions of logits."""
-    setting = {"temperature": dice.choice((0.0, 1.0, 0.7)), "top_k": None, "top_p": None}
-    odd = {"temperature": reals, "top_k": integers, "top_p": reals}
-    setting = mutated(dice, setting, odd) if dice.random() < 0.4 else setting
+    setting = {
+        "temperature": dice.choice((0.0, 1.0, 0.7)),
+        "top_k": dice.choice((None, 3)),
+        "top_p": dice.choice((None, 0.9)),
+    }
+    setting = mutated(world, dice, setting) if dice.random() < 0.4 else setting
     logits = 3 * torch.randn(2, 3, 11, generator=seeded(dice), dtype=dice.choice((REAL, torch.float32)))
-    call = mutated(dice, {"logits": logits}, {"logits": odd_tensor})
+    call = mutated(world, dice, {"logits": logits})
     dists = NativeWarp(**setting)(**call)
     yield dists
     wanted = Warp(**setting)(**call)
@@ -351,131 +310,83 @@ def warp(world, dice):
 
 def rule(world, dice):
     """What is accepted, and the next token."""
-    rows, k, vocab = dice.choice((1, 3)), dice.choice((0, 1, 4)), dice.choice((2, 11))
-    draft, p = random_draft(
-        rows, k, vocab, dice.randrange(10**6), dice.random() < 0.5, dice.choice((REAL, torch.float32))
-    )
-    call = {
-        "tokens": draft.tokens,
-        "probs": draft.probs,
-        "lengths": draft.lengths,
-        "p": p,
-        "budgets": [k + 1] * rows,
-    }
-    odd = {name: odd_tensor for name in ("tokens", "probs", "lengths", "p")} | {"budgets": odd_budgets}
-    call = mutated(dice, call, odd)
-    pairs = ((native_greedy, verify_greedy), (native_rejection, verify_rejection))
-    ours, cores = dice.choice(pairs)
-    made = refusing(lambda: DrawnDraft(call["tokens"], call["probs"], call["lengths"]))
-    if made is None:
+    rows = dice.choice((1, 3))
+    k = dice.choice((0, 1, 4))
+    vocab = dice.choice((2, 11))
+    seed = dice.randrange(10**6)
+    dtype = dice.choice((REAL, torch.float32))
+    draft, p = random_draft(rows, k, vocab, seed, dice.random() < 0.5, dtype)
+    call = {"p": p, "budgets": [k + 1] * rows, **vars(draft)}
+    call = mutated(world, dice, {name: value for name, value in call.items() if value is not None})
+    p = call.pop("p")
+    budgets = call.pop("budgets")
+    try:
+        made = DrawnDraft(**call)
+    except (ValueError, TypeError, AttributeError, IndexError):  # the core itself refuses it
         return
-    made = dice.choice((made,) * 9 + ("draft", None, (made.tokens, made.probs)))
-    wraps = dice.choice((lambda rng: rng, lambda rng: BlockRng(rng, [3] * rows, call["budgets"], CPU)))
-    wraps = dice.choice((wraps,) * 9 + (lambda rng: None, lambda rng: "rng"))
-    seed = dice.randrange(100)
-    found = ours(made, call["p"], wraps(NativeRng(seed)))
+    made = dice.choice((made,) * 9 + ("draft", None))
+    wrap = dice.choice((lambda rng: rng, lambda rng: BlockRng(rng, [3] * rows, budgets, CPU)))
+    wrap = dice.choice((wrap,) * 9 + (lambda rng: "rng",))
+    name = dice.choice(("greedy", "rejection"))
+    found = NATIVE.rules[name](made, p, wrap(NativeRng(seed)))
     yield found.token
     inside = torch.arange(k) < made.lengths[:, None]
-    read = [call["p"][:, :k][inside], call["p"][torch.arange(rows), made.lengths]]
-    read += [made.probs[inside]] if ours is native_rejection else []
+    read = [p[:, :k][inside], p[torch.arange(rows), made.lengths]]
+    read += [made.probs[inside]] if name == "rejection" else []
     assert all(map(are_distributions, read)), "decided by what is no distribution"
-    wanted = cores(made, call["p"], wraps(SeededRng(seed)))
+    wanted = TORCH.rules[name](made, p, wrap(SeededRng(seed)))
     yield (wanted.accepted, wanted.token), (found.accepted, found.token)
 
 
-def refusing(make):
-    """Returns what is made, or None where the core itself refuses to make it."""
-    try:
-        return make()
-    except (ValueError, TypeError, AttributeError, IndexError):
-        return None
-
-
 def drafter(world, dice):
-    """A draft of K tokens a row."""
+    """A draft of K tokens a row, by a draft model or by an exit; for an exit its verification, too."""
     rows = dice.choice((1, 2))
-    prompts = [[dice.randrange(11) for _ in range(dice.choice((1, 5, 18)))] for _ in range(rows)]
-    k, seed = dice.choice((1, 4)), dice.randrange(100)
+    k = dice.choice((1, 4))
+    seed = dice.randrange(100)
+    held = ids(dice, rows, 20)
+    lengths = [dice.choice((1, 5, 18)) for _ in range(rows)]
+    prompts = [row[:n] for row, n in zip(held.tolist(), lengths, strict=True)]
     call = {
         "pending": torch.tensor([prompt[-1] for prompt in prompts]),
         "k": k,
-        "warp": dice.choice((0.0, 1.0)),
+        "temperature": dice.choice((0.0, 1.0)),
         "budgets": [dice.randrange(k + 1) for _ in range(rows)],
     }
-    call = mutated(dice, call, {"pending": odd_tensor, "k": integers, "warp": reals, "budgets": odd_budgets})
-    ours, cores = NativeDrafter(world.native), ModelDrafter(world.plain)
-    if dice.random() < 0.95:
-        ours.start(prompts)
-    wraps, inside = by_budgets(dice, [*map(len, prompts)], call)
-    setting = dice.choice((NativeWarp(call["warp"]),) * 9 + ("warp", None))
-    made = ours.propose(call["pending"], call["k"], setting, wraps(NativeRng(seed)))
-    yield made.probs
-    cores.start(prompts)
-    wanted = cores.propose(call["pending"], call["k"], Warp(call["warp"]), wraps(SeededRng(seed)))
-    decided = inside()
-    yield tuple((draft.tokens[decided], draft.probs[decided]) for draft in (wanted, made))
-
-
-def by_budgets(dice, starts, call):
-    """Returns what narrows a generator to the budgets of a call, or leaves it; and what is then decided.
-
-    The latter returns which of the call's k tokens a row has budget for, [B, K]: the others decide nothing.
-    """
-    whole = dice.choice((True, False))
-
-    def wraps(rng):
-        return rng if whole else DraftingRng(rng, starts, call["budgets"], CPU)
-
-    def inside():
-        budgets = [call["k"]] * len(starts) if whole else call["budgets"]
-        return torch.arange(call["k"]) < torch.tensor(budgets)[:, None]
-
-    return wraps, inside
-
-
-def early(world, dice):
-    """A draft by an exit, and its verification; now and then not in their order."""
-    rows, k, seed = dice.choice((1, 2)), dice.choice((1, 4)), dice.randrange(100)
-    ours, plain = NativeExitGPT(world.native, world.exit), EarlyExitGPT(world.plain, world.exit)
-    held = torch.randint(11, (rows, dice.choice((1, 6, 20))), generator=seeded(dice))
-    lengths = [dice.randrange(held.shape[1] + 1) for _ in range(rows)]
-    call = {
-        "pending": torch.randint(11, (rows,), generator=seeded(dice)),
-        "k": k,
-        "warp": dice.choice((0.0, 1.0)),
-        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
-    }
-    call = mutated(dice, call, {"pending": odd_tensor, "k": integers, "warp": reals, "budgets": odd_budgets})
-    top, begins, ahead = dice.choice((None, None, 3)), dice.random() < 0.9, dice.choice((0, 0, 0, 1))
-    wraps, inside = by_budgets(dice, [9] * rows, call)
-    odd, new, found = dice.choice((False,) * 4 + (True,)), dice.choice((0, 0, 0, 1, 2)), []
-    more = torch.randint(11, (rows, new), generator=seeded(dice))
-    for target, make, rng in ((ours, NativeWarp, NativeRng), (plain, Warp, SeededRng)):
+    call = mutated(world, dice, call)
+    pending = call["pending"]
+    k = call["k"]
+    budgets = call["budgets"]
+    exits = dice.random() < 0.6
+    begins = dice.random() < 0.93
+    whole = dice.random() < 0.5
+    top = dice.choice((None, None, 3))
+    strange = dice.choice((None,) * 9 + ("warp",))
+    wrong = dice.random() < 0.15
+    found = []
+    for backend, model, early in (
+        (NATIVE, world.native, NativeExitGPT),
+        (TORCH, world.plain, EarlyExitGPT),
+    ):
+        target = early(model, world.exit) if exits else model
+        made = ExitDrafter(target) if exits else backend.drafter(model)
         cache = target.new_cache(rows)
         target.hidden(held, cache)
-        cache.truncate(lengths)
-        drafter = ExitDrafter(target)
+        cache.truncate([n - 1 for n in lengths])
         if begins:
-            drafter.start([[1]] * rows)
-        if ahead:
-            token = torch.zeros(rows, dtype=torch.long)
-            target.read_ahead(cache, odd_tensor(dice, token) if odd else token)
-            cache.truncate(lengths)
-            target._ahead[cache].clear()
-        draft = drafter.propose(call["pending"], call["k"], make(call["warp"], top_k=top), wraps(rng(seed)))
-        block = torch.cat([call["pending"][:, None], draft.tokens, more], dim=1)
-        logits = target(odd_tensor(dice, block) if odd and target is ours else block, cache)
-        found.append((draft.tokens, draft.probs, logits, cache.lengths.double()))
-        if target is ours:
+            made.start(prompts)
+        rng = backend.rng(seed) if whole else DraftingRng(backend.rng(seed), lengths, budgets, CPU)
+        draft = made.propose(pending, k, strange or backend.warp(call["temperature"], top_k=top), rng)
+        block = torch.cat([pending[:, None], draft.tokens], dim=1)
+        logits = target(odd_tensor(dice, block) if wrong else block, cache)
+        decided = torch.arange(k) < torch.tensor([k] * rows if whole else budgets)[:, None]
+        real = torch.nn.functional.pad(decided, (1, 0), value=True)  # after what decided nothing, nothing
+        real &= torch.arange(k + 1) < 25 - torch.tensor(lengths)[:, None]
+        found.append((draft.tokens[decided], draft.probs[decided], logits[real], cache.lengths.double()))
+        if backend is NATIVE:
             yield logits
-        if odd:
+        if wrong:
             return
-    decided = inside()
-    real = torch.arange(block.shape[1]) < 24 - torch.tensor(lengths)[:, None]
-    before = torch.cat([torch.ones(rows, 1, dtype=torch.bool), decided], dim=1)  # of what decided nothing
-    before = torch.cat([before, before[:, -1:].expand(rows, new)], dim=1)
-    real &= before
-    yield tuple((made[0][decided], made[1][decided], made[2][real], made[3]) for made in found)[::-1]
+    yield found[1], found[0]
 
 
 def model(world, dice):
@@ -487,16 +398,14 @@ def model(world, dice):
     elif what == 1:
         plain.lm_head = torch.nn.Linear(plain.config.width, 99, bias=False, dtype=REAL)
     elif what == 2:
-        plain = plain.to(dice.choice((torch.bfloat16, torch.float16)))
+        plain = plain.to(dice.choice((torch.bfloat16, torch.float16, "meta")))
     elif what == 3:
-        plain = plain.to("meta")
-    elif what == 4:
         plain = dice.choice((None, "model", torch.nn.Linear(2, 2), world.native))
-    elif what == 5:
+    elif what == 4:
         plain.norm.weight.data[0] = math.nan
-    elif what == 6:
+    elif what == 5:
         plain = dice.choice((copy.copy, copy.deepcopy, pickle.dumps))(world.native)
-    elif what == 7:
+    elif what == 6:
         plain.layers[0].mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(1, 1, dtype=REAL))
     native = NativeGPT(plain, folder(), threads=dice.choice((*(None,) * 8, *ODD_INTEGERS)))
     text = torch.tensor([[1, 2, 3]])
@@ -506,34 +415,24 @@ def model(world, dice):
     yield plain(text), native(text)
 
 
-AREAS = (
-    forward,
-    forward,
-    forward,
-    draw,
-    draw,
-    head,
-    new_cache,
-    categorical,
-    lend,
-    warp,
-    rule,
-    rule,
-    drafter,
-    early,
-    early,
-    model,
-)
-
-
-def seeded(dice):
-    return torch.Generator().manual_seed(dice.randrange(10**6))
+AREAS = {
+    forward: 3,
+    draw: 2,
+    head: 1,
+    new_cache: 1,
+    categorical: 1,
+    lend: 1,
+    warp: 1,
+    rule: 2,
+    drafter: 3,
+    model: 1,
+}
 
 
 def outcome(world, number):
     """Makes one call; returns what came of it, and raises AssertionError if that is wrong."""
     dice = random.Random(number)
-    area = dice.choice(AREAS)
+    (area,) = dice.choices(list(AREAS), list(AREAS.values()))
     steps = area(world, dice)
     try:
         answer = next(steps, None)
@@ -557,7 +456,9 @@ def main(count, threads=1):
 
     Several threads share the models, as a program may, and each has its own cases.
     """
-    world, seen, wrong = World(), Counter(), []
+    world = World()
+    seen = Counter()
+    wrong = []
 
     def make(numbers):
         with torch.no_grad():

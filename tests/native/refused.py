@@ -100,7 +100,8 @@ class Calls:
     """
 
     def __init__(self, plain, exit):
-        self.plain, self.exit = plain, exit
+        self.plain = plain
+        self.exit = exit
         self.model = NativeGPT(plain)
         self.cache = self.model.new_cache(2)
         self.model(BLOCK, self.cache)

@@ -2,11 +2,12 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import tiny
 import torch
-from native_models import block, needs_compiler, small_pair
+from native_models import assert_same, block, decided, needs_compiler, small_pair
 
 from minispec import Warp, generate, speculate
 from minispec.core.model import Tree
@@ -24,7 +25,8 @@ def test_a_cache_belongs_to_its_model_also_when_that_is_gone():
     """Another model gets the memory, at the same address: the cache is refused, a copy of it as well."""
     plain, _ = small_pair()
     text = torch.tensor([[1, 2]])
-    caches, other = {}, NativeGPT(plain)
+    caches = {}
+    other = NativeGPT(plain)
     while other._handle not in caches:
         assert len(caches) < 300, "no model was made where another was"
         cache = other.new_cache(1)
@@ -64,25 +66,18 @@ def test_contexts_of_a_few_tokens(context):
     sizes = {"vocab_size": 3, "max_length": context}
     models = [tiny.gpt(tiny.config(**sizes, layers=layers), 0) for layers in (2, 1)]
     ours = [NativeGPT(model) for model in models]
-    found = []
-    for (target, draft), backend in ((models, TORCH), (ours, NATIVE)):
-        ends = []
-        for length in range(1, context + 1):
-            prompt = [2] * length
-            settings = {"max_new_tokens": 5, "warp": backend.warp(1.0)}
-            rounds = speculate(
-                target,
-                backend.drafter(draft),
-                [prompt, [1]],
-                k=2,
-                verifier=backend.rules["rejection"],
-                rng=backend.rng(1),
-                **settings,
-            )
-            alone = generate(target, [prompt, [1]], rng=backend.rng(1), **settings)
-            ends.append(([(r.emitted, r.finish) for r in rounds], list(alone)))
-        found.append(ends)
-    assert found[0] == found[1]
+    sides = [
+        (backend, target, partial(backend.drafter, draft))
+        for backend, (target, draft) in ((TORCH, models), (NATIVE, ours))
+    ]
+    for length in range(1, context + 1):
+        prompts = [[2] * length, [1]]
+        assert_same(sides, prompts, k=2, max_new_tokens=5, seed=1)
+        plain, native = (
+            list(generate(target, prompts, max_new_tokens=5, warp=backend.warp(1.0), rng=backend.rng(1)))
+            for backend, target, _ in sides
+        )
+        assert plain == native
     with torch.inference_mode():
         text = block(models[0], 2, context)
         torch.testing.assert_close(ours[0](text), models[0](text), rtol=0, atol=1e-11)
@@ -93,7 +88,8 @@ def test_every_drafted_token_has_a_probability():
     """At both ends of the interval of numbers and between, where many ids have the probability 0."""
     most = 1 - 2**-53
     numbers = torch.tensor([0.0, 5e-324, 1e-17, 0.5, 1 - 1e-9, most] * 37, dtype=torch.float64)
-    tokens, zeros = torch.arange(37).repeat_interleave(2), 0
+    tokens = torch.arange(37).repeat_interleave(2)
+    zeros = 0
     for dtype in (torch.float32, torch.float64):
         ours = NativeGPT(tiny.gpt(tiny.config(vocab_size=37), seed=1, dtype=dtype))
         for temperature in (0.0, 1e-3, 0.02, 0.2, 1.0):
@@ -121,7 +117,8 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
         every = NativeGPT(model)
     cases = ((some, [1, 4]), (every, [signs.index(1.0)]), (every, [signs.index(-1.0)]))
     for ours, pending in cases:
-        drafter, rng = NATIVE.drafter(ours), NATIVE.rng(3)
+        drafter = NATIVE.drafter(ours)
+        rng = NATIVE.rng(3)
         drafter.start([[token] for token in pending])
         for temperature in (0.0, 1.0):
             with pytest.raises(ValueError, match="logits are not finite"):
@@ -133,50 +130,36 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
     assert drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), rng).k == 2  # the model goes on
 
 
-def texts_of(pair, backend, seed):
+def texts_of(pair, seed):
     """Returns what a run of two ragged rows, one of one row and a queue emit, round by round."""
-    target, draft = pair
+    side = NATIVE, pair[0], partial(NATIVE.drafter, pair[1])
     queues = ([[3], [1, 4, 1, 0]], None), ([[2, 0, 3, 1, 4]], None), ([[5], [6, 7], [8], [9, 10, 1]], 2)
     return [
         [
             (r.emitted, r.draft.tokens.tolist(), r.finish)
-            for r in speculate(
-                target,
-                backend.drafter(draft),
-                prompts,
-                k=3,
-                verifier=backend.rules["rejection"],
-                max_new_tokens=30,
-                warp=backend.warp(1.0),
-                rng=backend.rng(seed),
-                at_once=at_once,
-            )
+            for r in decided(side, prompts, seed=seed, at_once=n)[0]
         ]
-        for prompts, at_once in queues
+        for prompts, n in queues
     ]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_runs_in_several_threads_over_one_pair_are_what_each_is_alone(threads):
+def test_runs_in_several_threads_over_one_pair_are_what_each_is_alone(threads, two_threads):
     """Four threads of Python share a target and a draft; forwards of one thread, or shared by two."""
-    before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    try:
-        pair = [NativeGPT(model, threads=threads) for model in tiny.gpt_pair(max_length=48)]
-        alone = [texts_of(pair, NATIVE, seed) for seed in range(4)]
-        assert alone[0] != alone[1]
-        for _ in range(3):
-            with ThreadPoolExecutor(4) as pool:
-                together = pool.map(lambda seed: texts_of(pair, NATIVE, seed), range(4))
-                assert list(together) == alone
-    finally:
-        torch.set_num_threads(before)
+    pair = [NativeGPT(model, threads=threads) for model in tiny.gpt_pair(max_length=48)]
+    alone = [texts_of(pair, seed) for seed in range(4)]
+    assert alone[0] != alone[1]
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(partial(texts_of, pair), range(4))) == alone
 
 
 def test_another_default_device_changes_nothing():
     """Where tensors are made elsewhere unless something else is asked for, the library gets its own."""
     plain, _ = small_pair()
-    text, numbers = torch.tensor([[1, 2]]), torch.rand(2, dtype=torch.float64)
+    text = torch.tensor([[1, 2]])
+    numbers = torch.rand(2, dtype=torch.float64)
 
     def results():
         ours = NativeGPT(plain)

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from native_models import block, needs_compiler, small_pair
+from native_models import QUICK_FLAGS, block, needs_compiler, plant, small_pair
 
 from minispec.native import library
 from minispec.native.model import NativeGPT
@@ -19,20 +18,12 @@ from minispec.native.model import NativeGPT
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def copied(folder, old, new):
-    """Returns a copy of the source in which something is replaced."""
-    shutil.copytree(library.SOURCE.parent, folder / "cpp")
-    path = folder / "cpp" / "forward.h"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    return folder / "cpp" / "native.cpp"
-
-
 @pytest.fixture
 def quick(monkeypatch):
     """Libraries that are slow and built in a second; yields a list of the compilers that were used."""
-    used, real = [], library.build_library
-    monkeypatch.setattr(library, "FLAGS", ("-O0", "-std=c++17", "-shared", "-fPIC"))
+    used = []
+    real = library.build_library
+    monkeypatch.setattr(library, "FLAGS", QUICK_FLAGS)
     monkeypatch.setattr(library, "build_library", lambda *a: (used.append(a[0]), real(*a))[1])
     return used
 
@@ -54,7 +45,7 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
         assert library.find_library(tmp_path, library.SOURCE, library.FLAGS) is None
     NativeGPT(model, tmp_path)
     assert len(quick) == 2 and path.read_bytes() == whole and set(tmp_path.iterdir()) == {path, foreign}
-    monkeypatch.setattr(library, "SOURCE", copied(tmp_path / "other", "#pragma once", "#pragma once  //"))
+    plant(monkeypatch, tmp_path / "other", "#pragma once", "#pragma once  //")
     NativeGPT(model, tmp_path)
     assert len(quick) == 3
 
@@ -76,17 +67,13 @@ def test_a_library_that_is_built_needs_no_compiler(tmp_path, monkeypatch, quick)
 @pytest.mark.parametrize("makes", ["nothing", "junk", "another library"])
 def test_a_compiler_that_makes_no_library_is_one_clear_line(makes, tmp_path, monkeypatch):
     """It exits with 0, and what it has made is not kept."""
-    made = {"nothing": "", "junk": 'echo junk > "$last"', "another library": f'cp {another()} "$last"'}[makes]
+    another = torch._C.__file__  # a library that is none of ours
+    made = {"nothing": "", "junk": 'echo junk > "$last"', "another library": f'cp {another} "$last"'}[makes]
     wrong = program(tmp_path, "c++", f'for word; do case "$word" in *.so) last=$word;; esac; done\n{made}\n')
     monkeypatch.setenv("CXX", wrong)
     with pytest.raises(ValueError, match="c\\+\\+ has made a library that does not work") as error:
         NativeGPT(small_pair()[0], tmp_path / "kept")
     assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())
-
-
-def another():
-    """Returns the path of some library that is none of ours."""
-    return torch._C.__file__
 
 
 @needs_compiler
@@ -106,8 +93,8 @@ def test_processes_that_build_at_once_do_no_harm(tmp_path):
     code = f"""
 import sys; sys.path[:0] = {[str(TESTS), str(TESTS.parent)]!r}
 from minispec.native import library
-library.FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")
-from native_models import small_pair
+from native_models import QUICK_FLAGS, small_pair
+library.FLAGS = QUICK_FLAGS
 from minispec.native.model import NativeGPT
 from pathlib import Path
 sys.stdin.readline()
@@ -127,7 +114,7 @@ NativeGPT(small_pair()[0], Path({str(tmp_path)!r}))
 @needs_compiler
 def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch):
     """A norm without its root: the check at the end of loading finds it."""
-    monkeypatch.setattr(library, "SOURCE", copied(tmp_path, "1 / std::sqrt(", "1 / ("))
+    plant(monkeypatch, tmp_path, "1 / std::sqrt(", "1 / (")
     with pytest.raises(ValueError, match="does not compute what the model does"):
         NativeGPT(small_pair()[0], tmp_path)
 
@@ -135,8 +122,7 @@ def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch
 @needs_compiler
 def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
     """A source that does not compile, a folder that cannot be made; nothing is left."""
-    wrong = copied(tmp_path, "#pragma once", "int main( {")
-    monkeypatch.setattr(library, "SOURCE", wrong)
+    wrong = plant(monkeypatch, tmp_path, "#pragma once", "int main( {")
     with pytest.raises(ValueError, match="could not be built .*; use --backend torch") as error:
         NativeGPT(small_pair()[0], tmp_path / "kept")
     assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())

@@ -40,13 +40,6 @@ def test_a_long_document_gives_all_its_sequences(length, width):
     assert packed([ids], width) == expected
 
 
-def test_sequences_are_rectangular_integers():
-    """The result is [N, width] int64."""
-    sequences = pack([[1, 2], [3], [4, 5, 6]], END, 4)
-    assert sequences.tolist() == [[1, 2, 0, 3], [4, 5, 6, 0]]
-    assert sequences.dtype == torch.int64
-
-
 def test_too_short_a_text_is_refused():
     """Not a single sequence: that cannot be trained on, and the message says how much is needed."""
     with pytest.raises(ValueError, match="too short to train on.*one sequence of 9 tokens"):

@@ -33,28 +33,6 @@ def test_stories_for_training_are_no_continuation_of_those_for_validation():
     assert not any(held_out & set(corpus.train) for corpus in corpora)
 
 
-def test_stories_have_as_many_friends_as_asked():
-    """An easier curriculum stage has fewer friends, in both parts."""
-    for friends, word in ((1, "one friend"), (2, "two friends"), (3, "three friends")):
-        corpus = load_corpus("stories", stories=20, friends=friends)
-        assert all(word in text for text in [*corpus.train, *corpus.validation])
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX")
-def test_what_may_never_end_is_not_read(tmp_path, monkeypatch):
-    """A device, a pipe that nobody writes to, a folder, and a file that is too large: one line each."""
-    os.mkfifo(tmp_path / "pipe")
-    endless = [tmp_path / "pipe", *(path for path in (Path("/dev/zero"),) if path.exists())]
-    for path in endless:
-        with pytest.raises(ValueError, match="cannot be read: it is no file but a pipe or a device"):
-            load_corpus(path)
-    with pytest.raises(ValueError, match="cannot be read: it is a folder"):
-        load_corpus(tmp_path)
-    monkeypatch.setattr(files, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="cannot be read: it is larger than"):
-        load_corpus(text_file(tmp_path, "word " * 30))
-
-
 @pytest.mark.parametrize("name", ["stories", "english", "python", "file"])
 def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
     """The same seed gives the same split and hash, another seed another."""
@@ -135,20 +113,25 @@ def test_a_paragraph_that_comes_twice_is_one_document():
         (b"good \xff bad", "not UTF-8: byte 5"),
         ("only one passage", "too short to train on"),
         ("the same\n" * 60 + "\n" + "the same\n" * 60, "too short to train on"),
+        ("word " * 30, "it is larger than"),
+        pytest.param(
+            lambda path: os.mkfifo(path),
+            "it is no file but a pipe or a device",
+            marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX"),
+        ),
+        (Path.mkdir, "it is a folder"),
+        (lambda path: None, "No such file"),
     ],
-    ids=["empty", "blank", "latin-1", "one passage", "twice the same"],
+    ids=["empty", "blank", "latin-1", "one", "twice the same", "large", "pipe", "folder", "none"],
 )
-def test_an_unusable_file_is_refused(data, complaint, tmp_path):
-    """A file that nothing can be learned from is refused by its name, with the reason, in one line."""
-    path = text_file(tmp_path, data)
+def test_an_unusable_file_is_refused(data, complaint, tmp_path, monkeypatch):
+    """What nothing can be learned from is refused by its name, with the reason, in one line."""
+    path = tmp_path / "book.txt"
+    if callable(data):
+        data(path)
+    else:
+        text_file(tmp_path, data)
+    monkeypatch.setattr(files, "MOST_BYTES", 149 if "larger" in complaint else 10**6)
     with pytest.raises(ValueError, match=complaint) as caught:
         load_corpus(path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    """What cannot be opened is refused by its name, with the system's reason."""
-    for path, reason in ((tmp_path / "none.txt", "No such file"), (tmp_path, "it is a folder")):
-        with pytest.raises(ValueError, match=reason) as caught:
-            load_corpus(path)
-        assert str(path) in str(caught.value)

@@ -54,48 +54,71 @@ def apart(target, draft):
     return F.kl_div(draft.log_softmax(-1), target, log_target=True, reduction="sum")
 
 
+def decayed(*positions):
+    """Returns the loss of divergences at the positions of a draft, each a list over the text."""
+    means = [DECAY**i * torch.stack(found).mean() for i, found in enumerate(positions)]
+    return sum(means) / sum(DECAY**i for i in range(len(means)))
+
+
+def close(loss, wanted):
+    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
+
+
 def test_an_exit_learns_what_follows_each_token(model, rows):
     """The loss is the mean over all texts, each cut anywhere."""
-    exit, found = untrained_exit(model, 1), []
+    exit = untrained_exit(model, 1)
+    found = []
     for text in rows[:2, :-1].tolist():
         for n in range(1, len(text) + 1):
             tokens = torch.tensor([text[:n]])
             early = model.layers(model.embed_tokens(tokens), model.view(n, None), 0, 1)
             found.append(apart(says(model, text[:n]), model.head(exit(early))[0, -1]))
-    torch.testing.assert_close(exit_loss(exit, model, rows[:2]), torch.stack(found).mean(), rtol=1e-4, atol=0)
+    close(exit_loss(exit, model, rows[:2]), decayed(found))
 
 
 def test_a_head_learns_what_follows_the_pending_token(model, rows):
     """Head i reads the state after text[:n] and learns what comes after text[:n + 1 + i]."""
     torch.manual_seed(0)
-    heads, means = Medusa(16, 11, 3), []
-    for i, head in enumerate(heads):
-        found = []
-        for text in rows[:2, :-1].tolist():
-            for n in range(1, len(text) - i):
-                state = model.hidden(torch.tensor([text[:n]]))[0, -1]
-                found.append(apart(says(model, text[: n + 1 + i]), head(state)))
-        means.append(DECAY**i * torch.stack(found).mean())
-    wanted = sum(means) / sum(DECAY**i for i in range(3))
-    torch.testing.assert_close(medusa_loss(heads, model, rows[:2]), wanted, rtol=1e-4, atol=0)
+    heads = Medusa(16, 11, 3)
+    positions = [
+        [
+            apart(says(model, text[: n + 1 + i]), head(model.hidden(torch.tensor([text[:n]]))[0, -1]))
+            for text in rows[:2, :-1].tolist()
+            for n in range(1, len(text) - i)
+        ]
+        for i, head in enumerate(heads)
+    ]
+    close(medusa_loss(heads, model, rows[:2]), decayed(*positions))
+
+
+def drafts_along(drafter, start, text, k):
+    """Yields, for each draft that follows a text, its pending token's place and its distributions [n, V]."""
+    for place in range(len(text)):
+        start(place)
+        rest = text[place : place + k]
+        rng = Says(rest[1:] + rest[:1])
+        yield place, drafter.propose(torch.tensor([text[place]]), len(rest), Warp(), rng).probs[0]
 
 
 def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
     model = deepcopy(model).double()
-    layer, text = drawn_layer(model).double(), rows[0, :-1].tolist()
-    tokens, steps = torch.tensor([text]), 4
+    layer = drawn_layer(model).double()
+    tokens = rows[:1, :-1]
+    text = rows[0, :-1].tolist()
     hidden = model.hidden(tokens)
-    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, steps)]
-    drafter, compared = FeatureDrafter(layer, model), 0
-    for start in range(len(text)):  # the pending token
-        drafter.start([text[: start + 1]], hidden[:, :start] if start else None)
-        rest = text[start : start + steps]
-        draft = drafter.propose(tokens[:, start], len(rest), Warp(), Says(rest[1:] + rest[:1]))
-        for i in range(len(rest)):
-            tiny.same(draft.probs[0, i], Warp()(found[i][start + i]))
+    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, 4)]
+    drafter = FeatureDrafter(layer, model)
+
+    def start(place):
+        drafter.start([text[: place + 1]], hidden[:, :place] if place else None)
+
+    compared = 0
+    for place, probs in drafts_along(drafter, start, text, 4):
+        for i, dist in enumerate(probs):
+            tiny.same(dist, Warp()(found[i][place + i]))
             compared += 1
-    assert compared == steps * len(text) - 6  # all of them, but where a draft would leave the text
+    assert compared == 4 * len(text) - 6  # all of them, but where a draft would leave the text
 
 
 class Says(SeededRng):
@@ -116,24 +139,16 @@ def drawn_layer(model):
 
 def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
     """Step i is compared from position i on: before it, the draft would have begun before the text."""
-    layer, means, tokens = drawn_layer(model), [], rows[:1, :-1]
-    for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED)):
-        found = [
+    layer = drawn_layer(model)
+    tokens = rows[:1, :-1]
+    positions = [
+        [
             apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
             for n in range(i, tokens.shape[1])
         ]
-        means.append(DECAY**i * torch.stack(found).mean())
-    wanted = sum(means) / sum(DECAY**i for i in range(UNROLLED))
-    torch.testing.assert_close(feature_loss(layer, model, rows[:1]), wanted, rtol=1e-4, atol=0)
-
-
-def test_a_feature_layer_begins_as_an_early_exit(model, rows):
-    """Of as many layers, with any features."""
-    layer, exit = make_feature_layer(model, 2), untrained_exit(model, 2)
-    tokens = rows[:2]
-    early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
-    found = layer(tokens, torch.randn(2, tokens.shape[1], 16), model)
-    torch.testing.assert_close(found, exit(early))
+        for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED))
+    ]
+    close(feature_loss(layer, model, rows[:1]), decayed(*positions))
 
 
 def drawn_parts(model):
@@ -148,16 +163,15 @@ def drawn_parts(model):
 def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
-    parts, text = drawn_parts(model).double(), rows[0, :-1].tolist()
+    parts = drawn_parts(model).double()
+    text = rows[0, :-1].tolist()
     found, places = guess(parts, model, torch.tensor([text]), k)
-    drafter, compared = ParallelDrafter(parts, model), 0
-    for start in range(len(text)):  # the pending token
-        drafter.start([text[: start + 1]])
-        rest = text[start : start + k]
-        draft = drafter.propose(torch.tensor([text[start]]), len(rest), Warp(), Says(rest[1:] + rest[:1]))
-        for i in range(len(rest) if start % k == 0 else 1):
+    drafter = ParallelDrafter(parts, model)
+    compared = 0
+    for start, probs in drafts_along(drafter, lambda n: drafter.start([text[: n + 1]]), text, k):
+        for i, dist in enumerate(probs if start % k == 0 else probs[:1]):
             at = places[i].tolist().index(start + i)
-            tiny.same(draft.probs[0, i], Warp()(found[i][0, at]))
+            tiny.same(dist, Warp()(found[i][0, at]))
             compared += 1
     assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
 
@@ -166,29 +180,35 @@ def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
     """At each, what the target says after the text up to there; and a text may be shorter than a draft."""
     parts = drawn_parts(model)
     for n in (12, 3):
-        tokens, means = rows[:1, :n], []
-        for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True):
-            pairs = zip(at.tolist(), logits[0], strict=True)
-            found = [apart(says(model, tokens[0, : i + 1].tolist()), one) for i, one in pairs]
-            means.append(DECAY ** len(means) * torch.stack(found).mean())
-        assert len(means) == min(n, GUESSED)
-        wanted = sum(means) / sum(DECAY**i for i in range(len(means)))
-        torch.testing.assert_close(parallel_loss(parts, model, rows[:1, : n + 1]), wanted, rtol=1e-4, atol=0)
+        tokens = rows[:1, :n]
+        positions = [
+            [
+                apart(says(model, tokens[0, : i + 1].tolist()), one)
+                for i, one in zip(at.tolist(), logits[0], strict=True)
+            ]
+            for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True)
+        ]
+        assert len(positions) == min(n, GUESSED)
+        close(parallel_loss(parts, model, rows[:1, : n + 1]), decayed(*positions))
 
 
-def test_a_parallel_drafter_begins_as_an_early_exit(model, rows):
-    """Of as many layers, at the pending token; and it corrects nothing yet."""
-    exit, tokens = untrained_exit(model, 2), rows[:2]
+def test_layers_begin_as_an_early_exit(model, rows):
+    """Of as many layers: a feature layer with any features, a parallel drafter at the pending token."""
+    exit = untrained_exit(model, 2)
+    tokens = rows[:2]
     early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
-    found = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
-    torch.testing.assert_close(found, model.head(exit(early)))
+    found = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
+    torch.testing.assert_close(found, exit(early))
+    logits = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
+    torch.testing.assert_close(logits, model.head(exit(early)))
 
 
 @pytest.mark.parametrize("kind", RECIPES)
 def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
     """And two trainings of one seed end with the same weights."""
     recipe = replace(RECIPES[kind], steps=30)
-    before, told = weights_hash(model), []
+    before = weights_hash(model)
+    told = []
     ends = [train_heads(recipe, model, rows, 3, told.append) for _ in range(2)]
     made = recipe.make(model, recipe.number(model))
     with torch.no_grad():
@@ -201,7 +221,8 @@ def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
 @pytest.mark.parametrize("kind", RECIPES)
 def test_all_is_made_where_the_target_is(model, rows, kind):
     """On another device a tensor that was made on the CPU would be an error; `meta` computes no numbers."""
-    recipe, target = RECIPES[kind], deepcopy(model).to("meta")
+    recipe = RECIPES[kind]
+    target = deepcopy(model).to("meta")
     head = recipe.make(model, recipe.number(model)).to("meta").requires_grad_(True)
     loss = recipe.loss(head, target, rows[:2].to("meta"))
     loss.backward()
@@ -212,7 +233,9 @@ def test_all_is_made_where_the_target_is(model, rows, kind):
 def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
     """The module and each batch: the loss is handed nothing from elsewhere."""
     monkeypatch.setattr("minispec.train.heads.autocast", lambda device: nullcontext())
-    seen, target, made = [], deepcopy(model).to("meta"), RECIPES[kind].make
+    seen = []
+    target = deepcopy(model).to("meta")
+    made = RECIPES[kind].make
 
     def loss(head, target, rows):
         seen.append({rows.device.type, *(weight.device.type for weight in head.parameters())})

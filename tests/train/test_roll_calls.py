@@ -5,7 +5,6 @@ import re
 import pytest
 
 from minispec.train.grammar import FACTS, KINDS, NAMES
-from minispec.train.recipes import CurriculumStage
 from minispec.train.stories import SENTENCES, draw_roll_calls, draw_stories
 
 
@@ -48,10 +47,3 @@ def test_same_seed_same_roll_calls():
     """Roll calls depend on kind and seed, on nothing else."""
     assert list(draw_roll_calls("thing", 5, 1)) == list(draw_roll_calls("thing", 5, 1))
     assert list(draw_roll_calls("thing", 5, 1)) != list(draw_roll_calls("thing", 5, 2))
-
-
-@pytest.mark.parametrize("mix", [(), (("roll", 1.0),), (("story", 0.0),), (("animal", -1.0),)])
-def test_a_curriculum_stage_refuses_an_unknown_mix(mix):
-    """A mix names known kinds, with parts above 0."""
-    with pytest.raises(ValueError, match="mix"):
-        CurriculumStage(1, 1, 8, mix=mix)

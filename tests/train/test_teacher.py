@@ -10,15 +10,12 @@ from minispec.core.loop import generate
 from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.io.checkpoint import weights_hash
 from minispec.train import corpus, training
 from minispec.train.dataset import gather, kind_of
 from minispec.train.recipes import CurriculumStage
 from minispec.train.teacher import KEPT, Teacher, write_sequences
 
 RECIPE = tiny_recipe(
-    target_stages=(CurriculumStage(3, 2, 32),),
-    draft_stages=(CurriculumStage(2, 2, 32),),
     distill_stages=(CurriculumStage(6, 3, 32),),
     written=((3, 1.0), (2, 0.0)),
 )
@@ -39,7 +36,8 @@ class Counted:
     """A model that notes how many sequences it reads at a time."""
 
     def __init__(self, model):
-        self.model, self.read = model, []
+        self.model = model
+        self.read = []
 
     def eval(self):
         return self
@@ -86,41 +84,14 @@ def test_a_sequence_may_be_one_longer_than_the_context(model):
     assert torch.equal(found[:, -1], found[:, -2])
 
 
-def test_the_draft_learns_from_both_and_resumes(tmp_path, monkeypatch):
-    """A run that was stopped in the distillation ends with the same weights."""
+def test_logits_are_kept_only_where_they_are_read_again(model, monkeypatch):
+    """A draft learns from the corpus and from what the target writes; how often it reads each is known."""
     monkeypatch.setattr(corpus, "VALIDATION_STORIES", 4)
-    monkeypatch.setattr(training, "SAVE_EVERY", 2)
-    monkeypatch.setattr(training, "TELL_EVERY", 1)
     dataset = gather(RECIPE)
     kind = kind_of(RECIPE.distill_stages[0])
-    _, whole = training.train_pair(RECIPE, tmp_path / "whole", lambda _: None, dataset=dataset)
-    _, data = training.prepare_distillation(RECIPE, whole["target"].model, dataset)
-    assert len(data.sequences[kind]) == len(dataset.sequences[kind]) + 5
-
-    def stop(progress):
-        if (progress.model, progress.step) == ("draft", 3):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        training.train_pair(RECIPE, tmp_path / "stopped", stop, dataset=dataset)
-    _, resumed = training.train_pair(RECIPE, tmp_path / "stopped", lambda _: None, dataset=dataset)
-    assert weights_hash(resumed["draft"].model) == weights_hash(whole["draft"].model)
-    alone = replace(RECIPE, written=())
-    _, other = training.train_pair(alone, tmp_path / "alone", lambda _: None, dataset=dataset)
-    assert weights_hash(other["draft"].model) != weights_hash(whole["draft"].model)
-
-
-def test_logits_are_kept_only_where_they_are_read_again(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "VALIDATION_STORIES", 4)
-    dataset = gather(RECIPE)
-    count = len(dataset.sequences[kind_of(RECIPE.distill_stages[0])]) + 5
+    count = len(dataset.sequences[kind]) + 5
     for steps, kept in ((count // 3, 0), (count // 3 + 1, KEPT)):
         recipe = replace(RECIPE, distill_stages=(CurriculumStage(steps, 3, 32),))
         target = GPT(replace(recipe.target, vocab_size=dataset.tokenizer.vocab_size))
-        teacher, _ = training.prepare_distillation(recipe, target, dataset)
-        assert teacher.left == kept
-
-
-def test_a_scaled_recipe_writes_less():
-    assert RECIPE.scaled(0.1).written == ((1, 1.0), (1, 0.0))
-    assert RECIPE.scaled(2).written == ((6, 1.0), (4, 0.0))
+        teacher, data = training.prepare_distillation(recipe, target, dataset)
+        assert teacher.left == kept and len(data.sequences[kind]) == count

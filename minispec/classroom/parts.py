@@ -1,7 +1,4 @@
-"""What exercises hand to an answer: a model with a budget of forwards, random numbers, the parts of the loop.
-
-The grader's worker imports this file too: there is no right answer in it.
-"""
+"""What exercises hand to an answer: a model with a budget of forwards, random numbers, parts of the loop."""
 
 import copy
 from collections.abc import Sequence

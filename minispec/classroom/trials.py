@@ -1,7 +1,4 @@
-"""Trials: what an answer is called with, and by which run.
-
-The grader's worker imports this file too, and makes the same calls there: there is no right answer in it.
-"""
+"""Trials: what an answer is called with, and by which run."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +9,8 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.parts import Parts, RowRng, limited
-from minispec.classroom.running import NO_RETURN, Malformed, called, ids, nested, numbers
+from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, there
 from minispec.classroom.watched import Forward, Watched, cache_faults, rounds_of
-from minispec.classroom.wire import described
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -39,13 +35,13 @@ class Trial:
     """One run of an answer."""
 
     text: str  #: the call as people write it
-    run: str  #: the name of what calls the answer, in `RUNS`
-    arguments: tuple[Any, ...]  #: of that, after the answer: plain data, tensors and records
+    run: Callable[..., Any]  #: what calls the answer, such as `called`
+    arguments: tuple[Any, ...]  #: of that, after the answer
 
 
 def call(name: str, *arguments: Any) -> Trial:
     """Returns the trial of a function of this name with these arguments."""
-    return Trial(f"{name}({', '.join(map(str, arguments))})", "called", arguments)
+    return Trial(f"{name}({', '.join(map(str, arguments))})", called, arguments)
 
 
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
@@ -190,21 +186,3 @@ def looped_with_caches(answer: Any, models: str, prompt: list[int], k: int, n: i
     faults = sorted({fault for (_, _, faults), _ in branches for fault in faults})
     texts = summed((None, tokens, probability) for (tokens, _, _), probability in branches)
     return texts, calls, tuple(faults)
-
-
-def there(value: Any) -> Any:
-    """Returns a value that is one."""
-    if value is ...:
-        raise NotImplementedError
-    if value is None:
-        raise Malformed(NO_RETURN)
-    return value
-
-
-RUNS: dict[str, Callable[..., Any]] = {
-    run.__name__: run
-    for run in (
-        *(called, continued, looped, looped_with_caches),
-        *(drafted, drafted_row, gained, proposed, sampled),
-    )
-}

@@ -1,7 +1,4 @@
-"""Models that note what their caches hold, so that a loop is judged by its caches too.
-
-The grader's worker imports this file too: there is no right answer in it.
-"""
+"""Models that note what their caches hold, so that a loop is judged by its caches too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ import torch
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.exercises.semester import FORMS, drawn, semester
-from minispec.classroom.grading.marking import grade
-from minispec.classroom.grading.submission import read_submissions
 
 SHIPPED = {exercise.key: exercise for exercise in EXERCISES}
 ONE, OTHER = semester("2027S"), semester("2027W")
@@ -131,27 +129,8 @@ def test_stubs_say_all_that_is_needed():
         assert card.passed, card.text()
 
 
-@pytest.mark.slow
-def test_a_class_is_graded_by_its_semester(tmp_path):
-    """The right answers of the tag get points; ours, handed in under the new names, get none."""
-    (tmp_path / "ann.py").write_text("import torch\n" + "".join(WRITTEN.values()))
-    names = {key: ast.parse(source).body[0].name for key, source in WRITTEN.items()}
-    old = {"residual": "def surplus(p, q):\n    return ((p - q).clamp(min=0)) / (p - q).clamp(min=0).sum()\n"}
-    old["verify-greedily"] = f"def {names['verify-greedily']}(drafted, best):\n    return 0, best[0]\n"
-    (tmp_path / "ben.py").write_text("\n\n".join(old.values()))
-    cheat = "def surplus(target, draft):\n    from minispec.classroom.exercises.semester import semester\n"
-    cheat += "    return semester('2027S').exercises[3].right(target, draft)\n"
-    (tmp_path / "cem.py").write_text(cheat)
-    ann, ben, cem = grade(read_submissions(tmp_path), ONE.exercises, seconds=200)
-    assert {key for key, mark in ann.exercises.items() if mark.verdict == "right"} == set(WRITTEN)
-    assert {key for key, mark in ben.exercises.items() if mark.verdict == "wrong"} == set(old)
-    assert ben.points == 0
-    mark = cem.exercises["residual"]
-    assert mark.verdict == "wrong" and "ModuleNotFoundError" in mark.message and mark.uses
-
-
-def test_the_notebook_of_a_semester(tmp_path):
-    """It is a notebook, each stub is blank and checked in it; handed in untouched it is blank."""
+def test_the_notebook_of_a_semester():
+    """It is a notebook, each stub is blank and checked in it."""
     text = ONE.notebook()
     nbformat.validate(nbformat.reads(text, as_version=4))
     space, cards = {}, []
@@ -164,9 +143,6 @@ def test_the_notebook_of_a_semester(tmp_path):
             else:
                 exec(compile(ast.Module([last], []), "cell", "exec"), space)
     assert [card.kind for card in cards] == ["blank"] * len(KEYS)
-    (tmp_path / "ann.ipynb").write_text(text)
-    (row,) = grade(read_submissions(tmp_path), ONE.exercises)
-    assert [mark.verdict for mark in row.exercises.values()] == ["blank"] * len(KEYS)
 
 
 @pytest.mark.parametrize("tag", ["", "a b", "x" * 41, "../x", "2027\n", '"'])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.trials import Trial, call, proposed, sampled
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
@@ -74,12 +74,12 @@ def proposing(prompts: list[list[int]], k: int, gained: list[list[int]] | None =
     """Returns a trial of `start`, `commit` and `propose`."""
     more = f", gained {gained}" if gained else ""
     arguments = (prompts, gained or [[] for _ in prompts], k)
-    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", "proposed", arguments)
+    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", proposed, arguments)
 
 
 def sampling(prompt: list[int], k: int, n: int) -> Trial:
     """Returns a trial of whole texts."""
-    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", "sampled", (prompt, k, n))
+    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", sampled, (prompt, k, n))
 
 
 LOOK_UP = exercise(

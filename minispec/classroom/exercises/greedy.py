@@ -10,7 +10,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import Parts
 from minispec.classroom.running import Malformed, ids, nested, numbers
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.trials import Trial, call, continued, looped
 from minispec.core.model import LanguageModel
 
 
@@ -43,7 +43,7 @@ CONTINUE = exercise(
     },
     right=continue_greedily,
     trials=tuple(
-        Trial(f"continue_greedily(model, {prompt}, {n})", "continued", (prompt, n))
+        Trial(f"continue_greedily(model, {prompt}, {n})", continued, (prompt, n))
         for n in (0, 1, 2, 3, 6)
         for prompt in ([0], [1, 2], [3, 0, 2], [2, 2, 1, 0])
     ),
@@ -156,7 +156,7 @@ LOOP = exercise(
     },
     right=lambda parts, prompt, k, n: rounds(parts, prompt, k, n)[:n],
     trials=tuple(
-        Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", "looped", (models, prompt, k, n))
+        Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", looped, (models, prompt, k, n))
         for n in (1, 3, 8)
         for k in (1, 3)
         for models, prompt in (("a table model", [1]), ("a table model", [2, 0, 1]), ("a tiny GPT", [0, 1]))

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
-from minispec.classroom.running import Malformed, nested, numbers, real
-from minispec.classroom.trials import Trial
+from minispec.classroom.running import Malformed, called, nested, numbers, real
+from minispec.classroom.trials import Trial, drafted, drafted_row, gained
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
@@ -65,7 +65,7 @@ REMEMBER_Q = exercise(
     },
     right=drafter(),
     trials=tuple(
-        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", "drafted", (text, k, warp))
+        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", drafted, (text, k, warp))
         for k in (1, 2)
         for warp in (Warp(), Warp(0.5), Warp(top_k=2))
         for text in ([0], [2, 1])
@@ -92,7 +92,7 @@ ONE_ROW = exercise(
         if name != "distributions-forgotten"
     },
     right=for_one_row(drafter()),
-    trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
+    trials=tuple(replace(trial, run=drafted_row) for trial in REMEMBER_Q.trials),
     show=show_branches,
 )
 
@@ -107,7 +107,7 @@ def trials(name: str) -> tuple[Trial, ...]:
     made = []
     for pair in PAIRS:
         tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in pair]
-        made.append(Trial(f"{name}({', '.join(map(written, pair))})", "called", tuple(tensors)))
+        made.append(Trial(f"{name}({', '.join(map(written, pair))})", called, tuple(tensors)))
     return tuple(made)
 
 
@@ -194,7 +194,7 @@ def one_row(tokens: list[int], dists: list[Weights], target_dists: list[Weights]
     rows = [torch.tensor(weights).double().reshape(-1, 3) for weights in (dists, target_dists)]
     q, p = (weights / weights.sum(-1, keepdim=True) for weights in rows)
     said = f"drafted {tokens}, q = {written(*dists) or 'none'}, p = {written(*target_dists)}, every branch"
-    return Trial(said, "gained", (tokens, list(q), p))
+    return Trial(said, gained, (tokens, list(q), p))
 
 
 def show_gained(value: Any) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.exercises.rejection import accepting
 from minispec.classroom.parts import RowRng
-from minispec.classroom.trials import Trial
+from minispec.classroom.trials import Trial, looped_with_caches
 from minispec.core.basic import accept_rejection, speculate_basic
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
@@ -134,7 +134,7 @@ SAMPLED_LOOP = exercise(
     trials=tuple(
         Trial(
             f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch",
-            "looped_with_caches",
+            looped_with_caches,
             (models, prompt, k, n),
         )
         for models, prompt, k, n in SETTINGS

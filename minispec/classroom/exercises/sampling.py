@@ -11,13 +11,13 @@ from minispec.classroom.exercise import Judgement, equal, exercise, failed, sent
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,
+    NO_RETURN,
     Malformed,
     Outcome,
     OutOfTime,
     attempt,
     called,
     nested,
-    read_by,
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
@@ -72,7 +72,7 @@ def judge_verifier(answer: Any) -> Judgement:
     draft, target_probs = Draft(torch.tensor([[2]]), Q[None, :1]), P[None, :2]
     try:
         with time_limit(SECONDS):
-            outcome = read_by(verdict, attempt(called, answer, draft, target_probs, SeededRng(0)))
+            outcome = attempt(called, answer, (draft, target_probs, SeededRng(0)), verdict)
             if outcome.kind:
                 return failed(outcome)
             report, between = checked(answer)
@@ -135,31 +135,29 @@ VERIFIER = exercise(
 
 def judge_test(answer: Any) -> Judgement:
     """Asks a test about all rules, and says what its pattern of alarms means."""
-    alarms, silent = [], []
-    asked = 0
+    outcomes: dict[str, Outcome] = {}
     try:
         with time_limit(SECONDS):
-            for asked, (name, rule) in enumerate(RULES.items()):
-                outcome = read_by(bool, attempt(called, answer, rule))
-                if outcome.kind == LATE.kind:
-                    return failed(too_slow(asked))
+            for name, rule in RULES.items():
+                outcome = attempt(called, answer, (rule,), bool)
                 if outcome.blank:
                     return failed(outcome)
-                if outcome.kind not in ("", "None", "AssertionError") and name in SOUND:
+                if name in SOUND and outcome.kind not in ("", NO_RETURN, "AssertionError"):
                     return failed(replace(outcome, fault=f"with {name}, {outcome.fault}"))
-                # With asserts, to return nothing is to pass; a bug may break anything, also a test.
-                silent += [outcome] if outcome.kind == "None" else []
-                alarms += [name] if outcome.kind != "None" and outcome.value is not True else []
+                outcomes[name] = outcome
     except OutOfTime:
-        return failed(too_slow(asked))
+        return failed(too_slow(len(outcomes)))
+    # With asserts, to return nothing is to pass; a bug may break anything, also a test.
+    silent = [outcome for outcome in outcomes.values() if outcome.kind == NO_RETURN]
     if len(silent) == len(RULES):
         return failed(silent[0])
+    alarms = [n for n, outcome in outcomes.items() if outcome not in silent and outcome.value is not True]
     found = [name for name in alarms if name in BUGS]
     if found == alarms and len(found) >= ENOUGH:
         return Judgement("right", TEST.praise, score(alarms))
     message = f"It finds {len(found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
-    name = pattern(alarms)
-    return Judgement("wrong", TEST.wrong[name][0] if name else message, score(alarms))
+    typical = pattern(alarms)
+    return Judgement("wrong", TEST.wrong[typical][0] if typical else message, score(alarms))
 
 
 def too_slow(asked: int) -> Outcome:

@@ -1,6 +1,6 @@
 """Trials: what an answer is called with, and by which run."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -85,11 +85,27 @@ def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) 
     def both(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
         return [tuple(tokens for tokens, _ in run(rng, [0, 0]))]
 
-    alone = summed((0, tokens, probability) for (tokens, _), probability in found)
-    products = {(a, b): x * y for a, x in alone for b, y in alone}
+    alone = dict(summed((0, (tokens,), probability) for (tokens, _), probability in found))
     together = dict(summed(enumerate_branches(both, [0], 1)))
-    if any(abs(products.get(pair, 0) - together.get(pair, 0)) > 1e-9 for pair in {*products, *together}):
+    if first_dependence(alone, alone, together) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
+
+
+def first_dependence(
+    first: Mapping[Any, float], second: Mapping[Any, float], together: Mapping[Any, float]
+) -> tuple[Any, float, float] | None:
+    """Looks whether two rows are independent: the outcomes of each are tuples, those of both are joined.
+
+    Returns:
+        An outcome of both, its probability if they were, and the one that it has; or None.
+    """
+    products = {(*a, *b): p * q for a, p in first.items() for b, q in second.items()}
+    for outcome in {*products, *together}:
+        should = products.get(outcome, 0.0)
+        came = together.get(outcome, 0.0)
+        if abs(should - came) > 1e-9:
+            return outcome, should, came
+    return None
 
 
 def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 """Exercises at temperature 0: the serial loop, the mask of one pass, the greedy rule, the whole loop."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,21 +15,22 @@ from minispec.classroom.trials import Trial, call, continued, looped
 from minispec.core.model import LanguageModel
 
 
+def last_row(logits: Tensor) -> Tensor:
+    """Returns the last row of logits [1, n, V]: what it says about the next token."""
+    return logits[0, -1]
+
+
 def continue_greedily(
-    model: LanguageModel, prompt: list[int], n: int, read: slice = slice(None)
+    model: LanguageModel,
+    prompt: list[int],
+    n: int,
+    read: slice = slice(None),
+    row: Callable[[Tensor], Tensor] = last_row,
 ) -> list[int]:
-    """Returns the n most probable tokens; a wrong answer reads only a part of the text each time."""
+    """Returns the n most probable tokens; a wrong answer reads a part of the text, or another row."""
     text = list(prompt)
     for _ in range(n):
-        text.append(int(model(torch.tensor([text[read]]))[0, -1].argmax()))
-    return text[len(prompt) :]
-
-
-def largest_of_all_rows(model: LanguageModel, prompt: list[int], n: int) -> list[int]:
-    """A wrong answer: the largest entry of all rows [n, V], counted through as one list."""
-    text = list(prompt)
-    for _ in range(n):
-        text.append(int(model(torch.tensor([text]))[-1].argmax()))
+        text.append(int(row(model(torch.tensor([text[read]]))).argmax()))
     return text[len(prompt) :]
 
 
@@ -37,9 +39,9 @@ CONTINUE = exercise(
     wrong={
         "prompt-included": lambda model, prompt, n: [*prompt, *continue_greedily(model, prompt, n)],
         "never-appended": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(len(prompt))),
-        "first-row": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(1)),
-        "last-token-alone": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(-1, None)),
-        "all-rows-at-once": largest_of_all_rows,
+        "first-row": partial(continue_greedily, read=slice(1)),
+        "last-token-alone": partial(continue_greedily, read=slice(-1, None)),
+        "all-rows-at-once": partial(continue_greedily, row=lambda logits: logits[-1]),
     },
     right=continue_greedily,
     trials=tuple(
@@ -122,12 +124,13 @@ def rounds(
     drop: Callable[[int], bool] = lambda accepted: False,
     trust: bool = False,
     stale: bool = False,
+    overshoot: bool = False,
 ) -> list[int]:
-    """Returns what is gained until there are n tokens, or a few more.
+    """Returns what is gained until there are n tokens.
 
     Wrong answers `keep` another number of tokens than 1 out of the caches after a round (below 0: they do not
-    roll back), `drop` the target's token after so many accepted ones, `trust` the whole draft, or read the
-    `stale` pending token of the first round in all rounds.
+    roll back), `drop` the target's token after so many accepted ones, `trust` the whole draft, read the
+    `stale` pending token of the first round in all rounds, or `overshoot`.
     """
     parts.prefill(prompt)
     text = list(prompt)
@@ -135,26 +138,28 @@ def rounds(
         pending = prompt[-1] if stale else text[-1]
         draft = parts.draft(pending, k)
         accepted, token = parts.verify(draft, parts.score(pending, draft))
-        accepted = k if trust else accepted
+        if trust:
+            accepted = k
         text += draft.tokens[0, :accepted].tolist()
-        text += [] if drop(accepted) else [token]
+        if not drop(accepted):
+            text.append(token)
         if keep >= 0:
             parts.rollback(len(text) - keep)
-    return text[len(prompt) :]
+    return text[len(prompt) :] if overshoot else text[len(prompt) :][:n]
 
 
 LOOP = exercise(
     "write-the-loop",
     wrong={
-        "overshoots": rounds,
-        "never-rolls-back": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=-1)[:n],
-        "keeps-the-draft": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, trust=True)[:n],
-        "rollback-one-short": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=0)[:n],
-        "drops-the-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=bool)[:n],
-        "no-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=lambda _: True)[:n],
-        "pending-never-changes": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, stale=True)[:n],
+        "overshoots": partial(rounds, overshoot=True),
+        "never-rolls-back": partial(rounds, keep=-1),
+        "keeps-the-draft": partial(rounds, trust=True),
+        "rollback-one-short": partial(rounds, keep=0),
+        "drops-the-correction": partial(rounds, drop=bool),
+        "no-correction": partial(rounds, drop=lambda accepted: True),
+        "pending-never-changes": partial(rounds, stale=True),
     },
-    right=lambda parts, prompt, k, n: rounds(parts, prompt, k, n)[:n],
+    right=rounds,
     trials=tuple(
         Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", looped, (models, prompt, k, n))
         for n in (1, 3, 8)

@@ -182,6 +182,11 @@ def accepting(
     return accept_one_row
 
 
+def bonus_only(correction: int, target_dists: Sequence[Tensor], rng: RowRng) -> list[int]:
+    """A wrong answer: draws from the last of the K + 1 distributions [V] in place of a correction."""
+    return [rng.draw(target_dists[-1])]
+
+
 def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: RowRng) -> list[int]:
     """A wrong answer: drops what is rejected, and goes on testing; target_dists is [K+1, V]."""
     kept = [x for x, q, p in zip(tokens, dists, target_dists, strict=False) if rng.uniform() < p[x] / q[x]]
@@ -214,7 +219,7 @@ ACCEPT = exercise(
         "bonus-one-early": accepting(bonus=-2),
         "one-number-for-all": accepting(one_number=True),
         "bonus-after-a-rejection": accepting(after=lambda said, p, rng: [said, rng.draw(p[-1])]),
-        "bonus-for-a-correction": accepting(after=lambda said, p, rng: [rng.draw(p[-1])]),
+        "bonus-for-a-correction": accepting(after=bonus_only),
         "no-correction": accepting(after=lambda said, p, rng: []),
     },
     right=accepting(),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import accepting
+from minispec.classroom.exercises.rejection import accepting, bonus_only
 from minispec.classroom.parts import RowRng
 from minispec.classroom.trials import Trial, looped_with_caches
 from minispec.core.basic import accept_rejection, speculate_basic
@@ -81,16 +81,6 @@ def rejection_loop(
     return my_sampled_loop
 
 
-def bonus_after_rejection(
-    tokens: list[int], dists: Sequence[Tensor], target_dists: Tensor, rng: RowRng
-) -> list[int]:
-    """A wrong rule: what replaces a rejected token is drawn from the last of the K + 1 rows [V]."""
-    for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-        if not rng.uniform() < target_dists[i][x] / q[x]:
-            return [*tokens[:i], rng.draw(target_dists[-1])]
-    return [*tokens, rng.draw(target_dists[-1])]
-
-
 def most_probable_bonus(
     tokens: list[int], dists: Sequence[Tensor], target_dists: Tensor, rng: RowRng
 ) -> list[int]:
@@ -127,7 +117,7 @@ SAMPLED_LOOP = exercise(
         "pending-never-updated": rejection_loop(stale=True),
         "nothing-of-the-target": rejection_loop(accepting(bonus=None)),
         "correction-from-p": rejection_loop(accepting(correct=lambda p, q: p)),
-        "bonus-after-a-rejection": rejection_loop(bonus_after_rejection),
+        "bonus-after-a-rejection": rejection_loop(accepting(after=bonus_only)),
         "most-probable-bonus": rejection_loop(most_probable_bonus),
     },
     right=as_basic,

@@ -12,16 +12,21 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Number
 from pathlib import Path
 from typing import Any, Literal
 
 from minispec.classroom.running import BLANK, LATE, Outcome, OutOfTime, attempt, time_limit, unwritten
-from minispec.classroom.trials import Trial
+from minispec.classroom.trials import Trial, call
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
-WHOLE = ("stub", "picture")  # kept as they stand in exercises.toml; other texts are joined to one line
+WHOLE = (
+    "stub",
+    "picture",
+    "cases",
+)  # kept as they stand in exercises.toml; other texts are joined to one line
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Exercise:
     @property
     def function(self) -> str:
         """The name of the function or class that is to be written."""
-        return next(node.name for node in ast.parse(self.stub).body if hasattr(node, "name"))
+        return defined_in(self.stub)
 
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
@@ -154,21 +159,31 @@ def texts_in(text: str) -> dict[str, dict[str, Any]]:
     return texts
 
 
-def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
+def defined_in(stub: str) -> str:
+    """Returns the name that a source of one definition gives."""
+    return next(node.name for node in ast.parse(stub).body if hasattr(node, "name"))
+
+
+def exercise(
+    key: str, wrong: Mapping[str, Any], make: Callable[..., Trial] | None = None, **code: Any
+) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    `wrong` are the typical wrong answers, by the names of their messages; `code`: the fields that are run.
+    `wrong` are the typical wrong answers, by the names of their messages; `make` makes a trial of one of the
+    cases, by default a call of the function; `code`: the other fields that are run.
 
     Raises:
         KeyError: if exercises.toml lacks it.
         TypeError: if a part is missing there, or unknown.
         ValueError: if it has other wrong answers.
     """
-    said = TEXTS[key]
+    said = dict(TEXTS[key])
     if names := wrong.keys() ^ said["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
     messages = {name: (said["wrong"][name], answer) for name, answer in wrong.items()}
-    return Exercise(**(said | code | {"wrong": messages}))
+    make = make or partial(call, defined_in(said["stub"]))
+    trials = [make(*case) for case in copy.deepcopy(said.pop("cases", ()))]
+    return Exercise(**(said | {"trials": tuple(trials)} | code | {"wrong": messages}))
 
 
 TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

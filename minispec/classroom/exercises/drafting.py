@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
-from minispec.classroom.trials import Trial, call, proposed, sampled
+from minispec.classroom.trials import Trial, proposed, sampled
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
@@ -91,19 +91,7 @@ LOOK_UP = exercise(
         "padding-proposed": drafting(lambda draft: Draft(draft.tokens, draft.probs)),
     },
     right=LookUpDrafter,
-    trials=(
-        proposing([[1, 2, 3]], 2),
-        proposing([[1, 2, 3, 1, 2]], 1),
-        proposing([[1, 2, 3, 1, 2]], 2),
-        proposing([[1, 2, 3, 1, 2]], 4),
-        proposing([[1, 2, 3, 1, 2, 4, 1, 2]], 2),
-        proposing([[5, 2, 3, 1, 2]], 2),
-        proposing([[1]], 1, gained=[[2, 3, 1, 2]]),
-        proposing([[1, 2, 3, 1], [7, 7, 7]], 3, gained=[[2], []]),
-        proposing([[1, 2, 3, 1, 2], [4, 5]], 2),
-        sampling([0, 1, 0], 2, 3),
-        sampling([1, 0, 1, 0], 3, 4),
-    ),
+    make=lambda kind, *case: (sampling if kind == "sampled" else proposing)(*case),
     show=show_proposals,
 )
 
@@ -125,8 +113,6 @@ def matching(
     return longest_match
 
 
-TEXTS = [[1], [1, 2], [1, 2, 1], [1, 1], [1, 2, 1, 2], [1, 2, 1, 3, 1], [7, 8, 9], [1, 1, 1, 1]]
-TEXTS += [[1, 2, 3, 4, 1, 2, 3, 4], [4, 1, 2, 5, 1, 2, 6, 2, 1, 2]]
 MATCH = exercise(
     "longest-match",
     wrong={
@@ -137,7 +123,6 @@ MATCH = exercise(
         "where-it-begins": matching(begins=True),
     },
     right=matching(),
-    trials=tuple(call("longest_match", text, 3) for text in TEXTS),
     read=lambda value: ids(value, "two whole numbers, (n, end),", count=2),
 )
 
@@ -147,8 +132,6 @@ def draft_length(match: int, per_match: float, k: int, room: int) -> int:
     return min(k, room - 1, ceil(per_match * match))
 
 
-LIMITS = [(0, 1.5, 4, 9), (1, 1.0, 4, 9), (1, 1.5, 4, 9), (2, 1.5, 4, 9), (3, 0.5, 4, 9), (5, 1.5, 4, 9)]
-LIMITS += [(5, 1.5, 8, 9), (5, 1.5, 8, 4), (3, 1.5, 8, 1), (20, 1.5, 16, 40)]
 LENGTH = exercise(
     "draft-length",
     wrong={
@@ -158,7 +141,6 @@ LENGTH = exercise(
         "last-token-drafted": lambda match, per_match, k, room: min(k, room, ceil(per_match * match)),
     },
     right=draft_length,
-    trials=tuple(call("draft_length", *given) for given in LIMITS),
     read=whole,
 )
 
@@ -185,6 +167,5 @@ STATES = exercise(
         "none-stale": lambda k, accepted: (accepted, []),
     },
     right=lambda k, accepted: (accepted, after(k, accepted)),
-    trials=tuple(call("medusa_states", *given) for given in ((1, 0), (1, 1), (3, 1), (3, 0), (3, 3), (4, 2))),
     read=start_and_stale,
 )

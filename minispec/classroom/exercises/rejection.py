@@ -223,14 +223,6 @@ ACCEPT = exercise(
         "no-correction": accepting(after=lambda said, p, rng: []),
     },
     right=accepting(),
-    trials=(
-        one_row([0], [(1, 1, 4)], [(3, 2, 1), (1, 1, 2)]),
-        one_row([2], [(1, 1, 4)], [(3, 2, 1), (1, 1, 2)]),
-        one_row([1], [(1, 1, 4)], [(1, 1, 4), (1, 0, 1)]),
-        one_row([0], [(1, 0, 0)], [(0, 1, 3), (1, 1, 2)]),
-        one_row([2, 0], [(1, 1, 4), (3, 2, 1)], [(3, 2, 1), (1, 1, 4), (2, 3, 1)]),
-        one_row([0, 2], [(4, 1, 1), (1, 1, 4)], [(1, 2, 3), (3, 2, 1), (2, 3, 1)]),
-        one_row([], [], [(3, 2, 1)]),
-    ),
+    make=one_row,
     show=show_gained,
 )

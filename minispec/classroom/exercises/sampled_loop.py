@@ -99,13 +99,12 @@ def show_loop(value: Any) -> str:
     return "".join(f"\n    {line}" for line in lines)
 
 
-SETTINGS = (
-    ("two tokens", [1], 1, 1),
-    ("two tokens", [0, 1], 1, 2),
-    ("three tokens", [2, 0], 1, 2),
-    ("two tokens", [1, 0, 1], 2, 3),
-    ("two tokens", [0, 1], 1, 4),
-)
+def looping(models: str, prompt: list[int], k: int, n: int) -> Trial:
+    """Returns a trial of the loop."""
+    text = f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch"
+    return Trial(text, looped_with_caches, (models, prompt, k, n))
+
+
 SAMPLED_LOOP = exercise(
     "write-the-sampled-loop",
     wrong={
@@ -121,13 +120,6 @@ SAMPLED_LOOP = exercise(
         "most-probable-bonus": rejection_loop(most_probable_bonus),
     },
     right=as_basic,
-    trials=tuple(
-        Trial(
-            f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch",
-            looped_with_caches,
-            (models, prompt, k, n),
-        )
-        for models, prompt, k, n in SETTINGS
-    ),
+    make=looping,
     show=show_loop,
 )

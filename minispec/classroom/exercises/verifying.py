@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import one_row, show_gained
+from minispec.classroom.exercises.rejection import Weights, one_row, show_gained
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import ids, nested, numbers, real
 from minispec.classroom.trials import Trial, call
@@ -60,21 +60,17 @@ def trying(wrong: str = "") -> Any:
     return try_candidates
 
 
-def one_place(tokens: list[int], *dists: tuple[int, ...]) -> Trial:
+def one_place(tokens: list[int], dists: list[Weights], p: Weights) -> Trial:
     """Returns a trial on candidates for one position; q of each and p are given by weights."""
-    trial = one_row(tokens, [*dists[:-1]], [dists[-1]])
+    trial = one_row(tokens, dists, [p])
     return replace(trial, arguments=(*trial.arguments[:2], trial.arguments[2][0]))
 
 
-P, Q = (3, 2, 1), (1, 1, 4)
 TRY = exercise(
     "try-candidates",
     wrong={name: trying(name) for name in ("p-stays", "first-q-for-all", "q-forgotten", "drawn-from-p")},
     right=trying(),
-    trials=(
-        *(one_place([], P), one_place([2], Q, P), one_place([2, 0], Q, Q, P)),
-        *(one_place([2, 1], Q, (1, 1, 0), P), one_place([1, 2, 0], (0, 1, 0), (0, 0, 1), (1, 0, 0), P)),
-    ),
+    make=one_place,
     show=show_gained,
 )
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.running import OutOfTime
 from minispec.evidence.checker.calls import one_line
+from minispec.evidence.checker.guard import OutOfTime
 
 Kind = Literal["right", "wrong", "other", "blank", "ask", "hint", "goal", "wrote"]
 

@@ -17,8 +17,9 @@ from numbers import Number
 from pathlib import Path
 from typing import Any, Literal
 
-from minispec.classroom.running import BLANK, LATE, Outcome, OutOfTime, attempt, time_limit, unwritten
+from minispec.classroom.running import BLANK, LATE, Outcome, attempt, time_limit, unwritten
 from minispec.classroom.trials import Trial, call
+from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"

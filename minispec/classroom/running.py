@@ -7,16 +7,16 @@ import dis
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft
+from minispec.evidence.checker import guard
 from minispec.evidence.checker.calls import one_line
 
 SECONDS = 30  # for all runs of one check together
@@ -27,10 +27,6 @@ EMPTY = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}  # of a 
 
 class Malformed(Exception):
     """What came back has not the form that was asked for. The message says what it should be."""
-
-
-class OutOfTime(BaseException):
-    """The time for a check is over. No `except Exception` of a student's catches it."""
 
 
 @dataclass(frozen=True)
@@ -141,24 +137,10 @@ def unwritten(answer: Any) -> Outcome | None:
     return BLANK if set(code.co_consts) <= {None, answer.__doc__} else None
 
 
-@contextmanager
-def time_limit(seconds: float = SECONDS) -> Iterator[None]:
-    """Raises `OutOfTime` in the body when its time is over, where the system can do that."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not hasattr(signal, "setitimer"):  # Windows, or not the main thread: no limit
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise OutOfTime
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+def time_limit(seconds: float = SECONDS) -> AbstractContextManager[None]:
+    """Raises `OutOfTime` in the body when its time is over; not on Windows, nor outside the main thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return guard.time_limit(seconds if is_main and hasattr(signal, "setitimer") else None)
 
 
 # What may come back, and in which words it is asked for.

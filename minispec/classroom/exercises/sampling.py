@@ -14,7 +14,6 @@ from minispec.classroom.running import (
     NO_RETURN,
     Malformed,
     Outcome,
-    OutOfTime,
     attempt,
     called,
     nested,
@@ -25,6 +24,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken
 from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES, check_verifier
+from minispec.evidence.checker.guard import OutOfTime
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
 from minispec.evidence.checker.report import Report

@@ -95,6 +95,8 @@ KEEP = exercise(
 )
 
 Rows = list[list[float]]
+P = [0.5, 0.25, 0.25]
+Q = [0.25, 0.25, 0.5]
 cut = partial(min, 1.0)
 
 
@@ -115,12 +117,7 @@ RATIOS = exercise(
         "never-cut": partial(running, kept=float, said=float),
     },
     right=running,
-    trials=tuple(
-        call(
-            "block_ratios", tokens, [[0.25, 0.25, 0.5]] * len(tokens), [[0.5, 0.25, 0.25]] * (len(tokens) + 1)
-        )
-        for tokens in ([], [2], [0], [1], [2, 2], [2, 0], [0, 2], [0, 2, 2, 1])
-    ),
+    make=lambda tokens: call("block_ratios", tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
     read=lambda value: nested(numbers(value, name="a list of ratios, one for each token,").tolist()),
 )
 
@@ -139,11 +136,11 @@ def token_by_token(p: list[float], drawn: Any) -> float:
     return sum(min(share, sum(d for tokens, d in drawn if x in tokens)) for x, share in enumerate(p))
 
 
-DRAWS: list[Any] = [([0.25, 0.75], [((0,), 0.75), ((1,), 0.25)])]
-DRAWS += [([0.5, 0.5], [((0, 0), 0.0625), ((0, 1), 0.375), ((1, 1), 0.5625)])]
-DRAWS += [([0.5, 0.5, 0.0], [((0, 1), 0.5), ((2,), 0.5)])]
-DRAWS += [([0.125, 0.125, 0.75], [((0, 1), 0.5), ((2, 0), 0.25), ((2,), 0.25)])]
-DRAWS += [([0.1, 0.2, 0.3, 0.4], [((0, 1), 0.5), ((0, 2), 0.25), ((1, 3), 0.25)])]
+def drawing(p: list[float], drawn: list[Any]) -> Trial:
+    """Returns a trial of p [V] and pairs: the tokens of a draw, and its probability."""
+    return call("most_accepted", p, [(tuple(tokens), share) for tokens, share in drawn])
+
+
 MOST = exercise(
     "most-accepted",
     wrong={
@@ -152,6 +149,6 @@ MOST = exercise(
         "some-are-in-it": partial(most, lies=set.intersection),
     },
     right=most,
-    trials=tuple(call("most_accepted", *draw) for draw in DRAWS),
+    make=drawing,
     read=real,
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minispec.classroom.parts import Parts, RowRng, limited
 from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, there
-from minispec.classroom.watched import Forward, Watched, cache_faults, rounds_of
+from minispec.classroom.watched import Forward, cache_faults, rounds_of, watched
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -61,7 +61,8 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 5
     model = table_model(3, 5)
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
-        draft, rows = limited(model, 10 * k + 10), len(keys)
+        draft = limited(model, 10 * k + 10)
+        rows = len(keys)
         cache = prefill(draft, [list(text)] * rows)
         pending = torch.tensor([text[-1]] * rows)
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
@@ -182,19 +183,21 @@ def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
     return summed(enumerate_branches(run, [0], most_rows=1))
 
 
-def looped_with_caches(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
+def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int) -> Any:
     """Enumerates a sampled loop that keeps both caches itself.
 
     Returns the distribution of the n tokens, the target calls that they take on average, and what was wrong
     in the caches (see `cache_faults`).
     """
-    target, draft = PAIRS[models]
+    target, draft = PAIRS[pair]
 
     def once(rng: RowRng) -> Any:
         log: list[Forward] = []
-        watched = Watched("target", target, log, most=len(prompt) + n + 1)
-        drafting = Watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2))
-        tokens = ids(there(called(answer, watched, drafting, prompt, k, n, rng)))
+        models = (
+            watched("target", target, log, most=len(prompt) + n + 1),
+            watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2)),
+        )
+        tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
 
     branches = every_branch(once)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,7 @@ from minispec.core.rng import Rng
 from minispec.core.verify import residual
 from minispec.core.warp import Warp
 
-Weights = tuple[int, ...]  # a distribution, times the sum
-PAIRS: list[tuple[Weights, Weights]] = [((1, 1), (1, 1)), ((1, 1), (1, 0)), ((1, 0), (0, 1))]
-PAIRS += [((1, 3), (3, 1)), ((3, 2, 1), (1, 1, 4)), ((4, 3, 2, 1), (1, 1, 5, 3))]
+Weights = Sequence[int]  # a distribution, times the sum
 
 
 def drafter(
@@ -34,7 +33,9 @@ def drafter(
         model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
     ) -> Draft:
         """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
-        token, tokens, probs = pending, [], []
+        token = pending
+        tokens = []
+        probs = []
         for _ in range(k):
             logits = model((token if read_on else pending)[:, None], cache)[:, -1]
             token = rng.categorical(draw_by(warp)(logits))
@@ -102,13 +103,10 @@ def written(*distributions: Weights) -> str:
     return "; ".join(f"({', '.join(map(str, weights))})/{sum(weights)}" for weights in distributions)
 
 
-def trials(name: str) -> tuple[Trial, ...]:
-    """Returns calls on two distributions [V]."""
-    made = []
-    for pair in PAIRS:
-        tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in pair]
-        made.append(Trial(f"{name}({', '.join(map(written, pair))})", called, tuple(tensors)))
-    return tuple(made)
+def of_two(name: str, p: Weights, q: Weights) -> Trial:
+    """Returns a call on two distributions [V], given by weights."""
+    tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in (p, q)]
+    return Trial(f"{name}({written(p)}, {written(q)})", called, tuple(tensors))
 
 
 def distribution(value: Any) -> Any:
@@ -132,7 +130,7 @@ TOTAL_VARIATION = exercise(
         "largest-difference": lambda p, q: (p - q).abs().max(),
     },
     right=total_variation,
-    trials=trials("total_variation"),
+    make=partial(of_two, "total_variation"),
     read=real,
     show=lambda value: f"{value:.4g}",
 )
@@ -146,7 +144,7 @@ RESIDUAL = exercise(
         "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
-    trials=trials("residual"),
+    make=partial(of_two, "residual"),
     read=distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )
@@ -173,7 +171,8 @@ def accepting(
         """Returns the ids that a round gains; distributions are [V]."""
         first = rng.uniform()
         for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-            u, p = first if one_number else rng.uniform(), target_dists[i]
+            u = first if one_number else rng.uniform()
+            p = target_dists[i]
             if not u < ratio(p[x], q[x]):
                 correction = rng.draw(correct(p, q))
                 return [*tokens[: i + keep], *after(correction, target_dists, rng)]
@@ -190,7 +189,8 @@ def bonus_only(correction: int, target_dists: Sequence[Tensor], rng: RowRng) -> 
 def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: RowRng) -> list[int]:
     """A wrong answer: drops what is rejected, and goes on testing; target_dists is [K+1, V]."""
     kept = [x for x, q, p in zip(tokens, dists, target_dists, strict=False) if rng.uniform() < p[x] / q[x]]
-    i, p = len(kept), target_dists[len(kept)]
+    i = len(kept)
+    p = target_dists[i]
     return [*kept, rng.draw(residual(p, dists[i]) if i < len(tokens) else p)]
 
 

@@ -15,14 +15,13 @@ from minispec.classroom.running import ids, nested, numbers, real
 from minispec.classroom.trials import Trial, call
 from minispec.core.verify import residual
 
-PARENTS: list[list[int]] = [[], [0], [0, 1], [0, 0], [0, 0, 1], [0, 0, 1, 2], [0, 0, 2, 2, 3, 4]]
-
 
 def seeing(sees: Callable[..., set[int]] = set.union, by_slot: bool = False) -> Any:
     """Returns an answer: what a token sees is made of what its parent sees, itself, and its parent."""
 
     def tree_mask(parents: list[int]) -> tuple[list[list[bool]], list[int]]:
-        rows, depths = [{0}], [0]
+        rows = [{0}]
+        depths = [0]
         for i, parent in enumerate(parents, 1):
             rows.append(sees(rows[parent], {i}, {parent}))
             depths.append(i if by_slot else depths[parent] + 1)
@@ -40,7 +39,6 @@ MASK = exercise(
         "position-by-slot": seeing(by_slot=True),
     },
     right=seeing(),
-    trials=tuple(call("tree_mask", parents) for parents in PARENTS),
     read=lambda pair: (nested(numbers(pair[0], name="mask: a square").tolist()), ids(pair[1])),
 )
 
@@ -51,7 +49,9 @@ def trying(wrong: str = "") -> Any:
     def try_candidates(tokens: list[int], dists: Sequence[Tensor], p: Tensor, rng: RowRng) -> tuple[int, int]:
         left = p  # [V], as all distributions here
         for n, x in enumerate(tokens):
-            q, left = dists[0 if wrong == "first-q-for-all" else n], p if wrong == "p-stays" else left
+            q = dists[0 if wrong == "first-q-for-all" else n]
+            if wrong == "p-stays":
+                left = p
             if rng.uniform() < (left[x] if wrong == "q-forgotten" else left[x] / q[x]):
                 return n, x
             left = residual(left, q)
@@ -90,7 +90,6 @@ KEEP = exercise(
         "old-ones-forgotten": lambda *given: [slot for slot in slots_to_keep(*given) if slot >= given[0]],
     },
     right=slots_to_keep,
-    trials=tuple(call("slots_to_keep", 3, tree, last) for tree in PARENTS for last in range(len(tree) + 1)),
     read=ids,
 )
 
@@ -102,7 +101,8 @@ cut = partial(min, 1.0)
 
 def running(tokens: list[int], q: Rows, p: Rows, kept: Any = cut, said: Any = cut) -> list[float]:
     """Returns K ratios; a wrong answer keeps or says others. q: K of [V]; p: K + 1 of [V]."""
-    w, found = 1.0, []
+    w = 1.0
+    found = []
     for i, x in enumerate(tokens):
         w = kept(w) * p[i][x] / q[i][x]
         found.append(said(w))

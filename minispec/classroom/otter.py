@@ -93,10 +93,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         app(arguments, standalone_mode=False)
     except Exception as error:
-        if not isinstance(error, ValueError) and not hasattr(error, "format_message"):
+        says = getattr(error, "format_message", error.__str__)  # of wrong options
+        if not isinstance(error, ValueError) and says == error.__str__:
             raise
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        print(f"minispec.classroom.otter: {printable_line(message)}", file=sys.stderr)
+        print(f"minispec.classroom.otter: {printable_line(says())}", file=sys.stderr)
         return 2
     return 0
 

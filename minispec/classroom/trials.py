@@ -19,7 +19,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.distributions import outcomes
-from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import table_model, table_pair, tiny_gpt_pair
 
 PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
@@ -56,8 +56,11 @@ def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
-def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 512) -> Any:
-    """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted."""
+def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = True) -> Any:
+    """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted.
+
+    They go one by one, for it may draw for one row after another; one that is `batched` then gets two rows.
+    """
     model = table_model(3, 5)
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
@@ -68,10 +71,8 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 5
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    try:
-        found = summed(enumerate_branches(run, [0], most_rows))
-    except NotScripted:  # it draws for one row after another: branches go one by one
-        found = summed(enumerate_branches(run, [0], 1))
+    found = summed(enumerate_branches(run, [0], most_rows=1))
+    if batched:
         check_two_rows(run, found)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
 
@@ -132,7 +133,7 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
             raise Malformed(f"{k} distributions are wanted, one for each token, and it returned {len(dists)}")
         return torch.tensor([tokens]), torch.stack(dists)[None]
 
-    return drafted(as_batch, text, k, warp, most_rows=1)
+    return drafted(as_batch, text, k, warp, batched=False)
 
 
 def gained(answer: Any, *arguments: Any) -> Any:

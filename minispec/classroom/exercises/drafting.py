@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -127,18 +128,26 @@ MATCH = exercise(
 )
 
 
-def draft_length(match: int, per_match: float, k: int, room: int) -> int:
+def draft_length(
+    match: int,
+    per_match: float,
+    k: int,
+    room: int,
+    whole_of: Callable[[float], int] = ceil,
+    left: int = 1,
+    most: int = 1,
+) -> int:
     """Returns match · per_match, rounded up, but no more than K, nor than the room less one."""
-    return min(k, room - 1, ceil(per_match * match))
+    return min(most * k, room - left, whole_of(per_match * match))
 
 
 LENGTH = exercise(
     "draft-length",
     wrong={
-        "match-ignored": lambda match, per_match, k, room: min(k, room - 1),
-        "rounded-down": lambda match, per_match, k, room: min(k, room - 1, int(per_match * match)),
-        "no-limit": lambda match, per_match, k, room: min(room - 1, ceil(per_match * match)),
-        "last-token-drafted": lambda match, per_match, k, room: min(k, room, ceil(per_match * match)),
+        "match-ignored": partial(draft_length, whole_of=lambda length: 99),
+        "rounded-down": partial(draft_length, whole_of=int),
+        "no-limit": partial(draft_length, most=99),
+        "last-token-drafted": partial(draft_length, left=0),
     },
     right=draft_length,
     read=whole,

@@ -64,16 +64,33 @@ def agreeing(drafted: list[int], best: list[int]) -> int:
 DRAFTS = [(d, b) for k in range(3) for d in product((0, 1), repeat=k) for b in product((0, 1), repeat=k + 1)]
 DRAFTS += [(d, b) for d in ((0, 1, 2), (2, 1, 0)) for b in product((0, 1, 2), repeat=4)]
 
+
+def counted_by(count: Callable[[list[int], list[int]], int]) -> Callable[..., tuple[int, int]]:
+    """Returns an answer: how many ids are kept, by some way to count them, and the target's next one."""
+
+    def verify_greedily(drafted: list[int], best: list[int]) -> tuple[int, int]:
+        kept = count(drafted, best)
+        return kept, best[kept]
+
+    return verify_greedily
+
+
 VERIFY = exercise(
     "verify-greedily",
     wrong={
-        "all-matches": lambda drafted, best: (n := sum(map(int.__eq__, drafted, best)), best[n]),
-        "shifted": lambda drafted, best: (n := agreeing(drafted, best[1:]), best[n]),
-        "no-bonus": lambda drafted, best: (n := agreeing(drafted[:-1], best), best[n]),
-        "keeps-the-rejected": lambda drafted, best: (n := agreeing(drafted, best), [*drafted, best[-1]][n]),
-        "counts-the-correction": lambda drafted, best: (n := agreeing(drafted, best) + 1, best[n - 1]),
+        "all-matches": counted_by(lambda drafted, best: sum(map(int.__eq__, drafted, best))),
+        "shifted": counted_by(lambda drafted, best: agreeing(drafted, best[1:])),
+        "no-bonus": counted_by(lambda drafted, best: agreeing(drafted[:-1], best)),
+        "keeps-the-rejected": lambda drafted, best: (
+            agreeing(drafted, best),
+            [*drafted, best[-1]][agreeing(drafted, best)],
+        ),
+        "counts-the-correction": lambda drafted, best: (
+            agreeing(drafted, best) + 1,
+            best[agreeing(drafted, best)],
+        ),
     },
-    right=lambda drafted, best: (n := agreeing(drafted, best), best[n]),
+    right=counted_by(agreeing),
     trials=tuple(call("verify_greedily", list(drafted), list(best)) for drafted, best in DRAFTS),
     read=lambda value: ids(value, "a pair (accepted, token)", count=2),
 )

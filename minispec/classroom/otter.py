@@ -93,10 +93,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         app(arguments, standalone_mode=False)
     except Exception as error:
-        says = getattr(error, "format_message", error.__str__)  # of wrong options
-        if not isinstance(error, ValueError) and says == error.__str__:
+        if hasattr(error, "format_message"):  # what typer says of wrong options
+            message = error.format_message()
+        elif isinstance(error, ValueError):
+            message = str(error)
+        else:
             raise
-        print(f"minispec.classroom.otter: {printable_line(says())}", file=sys.stderr)
+        print(f"minispec.classroom.otter: {printable_line(message)}", file=sys.stderr)
         return 2
     return 0
 

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from minispec.classroom.otter import main
 
@@ -19,14 +21,10 @@ def residual(p, q):
     rest = (p - q).clamp(min=0)
     return rest / rest.sum() if rest.sum() > 0 else p
 """
+ASKS = "from minispec.classroom import predict\npredict('correction-again', guess='b')\n"
 CLASS = {
     "ann.py": f"{RIGHT}\nraise ValueError('what follows does not matter')\n",
-    "ben.ipynb": [
-        "from minispec.classroom import predict\n",
-        'predict("correction-again", guess="b")\n',
-        "def residual(p, q):\n",
-        "    return p\n",
-    ],
+    "ben.ipynb": f"{ASKS}\ndef residual(p, q):\n    return p\n",
     "cem.py": "def residual(p, q):\n    ...\n",
     "dora.py": "def residual(p, q)\n    return p\n",
     "eve.py": f"{RIGHT}\nimport os\nos._exit(0)\n",
@@ -51,15 +49,8 @@ def folder(tmp_path, monkeypatch):
         Path(name).write_text(text, encoding="utf-8")
     Path("class").mkdir()
     for name, source in CLASS.items():
-        if isinstance(source, list):
-            cell = {
-                "cell_type": "code",
-                "source": source,
-                "metadata": {},
-                "outputs": [],
-                "execution_count": None,
-            }
-            source = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        if name.endswith(".ipynb"):
+            source = nbformat.writes(new_notebook(cells=[new_code_cell(source)]))
         Path("class", name).write_text(source, encoding="utf-8")
     return tmp_path
 
@@ -71,9 +62,9 @@ def test_a_class_is_graded(folder):
     (command,) = re.findall(r"^bash grade.sh .*$", PAGE, re.MULTILINE)
     assert shell(command, folder).split(":")[0] == "no marks for eve"
     with open("marks.csv", encoding="utf-8") as file:
-        rows = {row["student"]: (row["graded"], row["residual"]) for row in csv.DictReader(file)}
-    graded = {"ann": "1.0", "ben": "0.0", "cem": "0.0", "dora": "0.0"}
-    assert rows == {name: ("True", points) for name, points in graded.items()} | {"eve": ("False", "")}
+        rows = [(row["student"], row["graded"], row["points"]) for row in csv.DictReader(file)]
+    wrong = [(name, "True", "0.0") for name in ("ben", "cem", "dora")]
+    assert rows == [("ann", "True", "1.0"), *wrong, ("eve", "False", "0")]
     for name, says in {"ben": "That is p.", "cem": "Still blank", "dora": "Nothing was handed in"}.items():
         (test,) = json.loads(Path("results", name, "results.json").read_text())["tests"]
         assert test["max_score"] == 1 and says in test["output"]

@@ -31,16 +31,6 @@ def draft_tokens(model, cache, pending, k, warp, rng):
     return tokens, dists
 
 
-def draft_one_row(model, cache, pending, k, warp, rng):
-    """With what the core uses, in one expression a turn."""
-    found, id = [], pending
-    for _ in range(k):
-        q = warp(model(torch.tensor([[id]]), cache)).flatten()
-        id = int(rng.categorical(q[None]))
-        found.append((id, q.tolist()))
-    return [id for id, _ in found], torch.tensor([q for _, q in found])
-
-
 def verification_mask(cached, k):
     """By comparing positions, as numbers to be added to scores."""
     positions = torch.arange(cached + k + 1)
@@ -75,14 +65,16 @@ def my_verifier(draft, target_probs, rng):
 
 def my_sampled_loop(target, draft, prompt, k, n, rng):
     """Without prefill and catch-up: each model reads what its cache lacks, the draft its last guess too."""
-    text, caches = [*prompt], {model: model.new_cache(1) for model in (target, draft)}
+    text = [*prompt]
+    caches = {model: model.new_cache(1) for model in (target, draft)}
 
     def read(model, ids):
         lacking = torch.tensor([ids[caches[model].row_lengths[0] :]])
         return model.head(model.hidden(lacking, caches[model]))[0].float().softmax(-1)
 
     while len(text) < len(prompt) + n:
-        guesses, q = [], []
+        guesses = []
+        q = []
         for _ in range(k):
             q.append(read(draft, text + guesses)[-1])
             guesses.append(rng.draw(q[-1]))
@@ -99,7 +91,8 @@ def my_test(verifier):
     """Pairs of tokens against the joint distribution, with asserts."""
     p = torch.tensor([[4, 3, 1], [1, 2, 5], [1, 1, 6]]).double() / 8
     q = torch.tensor([[1, 3, 4], [5, 2, 1]]).double() / 8
-    rows, rng = 40_000, SeededRng(9)
+    rows = 40_000
+    rng = SeededRng(9)
     tokens = torch.stack([rng.categorical(q[i].expand(rows, 3)) for i in range(2)], 1)
     verdict = verifier(Draft(tokens, q.expand(rows, 2, 3)), p.expand(rows, 3, 3), rng)
     first = torch.where(verdict.accepted > 0, tokens[:, 0], verdict.token)
@@ -126,7 +119,8 @@ def verifier_row_after_row(draft, target_probs, rng, for_row=lambda rng: rng):
 
 def draft_row_after_row(model, cache, pending, k, warp, rng):
     """One forward for all rows, since they share a cache; one draw for each."""
-    tokens, probs = [pending], []
+    tokens = [pending]
+    probs = []
     for _ in range(k):
         probs.append(warp(model(tokens[-1][:, None], cache)[:, -1]))
         tokens.append(torch.cat([rng.categorical(row[None]) for row in probs[-1]]))
@@ -154,6 +148,7 @@ FORMS = {
     "cache-bytes": float,
     "positions-computed": torch.tensor,
     "total-variation": np.float32,
+    "draft-one-row": lambda pair: [torch.tensor(pair[0]), torch.stack(pair[1])],
     "verify-greedily": first_and_tensor,
     "residual": lambda p: p.float().tolist(),
     "cache-lengths": lambda lengths: dict(zip(NAMES, lengths, strict=True)),
@@ -180,7 +175,6 @@ def in_another_form(key):
 
 VARIANTS = {
     "continue-greedily": continue_greedily,
-    "draft-one-row": draft_one_row,
     "remember-q": draft_tokens,
     "shift-the-mask": verification_mask,
     "accept-one-row": accept_one_row,

@@ -19,6 +19,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, decide
+from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, same
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
@@ -79,20 +80,20 @@ def follows_scripts(rule: Verifier, instances: Sequence[Instance]) -> bool:
     return True
 
 
-def samples_in_time(rule: Verifier, instances: Sequence[Instance], most: int, shares: int) -> int:
-    """Returns how many rows a rule takes in five seconds, divided by `shares`; 500 at least, `most` at most.
+def samples_in_time(rule: Verifier, instance: Instance) -> int:
+    """Returns how many samples of each instance a rule takes in five seconds for all of them, 500 at least.
 
-    It is timed on 64 rows of the last instance.
+    It is timed on 64 rows of one instance. There are no more than `check_verifier` takes by itself.
     """
-    drafts = instances[-1].drafts()
+    drafts = instance.drafts()
     rows = torch.arange(TIMED_ROWS) % len(drafts)
     started = perf_counter()
     try:
         decide(rule, drafts, rows, SeededRng(0))
     except Broken:
-        return most  # it refuses this batch, and whoever samples it finds that out
+        return SAMPLES  # it refuses this batch, and whoever samples it finds that out
     per_row = (perf_counter() - started) / TIMED_ROWS
-    return max(LEAST_SAMPLES, min(most, int(SECONDS / per_row / shares)))
+    return max(LEAST_SAMPLES, min(SAMPLES, int(SECONDS / per_row / SAMPLED_INSTANCES)))
 
 
 def rows_that_influence(rule: Verifier, instances: Sequence[Instance]) -> str:

@@ -23,7 +23,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken
-from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES, check_verifier
+from minispec.evidence.checker.check import SAMPLES, check_verifier
 from minispec.evidence.checker.guard import OutOfTime
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
@@ -69,10 +69,10 @@ def distributions_of(rule: Verifier) -> tuple[Any, ...]:
 
 def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
-    draft, target_probs = Draft(torch.tensor([[2]]), Q[None, :1]), P[None, :2]
+    draft = Draft(torch.tensor([[2]]), Q[None, :1])
     try:
         with time_limit(SECONDS):
-            outcome = attempt(called, answer, (draft, target_probs, SeededRng(0)), verdict)
+            outcome = attempt(called, answer, (draft, P[None, :2], SeededRng(0)), verdict)
             if outcome.kind:
                 return failed(outcome)
             report, between = checked(answer)
@@ -102,12 +102,13 @@ def checked(rule: Verifier) -> tuple[Report, str]:
     draws from a generator of its own is sampled for some seconds. Returns the report, and a description of
     rows that influence each other; empty if none do.
     """
-    asked, samples = rule, SAMPLES
+    asked = rule
+    samples = SAMPLES
     scripted = follows_scripts(rule, TELLING)
     if not scripted and follows_scripts(row_by_row(rule), TELLING):
         asked = row_by_row(rule)
     elif not scripted:
-        samples = samples_in_time(rule, TELLING, SAMPLES, SAMPLED_INSTANCES)
+        samples = samples_in_time(rule, TELLING[-1])
     groups = FEW_FIRST if asked is rule else FEW_FIRST[-1:]  # row by row, each instance once is enough
     for few in groups:
         instances = [one for one in standard_instances() if one.k in few]
@@ -121,8 +122,13 @@ def checked(rule: Verifier) -> tuple[Report, str]:
 FEW_FIRST = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
 SAMPLED = "No counterexample, but it was only sampled: it has random numbers of its own. Draw with rng."
 NOT_APART = "Each row alone is right, and in a batch they influence each other. Draw for each row anew."
-KNOWN = ["correction-from-p", "ratio-inverted", "going-on-after-a-rejection"]
-KNOWN += ["bonus-from-the-place-before", "padding-tested"]
+KNOWN = (
+    "correction-from-p",
+    "ratio-inverted",
+    "going-on-after-a-rejection",
+    "bonus-from-the-place-before",
+    "padding-tested",
+)
 VERIFIER = exercise(
     "write-the-verifier",
     wrong={bug: rule_with(bug) for bug in KNOWN} | {"greedy": verify_greedy},

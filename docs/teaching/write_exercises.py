@@ -27,7 +27,7 @@ the same with many rows and ragged lengths: a second step, for engineers.
 The solutions below are in the repository. For a second form of {len(FORMS)} of these exercises, whose
 solutions are not, see [a semester's tag](grading.md).
 
-Points, for `minispec grade`, are the difficulty: ● 1, ●● 2, ●●● 3.
+Points, for [grading](grading.md), are the difficulty: ● 1, ●● 2, ●●● 3.
 
 This page is made from the code by `python docs/teaching/write_exercises.py`.
 """

@@ -5,18 +5,21 @@ row, so a batch of branches cannot be told apart. Handed its rows one by one, th
 That its rows do not influence each other is enumerated in batches of two.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from time import perf_counter
-from typing import Unpack
+from types import SimpleNamespace
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
+from minispec.classroom.trials import first_dependence, summed
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, Refused, decide
+from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, same
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
@@ -27,30 +30,18 @@ LEAST_SAMPLES = 500  # fewer can show nothing
 RowVerdict = tuple[int, int]  # how many drafted tokens a row keeps, and the token after them
 
 
-class OneRowRng:
-    """An `Rng` for one row of a batch: whatever the shape of a request, it is about this row."""
+def for_row(rng: Rng, row: int) -> Any:
+    """Returns an `Rng` for one row of a batch: each request to `rng` names this row."""
 
-    def __init__(self, rng: Rng, row: int) -> None:
-        """Names the row in each request to `rng`."""
-        self._rng = rng
-        self._row = row
+    def bernoulli(probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        which["rows"] = torch.tensor(row)
+        return rng.bernoulli(probs, **which)
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Decides: probs [...], of any shape -> [...] bool (see `Rng`)."""
-        named = self._named(probs.shape, which)
-        return self._rng.bernoulli(probs.reshape(-1), **named).reshape(probs.shape)
+    def categorical(probs: Tensor, **which: Unpack[Which]) -> Tensor:
+        which["rows"] = torch.tensor(row)
+        return rng.categorical(probs, **which)
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Draws: distributions [..., V] -> ids [...] (see `Rng`)."""
-        shape = probs.shape[:-1]
-        named = self._named(shape, which)
-        return self._rng.categorical(probs.reshape(-1, probs.shape[-1]), **named).reshape(shape)
-
-    def _named(self, shape: torch.Size, which: Which) -> Which:
-        """Returns to which row each of so many decisions belongs, and which are to be made."""
-        rows = torch.full((shape.numel(),), self._row)
-        live = which.get("live")
-        return Which(rows=rows, live=None if live is None else live.expand(shape).reshape(-1))
+    return SimpleNamespace(bernoulli=bernoulli, categorical=categorical)
 
 
 def row_by_row(rule: Verifier) -> Verifier:
@@ -61,7 +52,7 @@ def row_by_row(rule: Verifier) -> Verifier:
         for row in range(len(draft.tokens)):
             one = slice(row, row + 1)
             alone = Draft(draft.tokens[one], draft.probs[one], draft.lengths[one])
-            verdicts.append(rule(alone, target_probs[one], OneRowRng(rng, row)))
+            verdicts.append(rule(alone, target_probs[one], for_row(rng, row)))
         for verdict in verdicts:
             if not isinstance(verdict, Verdict) or verdict.accepted.shape != (1,):
                 raise Broken("for one row it did not return a Verdict of one row")
@@ -89,20 +80,20 @@ def follows_scripts(rule: Verifier, instances: Sequence[Instance]) -> bool:
     return True
 
 
-def samples_in_time(rule: Verifier, instances: Sequence[Instance], most: int, shares: int) -> int:
-    """Returns how many rows a rule takes in five seconds, divided by `shares`; 500 at least, `most` at most.
+def samples_in_time(rule: Verifier, instance: Instance) -> int:
+    """Returns how many samples of each instance a rule takes in five seconds for all of them, 500 at least.
 
-    It is timed on 64 rows of the last instance.
+    It is timed on 64 rows of one instance. There are no more than `check_verifier` takes by itself.
     """
-    drafts = instances[-1].drafts()
+    drafts = instance.drafts()
     rows = torch.arange(TIMED_ROWS) % len(drafts)
     started = perf_counter()
     try:
         decide(rule, drafts, rows, SeededRng(0))
     except (Broken, Refused):
-        return most  # it refuses this batch, and whoever samples it finds that out
+        return SAMPLES  # it refuses this batch, and whoever samples it finds that out
     per_row = (perf_counter() - started) / TIMED_ROWS
-    return max(LEAST_SAMPLES, min(most, int(SECONDS / per_row / shares)))
+    return max(LEAST_SAMPLES, min(SAMPLES, int(SECONDS / per_row / SAMPLED_INSTANCES)))
 
 
 def rows_that_influence(rule: Verifier, instances: Sequence[Instance]) -> str:
@@ -117,35 +108,28 @@ def rows_that_influence(rule: Verifier, instances: Sequence[Instance]) -> str:
     """
     for instance in instances:
         drafts = instance.drafts()
-        alone = [dict(outcomes_of(rule, drafts, [row])) for row in range(len(drafts))]
+        alone = [verdicts_on(rule, drafts, [row]) for row in range(len(drafts))]
         for first, second in pairwise(range(len(drafts))):
             try:
-                together = dict(outcomes_of(rule, drafts, [first, second]))
+                together = verdicts_on(rule, drafts, [first, second])
             except (Broken, Refused):
                 return ""
-            products = {
-                (*a, *b): alone[first][a] * alone[second][b] for a in alone[first] for b in alone[second]
-            }
-            for verdicts in {*products, *together}:
-                should, came = products.get(verdicts, 0.0), together.get(verdicts, 0.0)
-                if abs(should - came) > 1e-9:
-                    return describe_pair(drafts, (first, second), verdicts, should, came)
+            found = first_dependence(alone[first], alone[second], together)
+            if found is not None:
+                return describe_pair(drafts, (first, second), *found)
     return ""
 
 
-def outcomes_of(
+def verdicts_on(
     rule: Verifier, drafts: PossibleDrafts, rows: Sequence[int]
-) -> Iterator[tuple[tuple[RowVerdict, ...], float]]:
-    """Enumerates a rule on a batch of rows as a whole; yields what comes of all rows, and how probably."""
+) -> dict[tuple[RowVerdict, ...], float]:
+    """Enumerates a rule on a batch of rows as a whole; returns what comes of all rows, and how probably."""
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[RowVerdict, ...]]:
         last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng, 1))
         return [tuple(zip(last.tolist(), token.tolist(), strict=True))]
 
-    sums: dict[tuple[RowVerdict, ...], float] = {}
-    for _, verdicts, probability in enumerate_branches(run, [0], most_rows=1):
-        sums[verdicts] = sums.get(verdicts, 0.0) + probability
-    yield from sums.items()
+    return dict(summed(enumerate_branches(run, [0], most_rows=1)))
 
 
 def describe_pair(

@@ -6,6 +6,7 @@ student's results wherever these differ from the right ones. What exercises say 
 they run in Python; keys join the two.
 """
 
+import ast
 import copy
 import math
 import tomllib
@@ -16,13 +17,17 @@ from numbers import Number
 from pathlib import Path
 from typing import Any, Literal
 
-from minispec.classroom.running import LATE, Outcome, OutOfTime, attempt, read_by, time_limit, unwritten
-from minispec.classroom.trials import RUNS, Trial
+from minispec.classroom.running import BLANK, LATE, Outcome, attempt, time_limit, unwritten
+from minispec.classroom.trials import Trial, call
+from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
-WHOLE = ("stub", "picture")  # kept as they stand in exercises.toml; other texts are joined to one line
-Run = Callable[[Trial], Outcome]
+WHOLE = (
+    "stub",
+    "picture",
+    "cases",
+)  # kept as they stand in exercises.toml; other texts are joined to one line
 
 
 @dataclass(frozen=True)
@@ -58,56 +63,56 @@ class Exercise:
     judged_by: Callable[[Any], Judgement] | None = None  #: for answers that trials cannot judge
     picture: str = ""  #: shows the goal in characters
 
+    @property
+    def function(self) -> str:
+        """The name of the function or class that is to be written."""
+        return defined_in(self.stub)
+
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
         if (lack := unwritten(answer)) is not None:
             return failed(lack)
         if self.judged_by is not None:
             return self.judged_by(answer)
-        return self.compare(partial(run_trial, answer))
-
-    def compare(self, run: Run) -> Judgement:
-        """Says what came of an answer's trials; run: runs the answer on one."""
-        should = [self._outcome(partial(run_trial, self.right), trial) for trial in self.trials]
-        came: list[Outcome] = []
-        try:
-            with time_limit():
-                for trial in self.trials:
-                    came.append(self._outcome(run, trial))
-                    if came[-1].blank or came[-1].kind == LATE.kind:
-                        break
-        except OutOfTime:  # between two runs
-            came = [*came, LATE][: len(self.trials)]
+        came = self._outcomes(answer)
+        should = [self._outcome(self.right, trial) for trial in self.trials]
         failing = [i for i, outcome in enumerate(came) if not same(outcome, should[i])]
         if not failing:
             return Judgement("right", self.praise)
         first = failing[0]
-        if came[first].blank:
-            return failed(came[first])
-        given = came[first].kind if came[first].kind.isidentifier() else came[first].fault
+        outcome = came[first]
+        if outcome.blank:
+            return failed(outcome)
+        given = outcome.kind if outcome.kind.isidentifier() else outcome.fault
         detail = f"{self.trials[first].text}\n  should be: {self.show(should[first].value)}\n"
-        detail += f"  came out:  {given or self.show(came[first].value)}"
-        message = self._message_to(came, failing) or sentence(came[first].fault or OTHER)
+        detail += f"  came out:  {given or self.show(outcome.value)}"
+        message = self._message_to(came, failing) or sentence(outcome.fault or OTHER)
         return Judgement("wrong", message, detail)
 
+    def _outcomes(self, answer: Any) -> list[Outcome]:
+        """Runs an answer on the trials, until one is blank or the time is over."""
+        came: list[Outcome] = []
+        try:
+            with time_limit():
+                for trial in self.trials:
+                    came.append(self._outcome(answer, trial))
+                    if came[-1].kind == BLANK.kind:
+                        break
+        except OutOfTime:
+            came.append(LATE)
+        return came[: len(self.trials)]
+
     def _message_to(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
-        """Returns that of the wrong answer which does the same on failing trials, best if on all."""
+        """Returns that of the wrong answer which does the same on all trials, or else on failing ones."""
+        for trials in (range(len(came)), failing):
+            for message, wrong in self.wrong.values():
+                if all(same(self._outcome(wrong, self.trials[i]), came[i]) for i in trials):
+                    return message
+        return ""
 
-        def agrees(wrong: Any, trials: Sequence[int]) -> bool:
-            run = partial(run_trial, wrong)
-            return all(same(self._outcome(run, self.trials[i]), came[i]) for i in trials)
-
-        alike = [(message, wrong) for message, wrong in self.wrong.values() if agrees(wrong, failing)]
-        best = [message for message, wrong in alike if agrees(wrong, range(len(came)))]
-        return next(iter([*best, *(message for message, _ in alike)]), "")
-
-    def _outcome(self, run: Run, trial: Trial) -> Outcome:
-        return read_by(self.read, run(trial))
-
-
-def run_trial(answer: Any, trial: Trial) -> Outcome:
-    """Runs an answer on a trial, with a fresh copy of its arguments."""
-    return attempt(RUNS[trial.run], answer, *copy.deepcopy(trial.arguments))
+    def _outcome(self, answer: Any, trial: Trial) -> Outcome:
+        """Runs an answer on a trial, with a fresh copy of its arguments."""
+        return attempt(trial.run, answer, copy.deepcopy(trial.arguments), self.read)
 
 
 def failed(outcome: Outcome) -> Judgement:
@@ -155,21 +160,31 @@ def texts_in(text: str) -> dict[str, dict[str, Any]]:
     return texts
 
 
-def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
+def defined_in(stub: str) -> str:
+    """Returns the name that a source of one definition gives."""
+    return next(node.name for node in ast.parse(stub).body if hasattr(node, "name"))
+
+
+def exercise(
+    key: str, wrong: Mapping[str, Any], make: Callable[..., Trial] | None = None, **code: Any
+) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    `wrong` are the typical wrong answers, by the names of their messages; `code`: the fields that are run.
+    `wrong` are the typical wrong answers, by the names of their messages; `make` makes a trial of one of the
+    cases, by default a call of the function; `code`: the other fields that are run.
 
     Raises:
         KeyError: if exercises.toml lacks it.
         TypeError: if a part is missing there, or unknown.
         ValueError: if it has other wrong answers.
     """
-    said = TEXTS[key]
+    said = dict(TEXTS[key])
     if names := wrong.keys() ^ said["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
     messages = {name: (said["wrong"][name], answer) for name, answer in wrong.items()}
-    return Exercise(**(said | code | {"wrong": messages}))
+    make = make or partial(call, defined_in(said["stub"]))
+    trials = [make(*case) for case in copy.deepcopy(said.pop("cases", ()))]
+    return Exercise(**(said | {"trials": tuple(trials)} | code | {"wrong": messages}))
 
 
 TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

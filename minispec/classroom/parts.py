@@ -1,10 +1,8 @@
-"""What exercises hand to an answer: a model with a budget of forwards, random numbers, the parts of the loop.
-
-The grader's worker imports this file too: there is no right answer in it.
-"""
+"""What exercises hand to an answer: a model with a budget of forwards, random numbers, parts of the loop."""
 
 import copy
 from collections.abc import Sequence
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -25,10 +23,11 @@ def limited(model: LanguageModel, most: int) -> LanguageModel:
 
     More than `most` raise RuntimeError.
     """
-    other, left = copy.copy(model), iter(range(most))
+    other = copy.copy(model)
+    calls = count(1)
 
     def hidden(tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        if next(left, None) is None:
+        if next(calls) > most:
             raise RuntimeError(f"the model was called more than {most} times: does the loop end?")
         return model.hidden(tokens, cache)
 
@@ -41,7 +40,8 @@ class RowRng:
 
     def __init__(self, rng: Rng) -> None:
         """Takes the one that makes the decisions: it may draw, or try every outcome."""
-        self.bernoulli, self.categorical = rng.bernoulli, rng.categorical
+        self.bernoulli = rng.bernoulli
+        self.categorical = rng.categorical
 
     def uniform(self) -> Uniform:
         """Returns a new number between 0 and 1, to be compared."""
@@ -70,9 +70,13 @@ class Parts:
 
     def __init__(self, target: LanguageModel, draft: LanguageModel) -> None:
         """Takes two models."""
-        self._target, self._draft, self._drafter = target, draft, ModelDrafter(draft)
-        self._warp, self._rng, self.target_calls = Warp(temperature=0), SeededRng(0), 0
-        self.cache, self._block = target.new_cache(1), torch.zeros(1, 0, dtype=torch.long)
+        self._target = target
+        self._drafter = ModelDrafter(draft)
+        self._warp = Warp(temperature=0)
+        self._rng = SeededRng(0)
+        self.target_calls = 0
+        self.cache = target.new_cache(1)
+        self._block = torch.zeros(1, 0, dtype=torch.long)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""
@@ -101,5 +105,5 @@ class Parts:
         """Both caches keep their first `length` tokens; the draft first reads its last guess if it must."""
         self.cache.truncate([length])
         if self._drafter.cache.row_lengths[0] < length:
-            self._draft.hidden(self._block[:, -1:], self._drafter.cache)
+            self._drafter.model.hidden(self._block[:, -1:], self._drafter.cache)
         self._drafter.cache.truncate([length])

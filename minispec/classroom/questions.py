@@ -127,35 +127,36 @@ class Guess:
         if isinstance(guess, str):
             predicted = f"You predicted {guess}: {self.choices[guess]}"
             letter = next(letter for letter, choice in self.question.choices.items() if choice.right)
-            return (predicted,) if self.right else (predicted, f"It is {letter}: {self.choices[letter]}")
-        predicted = f"You predicted {self.number(guess)}."
-        if self.truth is None or self.right:
-            return (predicted,)
-        return predicted, f"It is {self.number(self.truth)}: {self._distance(guess, self.truth)}."
+            truth = f"It is {letter}: {self.choices[letter]}"
+        else:
+            predicted = f"You predicted {self.number(guess)}."
+            truth = "" if self.truth is None else self._distance(guess, self.truth)
+        return (predicted, truth) if self.right is False else (predicted,)
 
     def _distance(self, guess: Number, truth: Number) -> str:
-        """Returns what of a wrong number is right: some parts of it, or how far it is off."""
-        if isinstance(guess, tuple) and isinstance(truth, tuple):
-            pairs = zip(guess, truth, strict=True)
-            right = sum(near(a, b, self.question.tolerance) for a, b in pairs)
-            return f"{right or 'none'} of the {len(truth)} numbers {'is' if right == 1 else 'are'} right"
-        assert isinstance(guess, float) and not isinstance(truth, tuple)
-        side = "more" if guess > truth else "less"
-        if guess <= 0 or truth <= 0:
-            return f"your number is {side}"
-        factor = max(guess / truth, truth / guess)
-        return f"your number is {side}, by a factor of {factor:.2g}"
+        """Returns what is so, and what of a wrong number is right: some parts of it, or how far it is off."""
+        if isinstance(guess, tuple):
+            right = sum(near(a, b, self.question.tolerance) for a, b in pairs(guess, truth))
+            off = f"{right or 'none'} of the {len(guess)} numbers {'is' if right == 1 else 'are'} right"
+        else:
+            ((guess, wanted),) = pairs(guess, truth)
+            off = f"your number is {'more' if guess > wanted else 'less'}"
+            if guess > 0 and wanted > 0:
+                off += f", by a factor of {max(guess / wanted, wanted / guess):.2g}"
+        return f"It is {self.number(truth)}: {off}."
 
     def _invitation(self) -> str:
         answer = self.question.answer
         if self.choices:
             letters = [f'"{letter}"' for letter in self.choices]
-            wanted, example = f"one of {', '.join(letters)}", letters[0]
+            wanted = f"one of {', '.join(letters)}"
+            example = letters[0]
         elif isinstance(answer, tuple):
             wanted = f"{len(answer)} numbers that sum to {sum(answer):g} ({self.question.unit})"
             example = f"({', '.join('…' for _ in answer)})"
         else:
-            wanted, example = f"a number ({self.question.unit})", "a number"
+            wanted = f"a number ({self.question.unit})"
+            example = "a number"
         if self.said is None:
             return f"Put your guess into the cell as guess={example} and run it again, before you read on."
         return f"{str(self.said)[:60]!r} is no possible guess here; give {wanted}."
@@ -186,10 +187,9 @@ class Guess:
 def as_number(said: Any, like: Number | None = None) -> Number | None:
     """Returns the number that somebody means, or None; several, of the same sum, if another has several."""
     if isinstance(like, tuple):
-        if not isinstance(said, (tuple, list)) or len(said) != len(like):
-            return None
-        parts = tuple(x for part in said if isinstance(x := as_number(part), float) and x >= 0)
-        return parts if len(parts) == len(like) and near(sum(parts), sum(like), 1e-3) else None
+        given = said if isinstance(said, tuple | list) else ()
+        parts = tuple(x for part in given if isinstance(x := as_number(part), float) and x >= 0)
+        return parts if len(parts) == len(given) == len(like) and near(sum(parts), sum(like), 1e-3) else None
     try:
         number = math.nan if isinstance(said, bool) else float(said)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -197,13 +197,15 @@ def as_number(said: Any, like: Number | None = None) -> Number | None:
     return number if math.isfinite(number) else None
 
 
+def pairs(one: Number, other: Number) -> list[tuple[float, float]]:
+    """Returns the parts of two distributions side by side; of two numbers, both."""
+    columns = [number if isinstance(number, tuple) else (number,) for number in (one, other)]
+    return list(zip(*columns, strict=True))
+
+
 def near(one: Number, other: Number, tolerance: float) -> bool:
     """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return all(near(a, b, tolerance) for a, b in zip(one, other, strict=True))
-    if isinstance(one, tuple) or isinstance(other, tuple):
-        return False
-    return abs(one - other) <= tolerance * max(abs(other), 1e-12)
+    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pairs(one, other))
 
 
 def questions_in(text: str) -> tuple[Question, ...]:

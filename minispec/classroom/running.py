@@ -1,23 +1,22 @@
 """Running somebody's code: whatever it does, there is an outcome in plain words.
 
-It may raise, return nothing or something else, change what it was handed, or never end. The grader's worker
-imports this file too: there is no right answer in it.
+It may raise, return nothing or something else, change what it was handed, or never end.
 """
 
 import dis
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from types import FrameType
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minispec.classroom.wire import described, encode
+from minispec.core.records import Draft
+from minispec.evidence.checker import guard
 from minispec.evidence.checker.calls import one_line
 
 SECONDS = 30  # for all runs of one check together
@@ -28,10 +27,6 @@ EMPTY = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}  # of a 
 
 class Malformed(Exception):
     """What came back has not the form that was asked for. The message says what it should be."""
-
-
-class OutOfTime(BaseException):
-    """The time for a check is over. No `except Exception` of a student's catches it."""
 
 
 @dataclass(frozen=True)
@@ -52,33 +47,44 @@ BLANK = Outcome(fault=NOTHING, kind="blank")
 LATE = Outcome(fault="it had not come to an end in time", kind="OutOfTime")
 
 
-def attempt(run: Callable[..., Any], answer: Any, *arguments: Any) -> Outcome:
-    """Runs an answer once; what calls it is `called`, or another run of `minispec.classroom.trials`."""
+def attempt(
+    run: Callable[..., Any],
+    answer: Any,
+    arguments: Sequence[Any],
+    read: Callable[[Any], Any] = lambda value: value,
+) -> Outcome:
+    """Runs an answer once, and reads what came back into a form that can be compared.
+
+    What calls the answer is `called`, or another run of `minispec.classroom.trials`. The end of the time goes
+    through: whoever has set a limit hears of it.
+    """
     try:
-        value = run(answer, *arguments)
+        return Outcome(readable(read, there(run(answer, *arguments))))
     except NotImplementedError:
         return BLANK
-    except OutOfTime:
-        return LATE
     except Malformed as malformed:
         return Outcome(fault=str(malformed), kind=str(malformed))
     except (Exception, SystemExit) as error:
         return Outcome(fault=raised(error, answer), kind=type(error).__name__)
+
+
+def there(value: Any) -> Any:
+    """Returns a value that is one; raises NotImplementedError for `...`, and `Malformed` for None."""
     if value is ...:
-        return BLANK
-    return Outcome(fault=NO_RETURN, kind="None") if value is None else Outcome(value)
+        raise NotImplementedError
+    if value is None:
+        raise Malformed(NO_RETURN)
+    return value
 
 
-def read_by(read: Callable[[Any], Any], outcome: Outcome) -> Outcome:
-    """Returns an outcome with its value read into a form that can be compared, or what is wrong with it."""
-    if outcome.kind:
-        return outcome
+def readable(read: Callable[[Any], Any], value: Any) -> Any:
+    """Returns what has been read; `Malformed` if it cannot be, for what came back may be any object."""
     try:
-        return replace(outcome, value=read(outcome.value))
-    except Malformed as malformed:
-        return Outcome(fault=str(malformed), kind=str(malformed))
-    except (Exception, SystemExit) as error:  # what came back may be any object
-        return Outcome(fault=f"what it returned cannot be read: {one_line(error)}", kind="unreadable")
+        return read(value)
+    except Malformed:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Malformed(f"what it returned cannot be read: {one_line(error)}") from None
 
 
 def called(answer: Any, *arguments: Any) -> Any:
@@ -87,10 +93,22 @@ def called(answer: Any, *arguments: Any) -> Any:
     Raises:
         Malformed: if it changed what it was handed.
     """
-    before = encode(arguments)
+    before = contents(arguments)
     value = answer(*arguments)
-    if encode(arguments) != before:
+    if contents(arguments) != before:
         raise Malformed("it changed the input that it was handed; work on a copy")
+    return value
+
+
+def contents(value: Any) -> Any:
+    """Returns what can be changed in an argument (lists, tensors, drafts) as new lists; all else as it is."""
+    match value:
+        case Tensor():
+            return value.tolist()
+        case list() | tuple():
+            return [contents(item) for item in value]
+        case Draft():
+            return [contents(field) for field in vars(value).values()]
     return value
 
 
@@ -121,27 +139,20 @@ def unwritten(answer: Any) -> Outcome | None:
     return BLANK if set(code.co_consts) <= {None, answer.__doc__} else None
 
 
-@contextmanager
-def time_limit(seconds: float = SECONDS) -> Iterator[None]:
-    """Raises `OutOfTime` in the body when its time is over, where the system can do that."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not hasattr(signal, "setitimer"):  # Windows, or not the main thread: no limit
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise OutOfTime
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+def time_limit(seconds: float = SECONDS) -> AbstractContextManager[None]:
+    """Raises `OutOfTime` in the body when its time is over; not on Windows, nor outside the main thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return guard.time_limit(seconds if is_main and hasattr(signal, "setitimer") else None)
 
 
 # What may come back, and in which words it is asked for.
+
+
+def described(value: Any) -> str:
+    """Says what kind of thing something is."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    return f"{type(value).__name__} {value!s:.60}"
 
 
 def real(value: Any, name: str = "a number") -> float:

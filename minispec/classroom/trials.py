@@ -1,9 +1,6 @@
-"""Trials: what an answer is called with, and by which run.
+"""Trials: what an answer is called with, and by which run."""
 
-The grader's worker imports this file too, and makes the same calls there: there is no right answer in it.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +9,8 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.parts import Parts, RowRng, limited
-from minispec.classroom.running import NO_RETURN, Malformed, called, ids, nested, numbers
-from minispec.classroom.watched import Forward, Watched, cache_faults, rounds_of
-from minispec.classroom.wire import described
+from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, there
+from minispec.classroom.watched import Forward, cache_faults, rounds_of, watched
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -23,7 +19,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.distributions import outcomes
-from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
+from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.proof.models import table_model, table_pair, tiny_gpt_pair
 
 PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
@@ -39,13 +35,13 @@ class Trial:
     """One run of an answer."""
 
     text: str  #: the call as people write it
-    run: str  #: the name of what calls the answer, in `RUNS`
-    arguments: tuple[Any, ...]  #: of that, after the answer: plain data, tensors and records
+    run: Callable[..., Any]  #: what calls the answer, such as `called`
+    arguments: tuple[Any, ...]  #: of that, after the answer
 
 
 def call(name: str, *arguments: Any) -> Trial:
     """Returns the trial of a function of this name with these arguments."""
-    return Trial(f"{name}({', '.join(map(str, arguments))})", "called", arguments)
+    return Trial(f"{name}({', '.join(map(str, arguments))})", called, arguments)
 
 
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
@@ -60,21 +56,23 @@ def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
-def drafted(answer: Any, text: list[int], k: int, warp: Warp, most_rows: int = 512) -> Any:
-    """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted."""
+def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = True) -> Any:
+    """Enumerates a drafter's branches: (tokens, probability to draw them, distributions reported), sorted.
+
+    They go one by one, for it may draw for one row after another; one that is `batched` then gets two rows.
+    """
     model = table_model(3, 5)
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
-        draft, rows = limited(model, 10 * k + 10), len(keys)
+        draft = limited(model, 10 * k + 10)
+        rows = len(keys)
         cache = prefill(draft, [list(text)] * rows)
         pending = torch.tensor([text[-1]] * rows)
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    try:
-        found = summed(enumerate_branches(run, [0], most_rows))
-    except NotScripted:  # it draws for one row after another: branches go one by one
-        found = summed(enumerate_branches(run, [0], 1))
+    found = summed(enumerate_branches(run, [0], most_rows=1))
+    if batched:
         check_two_rows(run, found)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
 
@@ -89,11 +87,27 @@ def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) 
     def both(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
         return [tuple(tokens for tokens, _ in run(rng, [0, 0]))]
 
-    alone = summed((0, tokens, probability) for (tokens, _), probability in found)
-    products = {(a, b): x * y for a, x in alone for b, y in alone}
+    alone = dict(summed((0, (tokens,), probability) for (tokens, _), probability in found))
     together = dict(summed(enumerate_branches(both, [0], 1)))
-    if any(abs(products.get(pair, 0) - together.get(pair, 0)) > 1e-9 for pair in {*products, *together}):
+    if first_dependence(alone, alone, together) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
+
+
+def first_dependence(
+    first: Mapping[Any, float], second: Mapping[Any, float], together: Mapping[Any, float]
+) -> tuple[Any, float, float] | None:
+    """Looks whether two rows are independent: the outcomes of each are tuples, those of both are joined.
+
+    Returns:
+        An outcome of both, its probability if they were, and the one that it has; or None.
+    """
+    products = {(*a, *b): p * q for a, p in first.items() for b, q in second.items()}
+    for outcome in {*products, *together}:
+        should = products.get(outcome, 0.0)
+        came = together.get(outcome, 0.0)
+        if abs(should - came) > 1e-9:
+            return outcome, should, came
+    return None
 
 
 def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
@@ -119,7 +133,7 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
             raise Malformed(f"{k} distributions are wanted, one for each token, and it returned {len(dists)}")
         return torch.tensor([tokens]), torch.stack(dists)[None]
 
-    return drafted(as_batch, text, k, warp, most_rows=1)
+    return drafted(as_batch, text, k, warp, batched=False)
 
 
 def gained(answer: Any, *arguments: Any) -> Any:
@@ -170,19 +184,21 @@ def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
     return summed(enumerate_branches(run, [0], most_rows=1))
 
 
-def looped_with_caches(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
+def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int) -> Any:
     """Enumerates a sampled loop that keeps both caches itself.
 
     Returns the distribution of the n tokens, the target calls that they take on average, and what was wrong
     in the caches (see `cache_faults`).
     """
-    target, draft = PAIRS[models]
+    target, draft = PAIRS[pair]
 
     def once(rng: RowRng) -> Any:
         log: list[Forward] = []
-        watched = Watched("target", target, log, most=len(prompt) + n + 1)
-        drafting = Watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2))
-        tokens = ids(there(called(answer, watched, drafting, prompt, k, n, rng)))
+        models = (
+            watched("target", target, log, most=len(prompt) + n + 1),
+            watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2)),
+        )
+        tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
 
     branches = every_branch(once)
@@ -190,21 +206,3 @@ def looped_with_caches(answer: Any, models: str, prompt: list[int], k: int, n: i
     faults = sorted({fault for (_, _, faults), _ in branches for fault in faults})
     texts = summed((None, tokens, probability) for (tokens, _, _), probability in branches)
     return texts, calls, tuple(faults)
-
-
-def there(value: Any) -> Any:
-    """Returns a value that is one."""
-    if value is ...:
-        raise NotImplementedError
-    if value is None:
-        raise Malformed(NO_RETURN)
-    return value
-
-
-RUNS: dict[str, Callable[..., Any]] = {
-    run.__name__: run
-    for run in (
-        *(called, continued, looped, looped_with_caches),
-        *(drafted, drafted_row, gained, proposed, sampled),
-    )
-}

@@ -1,7 +1,4 @@
-"""Models that note what their caches hold, so that a loop is judged by its caches too.
-
-The grader's worker imports this file too: there is no right answer in it.
-"""
+"""Models that note what their caches hold, so that a loop is judged by its caches too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,56 +25,40 @@ class Forward:
         return self.held + self.read
 
 
-class Watched:
-    """A language model for one row that writes each of its forwards into a log, with the cache's tokens."""
+def watched(name: str, model: LanguageModel, log: list[Forward], most: int) -> LanguageModel:
+    """Returns a copy of a model, for one row, that writes its forwards into a log with the cache's tokens.
 
-    def __init__(self, name: str, model: LanguageModel, log: list[Forward], most: int) -> None:
-        """Takes a model, the log that it shares with others, and how many forwards it may make."""
-        self._name = name
-        self._model = limited(model, most)
-        self._log = log
-        self._caches: list[tuple[KVCache, list[int]]] = []
-        self.vocab_size = model.vocab_size
-        self.max_length = model.max_length
+    It makes `most` forwards, and raises `Malformed` if it gets no cache, another model's, or tokens of
+    another shape than [1, n].
+    """
+    other = limited(model, most)
+    new_cache = other.new_cache
+    hidden = other.hidden
+    known: list[tuple[KVCache, list[int]]] = []
 
-    def new_cache(self, rows: int) -> KVCache:
-        """Returns an empty cache for `rows` rows."""
-        cache = self._model.new_cache(rows)
-        self._caches.append((cache, []))
+    def new_known_cache(rows: int) -> KVCache:
+        cache = new_cache(rows)
+        known.append((cache, []))
         return cache
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [1, n] after what the cache holds; returns hidden states [1, n, width].
-
-        Raises:
-            Malformed: if it gets no cache, one of another model, or another shape.
-        """
-        contents = self._contents(cache)
-        if tokens.dim() != 2 or tokens.shape[0] != 1 or tokens.shape[1] == 0:
-            raise Malformed(f"the {self._name} was called with tokens {list(tokens.shape)}: [1, n] is wanted")
-        held = contents[: cache.row_lengths[0]] if cache else []
-        read = tokens[0].tolist()
-        hidden = self._model.hidden(tokens, cache)
-        contents[:] = held + read
-        self._log.append(Forward(self._name, tuple(held), tuple(read)))
-        return hidden
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """Returns logits [1, n, V] of hidden states."""
-        return self._model.head(hidden)
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns logits [1, n, V]; raises what `hidden` raises."""
-        return self.head(self.hidden(tokens, cache))
-
-    def _contents(self, cache: KVCache | None) -> list[int]:
-        """Returns the list of the tokens that have been read into a cache."""
+    def logged_hidden(tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         if cache is None:
-            raise Malformed(f"the {self._name} was called without a cache, and reads all of the text again")
-        for known, contents in self._caches:
-            if known is cache:
-                return contents
-        raise Malformed(f"the {self._name} was called with a cache that is not its own")
+            raise Malformed(f"the {name} was called without a cache, and reads all of the text again")
+        contents = next((contents for one, contents in known if one is cache), None)
+        if contents is None:
+            raise Malformed(f"the {name} was called with a cache that is not its own")
+        if tokens.dim() != 2 or tokens.shape[0] != 1 or tokens.shape[1] == 0:
+            raise Malformed(f"the {name} was called with tokens {list(tokens.shape)}: [1, n] is wanted")
+        held = contents[: cache.row_lengths[0]]
+        read = tokens[0].tolist()
+        states = hidden(tokens, cache)
+        contents[:] = held + read
+        log.append(Forward(name, tuple(held), tuple(read)))
+        return states
+
+    other.new_cache = new_known_cache  # type: ignore[method-assign]
+    other.hidden = logged_hidden  # type: ignore[method-assign]
+    return other
 
 
 def rounds_of(log: Sequence[Forward], prompt: Sequence[int]) -> list[int]:

@@ -18,7 +18,6 @@ from minispec.cli.check import check_command
 from minispec.cli.demo import demo
 from minispec.cli.doctor import doctor
 from minispec.cli.generate import generate
-from minispec.cli.grade import grade_command
 from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
@@ -36,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 USUAL = (demo, train, generate, bench, lab, doctor)
-for command in (*USUAL, prove_command, check_command, zoo_command, atlas_command, grade_command):
+for command in (*USUAL, prove_command, check_command, zoo_command, atlas_command):
     app.command(command.__name__.removesuffix("_command"))(command)
 
 

@@ -1,5 +1,6 @@
 """Predictions: they never stop a notebook, and each wrong belief gets its own reply."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -30,17 +31,13 @@ def names(questions):
     return [question.key for question in questions]
 
 
-def questions_of(notebook):
-    return [question for question in QUESTIONS if question.notebook == notebook]
-
-
 def test_keys_are_unique_and_every_notebook_has_two():
-    """There are at least 24 questions, at least two for each notebook."""
+    """There are at least 24 questions, at least two for each notebook, in their order."""
     assert max(Counter(names(QUESTIONS)).values()) == 1
     assert len(QUESTIONS) >= 24
-    notebooks = [int(path.name[:2]) for path in NOTEBOOKS.glob("[0-9]*.py")]
-    assert {n: len(questions_of(n)) for n in notebooks if len(questions_of(n)) < 2} == {}
-    assert [q.notebook for q in QUESTIONS] == sorted(q.notebook for q in QUESTIONS)
+    numbers = [question.notebook for question in QUESTIONS]
+    assert set(numbers) == {int(path.name[:2]) for path in NOTEBOOKS.glob("[0-9]*.py")}
+    assert min(Counter(numbers).values()) >= 2 and numbers == sorted(numbers)
 
 
 def test_every_misconception_is_somebodys_choice():
@@ -107,9 +104,7 @@ def test_a_distribution_is_guessed_part_by_part(question):
     assert "guess=(…, …, …)" in str(predict(question.key))
 
 
-@pytest.mark.parametrize(
-    "guess", [(6, 4), (6, 4, 3), (3, 2, 1), (14, -2, 0), ("a", 6, 6), 12, "abc", (..., 6, 6)]
-)
+@pytest.mark.parametrize("guess", [(6, 6), (6, 4, 3), (14, -2, 0), ("a", 6, 6), 12, "abc"])
 def test_what_is_no_distribution_is_told_what_would_be_one(guess):
     """Another number of parts, another sum, a negative part, words."""
     prediction = predict("law-of-fresh-draw", guess=guess)
@@ -117,7 +112,7 @@ def test_what_is_no_distribution_is_told_what_would_be_one(guess):
     assert "3 numbers that sum to 12 (twelfths)" in str(prediction)
 
 
-@pytest.mark.parametrize("guess", ["z", "", 7, -1, True, float("nan"), ["a"], {}, object, "ab", b"a"])
+@pytest.mark.parametrize("guess", ["z", "", 7, True, float("nan"), ["a"], object, b"a"])
 def test_a_guess_that_is_no_choice_is_told_what_would_be_one(guess):
     """Nothing that a student types raises."""
     for key in ("bad-draft", "draft-forwards"):
@@ -170,22 +165,19 @@ def test_each_question_is_whole():
 
 
 def calls_in(text):
-    """Returns the `predict(…)` calls of a notebook's text: key, and choices as they stand there."""
-    found = []
-    for start in (match.start() for match in re.finditer(r"^(?:\w+ = )?predict\(", text, re.MULTILINE)):
-        cell = text[start:].split("\n# %%")[0]
-        key = re.search(r'predict\(\s*"([\w-]+)"', cell)
-        choices = dict(re.findall(r'^\s+"([a-z])": "(.*)",$', cell, re.MULTILINE))
-        found.append((key[1], choices))
-    return found
+    """Yields the `predict(…)` calls of a notebook's text: key, and choices as they stand there."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Name(id="predict"), args=[key, *choices]):
+                yield key.value, ast.literal_eval(choices[0]) if choices else {}
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.py")), ids=lambda path: path.stem)
 def test_notebooks_ask_what_is_asked_here(path):
     """A notebook asks its own questions, at least two, with the choices of the data, and no answer."""
     text = path.read_text(encoding="utf-8")
-    calls = calls_in(text)
-    assert {key for key, _ in calls} == set(names(questions_of(int(path.name[:2]))))
+    calls = list(calls_in(text))
+    assert {key for key, _ in calls} == {q.key for q in QUESTIONS if q.notebook == int(path.name[:2])}
     for key, choices in calls:
         assert choices == {letter: choice.text for letter, choice in predict(key).question.choices.items()}
     assert len(re.findall(r"guess=None", text)) >= len(calls)

@@ -2,17 +2,18 @@
 
 import sys
 import time
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 import torch
 
-from minispec import Draft, SeededRng, Verdict, check_verifier
+from minispec import Draft, SeededRng, check_verifier
 from minispec.classroom import check
 from minispec.classroom.exercises import sampling
 
 sys.path.insert(0, str(Path(__file__).parent))
-from variants import draft_row_after_row, my_verifier, verifier_row_after_row  # noqa: E402
+from variants import draft_row_after_row, verifier_row_after_row  # noqa: E402
 
 
 def test_a_draft_of_row_after_row_passes():
@@ -59,7 +60,9 @@ class Remembers:
     """A generator for one row: what another row asked as its n-th question is answered as it was there."""
 
     def __init__(self, rng, known):
-        self.rng, self.known, self.asked = rng, known, 0
+        self.rng = rng
+        self.known = known
+        self.asked = 0
 
     def ask(self, decide, probs):
         self.asked += 1
@@ -68,22 +71,14 @@ class Remembers:
             self.known[key] = getattr(self.rng, decide)(probs)
         return self.known[key]
 
-    def bernoulli(self, probs):
-        return self.ask("bernoulli", probs)
-
-    def categorical(self, probs):
-        return self.ask("categorical", probs)
+    bernoulli = partialmethod(ask, "bernoulli")
+    categorical = partialmethod(ask, "categorical")
 
 
 def shares_its_numbers(draft, target_probs, rng):
     """A wrong rule: rows whose ratios are equal are decided by one number."""
-    known, verdicts = {}, []
-    for b in range(len(draft.tokens)):
-        one = slice(b, b + 1)
-        row = Draft(draft.tokens[one], draft.probs[one], draft.lengths[one])
-        verdicts.append(my_verifier(row, target_probs[one], Remembers(rng, known)))
-    accepted = torch.cat([verdict.accepted for verdict in verdicts])
-    return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
+    known = {}
+    return verifier_row_after_row(draft, target_probs, rng, lambda rng: Remembers(rng, known))
 
 
 @pytest.mark.parametrize("rule", [shares_the_first_row, shares_its_numbers])

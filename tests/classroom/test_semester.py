@@ -1,9 +1,8 @@
 """A semester's exercises: drawn by its tag, so that neither our solutions nor last year's answers fit."""
 
 import ast
-import json
 import re
-from functools import partial
+import sys
 from pathlib import Path
 
 import nbformat
@@ -12,26 +11,11 @@ import torch
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.exercises.semester import FORMS, drawn, semester
-from minispec.classroom.grading.marking import grade
-from minispec.classroom.grading.submission import read_submissions
 
+ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = {exercise.key: exercise for exercise in EXERCISES}
 ONE, OTHER = semester("2027S"), semester("2027W")
 KEYS = [exercise.key for exercise in ONE.exercises]
-
-
-def residual_for(tag):
-    """Returns a right answer to the tag's `residual`, written by what its stub says."""
-    pick = partial(drawn, tag, "residual_of")
-    first, second = pick("order", (("target", "draft"), ("draft", "target")))
-    more = pick("more", (first, second))
-    total = pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
-    less = second if more == first else first
-    return f"""
-def surplus({first}, {second}):
-    gap = [max(0, float(a / {more}.sum() - b / {less}.sum())) for a, b in zip({more}, {less}, strict=True)]
-    return [{total} * x / sum(gap) for x in gap] if sum(gap) > 0 else gap
-"""
 
 
 def test_the_same_tag_asks_for_the_same():
@@ -70,19 +54,6 @@ def test_what_we_ship_is_wrong_and_what_is_asked_for_is_right(tag):
         assert exercise.judge(lambda *_: ...).verdict == "blank"
 
 
-@pytest.mark.parametrize("tag", ["2027S", "2027W", "exam-3"])
-def test_a_right_answer_by_the_stub_passes(tag):
-    """Written by what the stub says; the card shows the smallest case to one that is not right."""
-    space = {}
-    exec(residual_for(tag.upper()), space)
-    made = semester(tag)
-    assert made.check("residual", space["surplus"]).passed
-    card = made.check("residual", lambda p, q: p)
-    assert not card.passed and "should be" in card.detail and card.detail.startswith("surplus(")
-    assert "nothing" in made.check("residual").text().lower()
-    assert "There is no exercise" in made.check("resdual", 1).text()
-
-
 # By hand, from the stubs that were printed for 2027S.
 WRITTEN = {
     "cache-bytes": """
@@ -109,64 +80,46 @@ def window_mask(cached, k):
     rows = [[i - 4 < j <= i for j in range(cached + k + 1)] for i in range(cached, cached + k + 1)]
     return torch.tensor([row[cached:] + row[:cached] for row in rows])
 """,
+    "residual": """
+def surplus(draft, target):
+    gap = [max(0, float(a / target.sum() - b / draft.sum())) for a, b in zip(target, draft, strict=True)]
+    return [2 * x / sum(gap) for x in gap] if sum(gap) > 0 else gap
+""",
 }
-
-
 SAYS = {  # what these were written from
     "cache-bytes": ("key takes 2 bits", "value 4 bits", "multiple of 2", "last 8 tokens"),
     "verify-greedily": ("drafted ids are kept", "best[3] is the target's choice", "Id 2 ends the text"),
     "shift-the-mask": ("may look", "the 3 before it", "the new tokens, then the cached ones"),
+    "residual": ("what target has more than draft", "to the sum 2"),
 }
 
 
-def test_stubs_say_all_that_is_needed():
+@pytest.mark.parametrize("exercise", ONE.exercises, ids=KEYS)
+def test_stubs_say_all_that_is_needed(exercise):
     """Who reads the stubs of one tag, and nothing else, can be right."""
-    for exercise in ONE.exercises:
-        assert all(words in " ".join(exercise.stub.split()) for words in SAYS.get(exercise.key, ()))
-    for key, source in WRITTEN.items():
-        space = {"torch": torch}
-        exec(source, space)
-        (function,) = (value for name, value in space.items() if name == ast.parse(source).body[0].name)
-        card = ONE.check(key, function)
-        assert card.passed, card.text()
+    assert all(words in " ".join(exercise.stub.split()) for words in SAYS[exercise.key])
+    space = {"torch": torch}
+    exec(WRITTEN[exercise.key], space)
+    card = ONE.check(exercise.key, space[exercise.function])
+    assert card.passed, card.text()
 
 
-@pytest.mark.slow
-def test_a_class_is_graded_by_its_semester(tmp_path):
-    """The right answers of the tag get points; ours, handed in under the new names, get none."""
-    (tmp_path / "ann.py").write_text("import torch\n" + "".join(WRITTEN.values()))
-    names = {key: ast.parse(source).body[0].name for key, source in WRITTEN.items()}
-    old = {"residual": "def surplus(p, q):\n    return ((p - q).clamp(min=0)) / (p - q).clamp(min=0).sum()\n"}
-    old["verify-greedily"] = f"def {names['verify-greedily']}(drafted, best):\n    return 0, best[0]\n"
-    (tmp_path / "ben.py").write_text("\n\n".join(old.values()))
-    cheat = "def surplus(target, draft):\n    from minispec.classroom.exercises.semester import semester\n"
-    cheat += "    return semester('2027S').exercises[3].right(target, draft)\n"
-    (tmp_path / "cem.py").write_text(cheat)
-    ann, ben, cem = grade(read_submissions(tmp_path), ONE.exercises, seconds=200)
-    assert {key for key, mark in ann.exercises.items() if mark.verdict == "right"} == set(WRITTEN)
-    assert {key for key, mark in ben.exercises.items() if mark.verdict == "wrong"} == set(old)
-    assert ben.points == 0
-    mark = cem.exercises["residual"]
-    assert mark.verdict == "wrong" and "ModuleNotFoundError" in mark.message and mark.uses
+def test_a_card_of_a_semester():
+    """It shows the smallest case to an answer that is not right."""
+    card = ONE.check("residual", lambda p, q: p)
+    assert not card.passed and "should be" in card.detail and card.detail.startswith("surplus(")
+    assert "There is no exercise" in ONE.check("resdual", 1).text()
 
 
-def test_the_notebook_of_a_semester(tmp_path):
-    """It is a notebook, each stub is blank and checked in it; handed in untouched it is blank."""
-    text = ONE.notebook()
-    nbformat.validate(nbformat.reads(text, as_version=4))
+def test_the_notebook_of_a_semester(monkeypatch):
+    """It is a notebook, each stub is blank and checked in it."""
+    notebook = nbformat.reads(ONE.notebook(), as_version=4)
+    nbformat.validate(notebook)
     space, cards = {}, []
-    for cell in json.loads(text)["cells"]:
-        if cell["cell_type"] == "code":
-            *body, last = ast.parse("".join(cell["source"])).body
-            exec(compile(ast.Module(body, []), "cell", "exec"), space)
-            if isinstance(last, ast.Expr):
-                cards.append(eval(compile(ast.Expression(last.value), "cell", "eval"), space))
-            else:
-                exec(compile(ast.Module([last], []), "cell", "exec"), space)
+    monkeypatch.setattr(sys, "displayhook", cards.append)
+    for cell in notebook.cells[1::2]:
+        exec(compile(ast.Interactive(ast.parse(cell.source).body), "cell", "single"), space)
     assert [card.kind for card in cards] == ["blank"] * len(KEYS)
-    (tmp_path / "ann.ipynb").write_text(text)
-    (row,) = grade(read_submissions(tmp_path), ONE.exercises)
-    assert [mark.verdict for mark in row.exercises.values()] == ["blank"] * len(KEYS)
 
 
 @pytest.mark.parametrize("tag", ["", "a b", "x" * 41, "../x", "2027\n", '"'])
@@ -176,20 +129,17 @@ def test_what_is_no_tag(tag):
         semester(tag)
 
 
-WORDS = {3: "three", 4: "four", 5: "five"}
-
-
-def page_on_grading(root):
-    return (root / "docs/teaching/grading.md").read_text(encoding="utf-8")
-
-
 def test_no_written_solution_is_in_the_project():
     """No notebook and no page defines what a semester asks for."""
-    root = Path(__file__).resolve().parents[2]
-    names = {ast.parse(exercise.stub).body[0].name for exercise in ONE.exercises}
-    assert len(names) == len(FORMS) == len(KEYS)
-    files = [path for part in ("notebooks", "docs") for path in (root / part).glob("**/*.*")]
+    names = {exercise.function for exercise in ONE.exercises}
+    files = [path for part in ("notebooks", "docs") for path in (ROOT / part).glob("**/*.*")]
     texts = [p for p in files if p.suffix in (".py", ".ipynb", ".md") and "_build" not in p.parts]
-    assert len(texts) > 50 and f"So {WORDS[len(KEYS)]} exercises" in " ".join(page_on_grading(root).split())
+    assert len(names) == len(FORMS) == len(KEYS) and len(texts) > 50
     for path in texts:
         assert not re.search(rf"\bdef ({'|'.join(names)})\b", path.read_text(encoding="utf-8")), path
+
+
+def test_the_page_says_how_many_there_are():
+    """In words."""
+    page = " ".join((ROOT / "docs/teaching/grading.md").read_text(encoding="utf-8").split())
+    assert len(FORMS) == 4 and "So four exercises" in page

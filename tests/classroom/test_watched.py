@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from minispec.classroom import check
+from minispec.classroom.exercises.rejection import accepting
 from minispec.classroom.exercises.sampled_loop import probabilities, rejection_loop
 from minispec.classroom.running import Malformed
 from minispec.classroom.trials import looped_with_caches
-from minispec.classroom.watched import Watched
+from minispec.classroom.watched import watched
 from minispec.evidence.proof.models import table_pair
 
 right = rejection_loop()
@@ -16,7 +17,7 @@ right = rejection_loop()
 def pair():
     log = []
     target, draft = table_pair(2, 1)
-    return Watched("target", target, log, 9), Watched("draft model", draft, log, 9), log
+    return watched("target", target, log, 9), watched("draft model", draft, log, 9), log
 
 
 def faults(answer, k=1):
@@ -66,14 +67,10 @@ def test_a_loop_that_reads_the_text_again_is_not_right():
     def afresh(target, draft, prompt, k, n, rng):
         text = list(prompt)
         while len(text) < len(prompt) + n:
-            caches = target.new_cache(1), draft.new_cache(1)
-            q = probabilities(draft, text, caches[1])[-1]
+            q = probabilities(draft, text, draft.new_cache(1))[-1]
             x = rng.draw(q)
-            p = probabilities(target, [*text, x], caches[0])[-2:]
-            if rng.uniform() < p[0, x] / q[x]:
-                text += [x, rng.draw(p[1])]
-            else:
-                text.append(rng.draw((p[0] - q).clamp(min=0) / (p[0] - q).clamp(min=0).sum()))
+            p = probabilities(target, [*text, x], target.new_cache(1))[-2:]
+            text += accepting()([x], [q], p, rng)
         return text[len(prompt) :][:n]
 
     both = (

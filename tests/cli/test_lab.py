@@ -59,11 +59,7 @@ def test_a_copy_has_the_notebooks_without_outputs_or_solutions(copy, tmp_path):
     assert files(tmp_path / "mine") == {"01_one.ipynb", "02_two.ipynb"}
     (cell,) = json.loads((tmp_path / "mine" / "01_one.ipynb").read_text())["cells"]
     assert cell["source"] == "1 + 2" and cell["outputs"] == [] and cell["execution_count"] is None
-    assert {path.name for path in (tmp_path / "mine").iterdir()} == {
-        "01_one.ipynb",
-        "02_two.ipynb",
-        module.MARK,
-    }
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"01_one.ipynb", "02_two.ipynb"}
 
 
 def test_solutions_come_when_asked_for(copy, tmp_path):

@@ -20,7 +20,6 @@ def config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
     return GPTConfig(16, layers, heads * head_dim, heads, kv_heads, 8, 64)
 
 
-SIZES = [(1, 1, 1, 2, (1, 4)), (2, 1, 1, 2, (1, 4)), (2, 4, 2, 4, (3, 2)), (3, 6, 2, 8, (50, 4))]
 BYTES = exercise(
     "cache-bytes",
     wrong={
@@ -29,7 +28,7 @@ BYTES = exercise(
         "one-layer": lambda sizes, *given: cache_bytes(sizes, *given) // sizes.layers,
     },
     right=cache_bytes,
-    trials=tuple(call("cache_bytes", config(*sizes), *given) for *sizes, given in SIZES),
+    make=lambda *case: call("cache_bytes", config(*case[:4]), *case[4:]),
     read=whole,
 )
 
@@ -47,11 +46,6 @@ POSITIONS = exercise(
         "text-does-not-grow": lambda p, n, cached: positions_computed(p, n, True) if cached else p * n,
     },
     right=positions_computed,
-    trials=tuple(
-        call("positions_computed", prompt, new, cached)
-        for prompt, new in ((1, 1), (1, 2), (2, 1), (2, 3), (5, 4), (10, 20))
-        for cached in (True, False)
-    ),
     read=whole,
 )
 
@@ -90,12 +84,6 @@ LENGTHS = exercise(
         "always-catches-up": but_for("catch_up", lambda length: 1),
     },
     right=cache_lengths,
-    trials=tuple(
-        call("cache_lengths", cached, k, accepted)
-        for cached in (0, 1, 7)
-        for k in (1, 2, 4)
-        for accepted in range(k + 1)
-    ),
     read=four,
 )
 
@@ -110,9 +98,6 @@ def best_by(score: Callable[[float, float, int], float], first: int = 0) -> Call
     return lambda alpha, c, most: max(range(first, most + 1), key=lambda k: (score(alpha, c, k), -k))
 
 
-SETTINGS = [(0.0, 0.2, 1), (0.9, 0.05, 1), (0.7, 0.2, 5), (0.6, 0.5, 3), (0.3, 0.6, 4), (0.9, 0.05, 8)]
-SETTINGS += [(0.95, 0.02, 6), (0.5, 0.01, 12), (0.8, 0.1, 50), (1.0, 0.1, 7)]  # alpha, c, most
-
 CHOOSE_K = exercise(
     "choose-k",
     wrong={
@@ -122,11 +107,8 @@ CHOOSE_K = exercise(
         "divides-by-zero": best_by(lambda alpha, c, k: (1 - alpha ** (k + 1)) / ((1 - alpha) * (k * c + 1))),
     },
     right=best_by(gain),
-    trials=tuple(call("best_k", *setting) for setting in SETTINGS),
     read=whole,
 )
-
-Y, N = True, False
 
 
 def free(done: list[bool]) -> list[int]:
@@ -155,8 +137,6 @@ def placed_and_left(value: Any) -> Any:
     return pairs, ids(left, "left: a list of names")
 
 
-QUEUES = [([Y], [1]), ([N], [1]), ([Y], []), ([N, Y], [1]), ([Y, Y], [1]), ([Y, N, Y], [1, 2, 3])]
-QUEUES += [([Y, Y], [3, 1, 2]), ([Y], [0, 2]), ([Y, Y], [0, 2, 0, 3]), ([N, Y], [1, 0])]
 REFILL = exercise(
     "refill-rows",
     wrong={
@@ -168,27 +148,25 @@ REFILL = exercise(
         "no-space": partial(refill, least=0),
     },
     right=refill,
-    trials=tuple(call("refill_rows", *queue, [0, 4, 1, 9]) for queue in QUEUES),
     read=placed_and_left,
 )
 
 
 def slots(live: list[bool], lengths: list[int], pending: int = 1, idle: int = 1) -> tuple[int, int, int]:
     """Counts useful slots, padding and idle ones; a wrong answer leaves out pending tokens or idle rows."""
-    wide, used = max(lengths) + pending, sum(lengths) + pending * sum(live)
+    wide = max(lengths) + pending
+    used = sum(lengths) + pending * sum(live)
     empty = (len(live) - sum(live)) * wide * idle
     return used, len(live) * wide - used - empty, empty
 
 
-BLOCKS = [([Y], [0]), ([Y], [2]), ([Y, Y], [2, 2]), ([Y, Y], [2, 0]), ([Y, N], [2, 0])]
 BLOCK = exercise(
     "block-slots",
     wrong={
         "pending-forgotten": partial(slots, pending=0),
         "idle-is-padding": partial(slots, idle=0),
-        "own-width": lambda live, lengths: (sum(lengths) + sum(live), 0, live.count(N)),
+        "own-width": lambda live, lengths: (sum(lengths) + sum(live), 0, live.count(False)),
     },
     right=slots,
-    trials=tuple(call("block_slots", *block) for block in [*BLOCKS, ([Y, N, Y, Y], [4, 0, 0, 2])]),
     read=lambda value: ids(value, "three whole numbers, (useful, padding, idle),", count=3),
 )

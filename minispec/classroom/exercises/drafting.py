@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.trials import Trial, proposed, sampled
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
@@ -74,12 +75,12 @@ def proposing(prompts: list[list[int]], k: int, gained: list[list[int]] | None =
     """Returns a trial of `start`, `commit` and `propose`."""
     more = f", gained {gained}" if gained else ""
     arguments = (prompts, gained or [[] for _ in prompts], k)
-    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", "proposed", arguments)
+    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", proposed, arguments)
 
 
 def sampling(prompt: list[int], k: int, n: int) -> Trial:
     """Returns a trial of whole texts."""
-    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", "sampled", (prompt, k, n))
+    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", sampled, (prompt, k, n))
 
 
 LOOK_UP = exercise(
@@ -91,19 +92,7 @@ LOOK_UP = exercise(
         "padding-proposed": drafting(lambda draft: Draft(draft.tokens, draft.probs)),
     },
     right=LookUpDrafter,
-    trials=(
-        proposing([[1, 2, 3]], 2),
-        proposing([[1, 2, 3, 1, 2]], 1),
-        proposing([[1, 2, 3, 1, 2]], 2),
-        proposing([[1, 2, 3, 1, 2]], 4),
-        proposing([[1, 2, 3, 1, 2, 4, 1, 2]], 2),
-        proposing([[5, 2, 3, 1, 2]], 2),
-        proposing([[1]], 1, gained=[[2, 3, 1, 2]]),
-        proposing([[1, 2, 3, 1], [7, 7, 7]], 3, gained=[[2], []]),
-        proposing([[1, 2, 3, 1, 2], [4, 5]], 2),
-        sampling([0, 1, 0], 2, 3),
-        sampling([1, 0, 1, 0], 3, 4),
-    ),
+    make=lambda kind, *case: (sampling if kind == "sampled" else proposing)(*case),
     show=show_proposals,
 )
 
@@ -125,8 +114,6 @@ def matching(
     return longest_match
 
 
-TEXTS = [[1], [1, 2], [1, 2, 1], [1, 1], [1, 2, 1, 2], [1, 2, 1, 3, 1], [7, 8, 9], [1, 1, 1, 1]]
-TEXTS += [[1, 2, 3, 4, 1, 2, 3, 4], [4, 1, 2, 5, 1, 2, 6, 2, 1, 2]]
 MATCH = exercise(
     "longest-match",
     wrong={
@@ -137,28 +124,32 @@ MATCH = exercise(
         "where-it-begins": matching(begins=True),
     },
     right=matching(),
-    trials=tuple(call("longest_match", text, 3) for text in TEXTS),
     read=lambda value: ids(value, "two whole numbers, (n, end),", count=2),
 )
 
 
-def draft_length(match: int, per_match: float, k: int, room: int) -> int:
+def draft_length(
+    match: int,
+    per_match: float,
+    k: int,
+    room: int,
+    whole_of: Callable[[float], int] = ceil,
+    left: int = 1,
+    most: int = 1,
+) -> int:
     """Returns match · per_match, rounded up, but no more than K, nor than the room less one."""
-    return min(k, room - 1, ceil(per_match * match))
+    return min(most * k, room - left, whole_of(per_match * match))
 
 
-LIMITS = [(0, 1.5, 4, 9), (1, 1.0, 4, 9), (1, 1.5, 4, 9), (2, 1.5, 4, 9), (3, 0.5, 4, 9), (5, 1.5, 4, 9)]
-LIMITS += [(5, 1.5, 8, 9), (5, 1.5, 8, 4), (3, 1.5, 8, 1), (20, 1.5, 16, 40)]
 LENGTH = exercise(
     "draft-length",
     wrong={
-        "match-ignored": lambda match, per_match, k, room: min(k, room - 1),
-        "rounded-down": lambda match, per_match, k, room: min(k, room - 1, int(per_match * match)),
-        "no-limit": lambda match, per_match, k, room: min(room - 1, ceil(per_match * match)),
-        "last-token-drafted": lambda match, per_match, k, room: min(k, room, ceil(per_match * match)),
+        "match-ignored": partial(draft_length, whole_of=lambda length: 99),
+        "rounded-down": partial(draft_length, whole_of=int),
+        "no-limit": partial(draft_length, most=99),
+        "last-token-drafted": partial(draft_length, left=0),
     },
     right=draft_length,
-    trials=tuple(call("draft_length", *given) for given in LIMITS),
     read=whole,
 )
 
@@ -185,6 +176,5 @@ STATES = exercise(
         "none-stale": lambda k, accepted: (accepted, []),
     },
     right=lambda k, accepted: (accepted, after(k, accepted)),
-    trials=tuple(call("medusa_states", *given) for given in ((1, 0), (1, 1), (3, 1), (3, 0), (3, 3), (4, 2))),
     read=start_and_stale,
 )

@@ -1,6 +1,7 @@
 """Exercises at temperature 0: the serial loop, the mask of one pass, the greedy rule, the whole loop."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,25 +11,26 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import Parts
 from minispec.classroom.running import Malformed, ids, nested, numbers
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.trials import Trial, call, continued, looped
 from minispec.core.model import LanguageModel
 
 
+def last_row(logits: Tensor) -> Tensor:
+    """Returns the last row of logits [1, n, V]: what it says about the next token."""
+    return logits[0, -1]
+
+
 def continue_greedily(
-    model: LanguageModel, prompt: list[int], n: int, read: slice = slice(None)
+    model: LanguageModel,
+    prompt: list[int],
+    n: int,
+    read: slice = slice(None),
+    row: Callable[[Tensor], Tensor] = last_row,
 ) -> list[int]:
-    """Returns the n most probable tokens; a wrong answer reads only a part of the text each time."""
+    """Returns the n most probable tokens; a wrong answer reads a part of the text, or another row."""
     text = list(prompt)
     for _ in range(n):
-        text.append(int(model(torch.tensor([text[read]]))[0, -1].argmax()))
-    return text[len(prompt) :]
-
-
-def largest_of_all_rows(model: LanguageModel, prompt: list[int], n: int) -> list[int]:
-    """A wrong answer: the largest entry of all rows [n, V], counted through as one list."""
-    text = list(prompt)
-    for _ in range(n):
-        text.append(int(model(torch.tensor([text]))[-1].argmax()))
+        text.append(int(row(model(torch.tensor([text[read]]))).argmax()))
     return text[len(prompt) :]
 
 
@@ -37,13 +39,13 @@ CONTINUE = exercise(
     wrong={
         "prompt-included": lambda model, prompt, n: [*prompt, *continue_greedily(model, prompt, n)],
         "never-appended": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(len(prompt))),
-        "first-row": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(1)),
-        "last-token-alone": lambda model, prompt, n: continue_greedily(model, prompt, n, slice(-1, None)),
-        "all-rows-at-once": largest_of_all_rows,
+        "first-row": partial(continue_greedily, read=slice(1)),
+        "last-token-alone": partial(continue_greedily, read=slice(-1, None)),
+        "all-rows-at-once": partial(continue_greedily, row=lambda logits: logits[-1]),
     },
     right=continue_greedily,
     trials=tuple(
-        Trial(f"continue_greedily(model, {prompt}, {n})", "continued", (prompt, n))
+        Trial(f"continue_greedily(model, {prompt}, {n})", continued, (prompt, n))
         for n in (0, 1, 2, 3, 6)
         for prompt in ([0], [1, 2], [3, 0, 2], [2, 2, 1, 0])
     ),
@@ -62,17 +64,34 @@ def agreeing(drafted: list[int], best: list[int]) -> int:
 DRAFTS = [(d, b) for k in range(3) for d in product((0, 1), repeat=k) for b in product((0, 1), repeat=k + 1)]
 DRAFTS += [(d, b) for d in ((0, 1, 2), (2, 1, 0)) for b in product((0, 1, 2), repeat=4)]
 
+
+def counted_by(count: Callable[[list[int], list[int]], int]) -> Callable[..., tuple[int, int]]:
+    """Returns an answer: how many ids are kept, by some way to count them, and the target's next one."""
+
+    def verify_greedily(drafted: list[int], best: list[int]) -> tuple[int, int]:
+        kept = count(drafted, best)
+        return kept, best[kept]
+
+    return verify_greedily
+
+
 VERIFY = exercise(
     "verify-greedily",
     wrong={
-        "all-matches": lambda drafted, best: (n := sum(map(int.__eq__, drafted, best)), best[n]),
-        "shifted": lambda drafted, best: (n := agreeing(drafted, best[1:]), best[n]),
-        "no-bonus": lambda drafted, best: (n := agreeing(drafted[:-1], best), best[n]),
-        "keeps-the-rejected": lambda drafted, best: (n := agreeing(drafted, best), [*drafted, best[-1]][n]),
+        "all-matches": counted_by(lambda drafted, best: sum(map(int.__eq__, drafted, best))),
+        "shifted": counted_by(lambda drafted, best: agreeing(drafted, best[1:])),
+        "no-bonus": counted_by(lambda drafted, best: agreeing(drafted[:-1], best)),
+        "keeps-the-rejected": lambda drafted, best: (
+            agreeing(drafted, best),
+            [*drafted, best[-1]][agreeing(drafted, best)],
+        ),
         "bonus-for-a-correction": lambda drafted, best: (agreeing(drafted, best), best[-1]),
-        "counts-the-correction": lambda drafted, best: (n := agreeing(drafted, best) + 1, best[n - 1]),
+        "counts-the-correction": lambda drafted, best: (
+            agreeing(drafted, best) + 1,
+            best[agreeing(drafted, best)],
+        ),
     },
-    right=lambda drafted, best: (n := agreeing(drafted, best), best[n]),
+    right=counted_by(agreeing),
     trials=tuple(call("verify_greedily", list(drafted), list(best)) for drafted, best in DRAFTS),
     read=lambda value: ids(value, "a pair (accepted, token)", count=2),
 )
@@ -105,10 +124,6 @@ MASK = exercise(
         "pending-left-out": lambda cached, k: torch.ones(k, cached + k).tril(cached).bool(),
     },
     right=verification_mask,
-    trials=tuple(
-        call("verification_mask", *sizes)
-        for sizes in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (2, 3), (5, 4))
-    ),
     read=mask,
     show=lambda value: " / ".join("".join("–●"[cell] for cell in row) for row in value) or "nothing",
 )
@@ -123,12 +138,13 @@ def rounds(
     drop: Callable[[int], bool] = lambda accepted: False,
     trust: bool = False,
     stale: bool = False,
+    overshoot: bool = False,
 ) -> list[int]:
-    """Returns what is gained until there are n tokens, or a few more.
+    """Returns what is gained until there are n tokens.
 
     Wrong answers `keep` another number of tokens than 1 out of the caches after a round (below 0: they do not
-    roll back), `drop` the target's token after so many accepted ones, `trust` the whole draft, or read the
-    `stale` pending token of the first round in all rounds.
+    roll back), `drop` the target's token after so many accepted ones, `trust` the whole draft, read the
+    `stale` pending token of the first round in all rounds, or `overshoot`.
     """
     parts.prefill(prompt)
     text = list(prompt)
@@ -136,28 +152,30 @@ def rounds(
         pending = prompt[-1] if stale else text[-1]
         draft = parts.draft(pending, k)
         accepted, token = parts.verify(draft, parts.score(pending, draft))
-        accepted = k if trust else accepted
+        if trust:
+            accepted = k
         text += draft.tokens[0, :accepted].tolist()
-        text += [] if drop(accepted) else [token]
+        if not drop(accepted):
+            text.append(token)
         if keep >= 0:
             parts.rollback(len(text) - keep)
-    return text[len(prompt) :]
+    return text[len(prompt) :] if overshoot else text[len(prompt) :][:n]
 
 
 LOOP = exercise(
     "write-the-loop",
     wrong={
-        "overshoots": rounds,
-        "never-rolls-back": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=-1)[:n],
-        "keeps-the-draft": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, trust=True)[:n],
-        "rollback-one-short": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, keep=0)[:n],
-        "drops-the-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=bool)[:n],
-        "no-correction": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, drop=lambda _: True)[:n],
-        "pending-never-changes": lambda parts, prompt, k, n: rounds(parts, prompt, k, n, stale=True)[:n],
+        "overshoots": partial(rounds, overshoot=True),
+        "never-rolls-back": partial(rounds, keep=-1),
+        "keeps-the-draft": partial(rounds, trust=True),
+        "rollback-one-short": partial(rounds, keep=0),
+        "drops-the-correction": partial(rounds, drop=bool),
+        "no-correction": partial(rounds, drop=lambda accepted: True),
+        "pending-never-changes": partial(rounds, stale=True),
     },
-    right=lambda parts, prompt, k, n: rounds(parts, prompt, k, n)[:n],
+    right=rounds,
     trials=tuple(
-        Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", "looped", (models, prompt, k, n))
+        Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", looped, (models, prompt, k, n))
         for n in (1, 3, 8)
         for k in (1, 3)
         for models, prompt in (("a table model", [1]), ("a table model", [2, 0, 1]), ("a tiny GPT", [0, 1]))

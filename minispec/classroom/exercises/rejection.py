@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
-from minispec.classroom.running import Malformed, nested, numbers, real
-from minispec.classroom.trials import Trial
+from minispec.classroom.running import Malformed, called, nested, numbers, real
+from minispec.classroom.trials import Trial, drafted, drafted_row, gained
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
@@ -18,9 +19,7 @@ from minispec.core.rng import Rng
 from minispec.core.verify import residual
 from minispec.core.warp import Warp
 
-Weights = tuple[int, ...]  # a distribution, times the sum
-PAIRS: list[tuple[Weights, Weights]] = [((1, 1), (1, 1)), ((1, 1), (1, 0)), ((1, 0), (0, 1))]
-PAIRS += [((1, 3), (3, 1)), ((3, 2, 1), (1, 1, 4)), ((4, 3, 2, 1), (1, 1, 5, 3))]
+Weights = Sequence[int]  # a distribution, times the sum
 
 
 def drafter(
@@ -34,7 +33,9 @@ def drafter(
         model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
     ) -> Draft:
         """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
-        token, tokens, probs = pending, [], []
+        token = pending
+        tokens = []
+        probs = []
         for _ in range(k):
             logits = model((token if read_on else pending)[:, None], cache)[:, -1]
             token = rng.categorical(draw_by(warp)(logits))
@@ -65,7 +66,7 @@ REMEMBER_Q = exercise(
     },
     right=drafter(),
     trials=tuple(
-        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", "drafted", (text, k, warp))
+        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", drafted, (text, k, warp))
         for k in (1, 2)
         for warp in (Warp(), Warp(0.5), Warp(top_k=2))
         for text in ([0], [2, 1])
@@ -92,7 +93,7 @@ ONE_ROW = exercise(
         if name != "distributions-forgotten"
     },
     right=for_one_row(drafter()),
-    trials=tuple(replace(trial, run="drafted_row") for trial in REMEMBER_Q.trials),
+    trials=tuple(replace(trial, run=drafted_row) for trial in REMEMBER_Q.trials),
     show=show_branches,
 )
 
@@ -102,13 +103,10 @@ def written(*distributions: Weights) -> str:
     return "; ".join(f"({', '.join(map(str, weights))})/{sum(weights)}" for weights in distributions)
 
 
-def trials(name: str) -> tuple[Trial, ...]:
-    """Returns calls on two distributions [V]."""
-    made = []
-    for pair in PAIRS:
-        tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in pair]
-        made.append(Trial(f"{name}({', '.join(map(written, pair))})", "called", tuple(tensors)))
-    return tuple(made)
+def of_two(name: str, p: Weights, q: Weights) -> Trial:
+    """Returns a call on two distributions [V], given by weights."""
+    tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in (p, q)]
+    return Trial(f"{name}({written(p)}, {written(q)})", called, tuple(tensors))
 
 
 def distribution(value: Any) -> Any:
@@ -132,7 +130,7 @@ TOTAL_VARIATION = exercise(
         "largest-difference": lambda p, q: (p - q).abs().max(),
     },
     right=total_variation,
-    trials=trials("total_variation"),
+    make=partial(of_two, "total_variation"),
     read=real,
     show=lambda value: f"{value:.4g}",
 )
@@ -146,7 +144,7 @@ RESIDUAL = exercise(
         "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
-    trials=trials("residual"),
+    make=partial(of_two, "residual"),
     read=distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )
@@ -173,7 +171,8 @@ def accepting(
         """Returns the ids that a round gains; distributions are [V]."""
         first = rng.uniform()
         for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-            u, p = first if one_number else rng.uniform(), target_dists[i]
+            u = first if one_number else rng.uniform()
+            p = target_dists[i]
             if not u < ratio(p[x], q[x]):
                 correction = rng.draw(correct(p, q))
                 return [*tokens[: i + keep], *after(correction, target_dists, rng)]
@@ -182,10 +181,16 @@ def accepting(
     return accept_one_row
 
 
+def bonus_only(correction: int, target_dists: Sequence[Tensor], rng: RowRng) -> list[int]:
+    """A wrong answer: draws from the last of the K + 1 distributions [V] in place of a correction."""
+    return [rng.draw(target_dists[-1])]
+
+
 def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: RowRng) -> list[int]:
     """A wrong answer: drops what is rejected, and goes on testing; target_dists is [K+1, V]."""
     kept = [x for x, q, p in zip(tokens, dists, target_dists, strict=False) if rng.uniform() < p[x] / q[x]]
-    i, p = len(kept), target_dists[len(kept)]
+    i = len(kept)
+    p = target_dists[i]
     return [*kept, rng.draw(residual(p, dists[i]) if i < len(tokens) else p)]
 
 
@@ -194,7 +199,7 @@ def one_row(tokens: list[int], dists: list[Weights], target_dists: list[Weights]
     rows = [torch.tensor(weights).double().reshape(-1, 3) for weights in (dists, target_dists)]
     q, p = (weights / weights.sum(-1, keepdim=True) for weights in rows)
     said = f"drafted {tokens}, q = {written(*dists) or 'none'}, p = {written(*target_dists)}, every branch"
-    return Trial(said, "gained", (tokens, list(q), p))
+    return Trial(said, gained, (tokens, list(q), p))
 
 
 def show_gained(value: Any) -> str:
@@ -214,18 +219,10 @@ ACCEPT = exercise(
         "bonus-one-early": accepting(bonus=-2),
         "one-number-for-all": accepting(one_number=True),
         "bonus-after-a-rejection": accepting(after=lambda said, p, rng: [said, rng.draw(p[-1])]),
-        "bonus-for-a-correction": accepting(after=lambda said, p, rng: [rng.draw(p[-1])]),
+        "bonus-for-a-correction": accepting(after=bonus_only),
         "no-correction": accepting(after=lambda said, p, rng: []),
     },
     right=accepting(),
-    trials=(
-        one_row([0], [(1, 1, 4)], [(3, 2, 1), (1, 1, 2)]),
-        one_row([2], [(1, 1, 4)], [(3, 2, 1), (1, 1, 2)]),
-        one_row([1], [(1, 1, 4)], [(1, 1, 4), (1, 0, 1)]),
-        one_row([0], [(1, 0, 0)], [(0, 1, 3), (1, 1, 2)]),
-        one_row([2, 0], [(1, 1, 4), (3, 2, 1)], [(3, 2, 1), (1, 1, 4), (2, 3, 1)]),
-        one_row([0, 2], [(4, 1, 1), (1, 1, 4)], [(1, 2, 3), (3, 2, 1), (2, 3, 1)]),
-        one_row([], [], [(3, 2, 1)]),
-    ),
+    make=one_row,
     show=show_gained,
 )

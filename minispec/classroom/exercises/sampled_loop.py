@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import accepting
+from minispec.classroom.exercises.rejection import accepting, bonus_only
 from minispec.classroom.parts import RowRng
-from minispec.classroom.trials import Trial
+from minispec.classroom.trials import Trial, looped_with_caches
 from minispec.core.basic import accept_rejection, speculate_basic
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
@@ -81,16 +81,6 @@ def rejection_loop(
     return my_sampled_loop
 
 
-def bonus_after_rejection(
-    tokens: list[int], dists: Sequence[Tensor], target_dists: Tensor, rng: RowRng
-) -> list[int]:
-    """A wrong rule: what replaces a rejected token is drawn from the last of the K + 1 rows [V]."""
-    for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-        if not rng.uniform() < target_dists[i][x] / q[x]:
-            return [*tokens[:i], rng.draw(target_dists[-1])]
-    return [*tokens, rng.draw(target_dists[-1])]
-
-
 def most_probable_bonus(
     tokens: list[int], dists: Sequence[Tensor], target_dists: Tensor, rng: RowRng
 ) -> list[int]:
@@ -109,13 +99,12 @@ def show_loop(value: Any) -> str:
     return "".join(f"\n    {line}" for line in lines)
 
 
-SETTINGS = (
-    ("two tokens", [1], 1, 1),
-    ("two tokens", [0, 1], 1, 2),
-    ("three tokens", [2, 0], 1, 2),
-    ("two tokens", [1, 0, 1], 2, 3),
-    ("two tokens", [0, 1], 1, 4),
-)
+def looping(models: str, prompt: list[int], k: int, n: int) -> Trial:
+    """Returns a trial of the loop."""
+    text = f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch"
+    return Trial(text, looped_with_caches, (models, prompt, k, n))
+
+
 SAMPLED_LOOP = exercise(
     "write-the-sampled-loop",
     wrong={
@@ -127,20 +116,13 @@ SAMPLED_LOOP = exercise(
         "pending-never-updated": rejection_loop(stale=True),
         "nothing-of-the-target": rejection_loop(accepting(bonus=None)),
         "correction-from-p": rejection_loop(accepting(correct=lambda p, q: p)),
-        "bonus-after-a-rejection": rejection_loop(bonus_after_rejection),
+        "bonus-after-a-rejection": rejection_loop(accepting(after=bonus_only)),
         "bonus-after-a-correction": rejection_loop(
             accepting(after=lambda correction, p, rng: [correction, rng.draw(p[-1])])
         ),
         "most-probable-bonus": rejection_loop(most_probable_bonus),
     },
     right=as_basic,
-    trials=tuple(
-        Trial(
-            f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch",
-            "looped_with_caches",
-            (models, prompt, k, n),
-        )
-        for models, prompt, k, n in SETTINGS
-    ),
+    make=looping,
     show=show_loop,
 )

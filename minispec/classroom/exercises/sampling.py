@@ -12,20 +12,20 @@ from minispec.classroom.exercise import Judgement, equal, exercise, failed, sent
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,
+    NO_RETURN,
     Malformed,
     Outcome,
-    OutOfTime,
     attempt,
     called,
     nested,
-    read_by,
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.evidence.checker.calls import Broken, Refused
-from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES, check_verifier
+from minispec.evidence.checker.check import SAMPLES, check_verifier
+from minispec.evidence.checker.guard import OutOfTime
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
 from minispec.evidence.checker.report import Report
@@ -80,10 +80,10 @@ def distributions_of(rule: Verifier) -> tuple[Any, ...]:
 
 def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
-    draft, target_probs = Draft(torch.tensor([[2]]), Q[None, :1]), P[None, :2]
+    draft = Draft(torch.tensor([[2]]), Q[None, :1])
     try:
         with time_limit(SECONDS):
-            outcome = read_by(verdict, attempt(called, answer, draft, target_probs, SeededRng(0)))
+            outcome = attempt(called, answer, (draft, P[None, :2], SeededRng(0)), verdict)
             if outcome.kind:
                 return failed(outcome)
             report, between = checked(answer)
@@ -113,12 +113,13 @@ def checked(rule: Verifier) -> tuple[Report, str]:
     draws from a generator of its own is sampled for some seconds. Returns the report, and a description of
     rows that influence each other; empty if none do.
     """
-    asked, samples = rule, SAMPLES
+    asked = rule
+    samples = SAMPLES
     scripted = follows_scripts(rule, TELLING)
     if not scripted and follows_scripts(row_by_row(rule), TELLING):
         asked = row_by_row(rule)
     elif not scripted:
-        samples = samples_in_time(rule, TELLING, SAMPLES, SAMPLED_INSTANCES)
+        samples = samples_in_time(rule, TELLING[-1])
     groups = FEW_FIRST if scripted else FEW_FIRST[-1:]  # row by row or sampled, each instance once is enough
     for few in groups:
         instances = [one for one in standard_instances() if one.k in few]
@@ -132,8 +133,13 @@ def checked(rule: Verifier) -> tuple[Report, str]:
 FEW_FIRST = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
 SAMPLED = "No counterexample, but it was only sampled: it has random numbers of its own. Draw with rng."
 NOT_APART = "Each row alone is right, and in a batch they influence each other. Draw for each row anew."
-KNOWN = ["correction-from-p", "ratio-inverted", "going-on-after-a-rejection"]
-KNOWN += ["bonus-from-the-place-before", "padding-tested"]
+KNOWN = (
+    "correction-from-p",
+    "ratio-inverted",
+    "going-on-after-a-rejection",
+    "bonus-from-the-place-before",
+    "padding-tested",
+)
 VERIFIER = exercise(
     "write-the-verifier",
     wrong={bug: rule_with(bug) for bug in KNOWN}
@@ -147,31 +153,29 @@ VERIFIER = exercise(
 
 def judge_test(answer: Any) -> Judgement:
     """Asks a test about all rules, and says what its pattern of alarms means."""
-    alarms, silent = [], []
-    asked = 0
+    outcomes: dict[str, Outcome] = {}
     try:
         with time_limit(SECONDS):
-            for asked, (name, rule) in enumerate(RULES.items()):
-                outcome = read_by(bool, attempt(called, answer, rule))
-                if outcome.kind == LATE.kind:
-                    return failed(too_slow(asked))
+            for name, rule in RULES.items():
+                outcome = attempt(called, answer, (rule,), bool)
                 if outcome.blank:
                     return failed(outcome)
-                if outcome.kind not in ("", "None", "AssertionError") and name in SOUND:
+                if name in SOUND and outcome.kind not in ("", NO_RETURN, "AssertionError"):
                     return failed(replace(outcome, fault=f"with {name}, {outcome.fault}"))
-                # With asserts, to return nothing is to pass; a bug may break anything, also a test.
-                silent += [outcome] if outcome.kind == "None" else []
-                alarms += [name] if outcome.kind != "None" and outcome.value is not True else []
+                outcomes[name] = outcome
     except OutOfTime:
-        return failed(too_slow(asked))
+        return failed(too_slow(len(outcomes)))
+    # With asserts, to return nothing is to pass; a bug may break anything, also a test.
+    silent = [outcome for outcome in outcomes.values() if outcome.kind == NO_RETURN]
     if len(silent) == len(RULES):
         return failed(silent[0])
+    alarms = [n for n, outcome in outcomes.items() if outcome not in silent and outcome.value is not True]
     found = [name for name in alarms if name in BUGS]
     if found == alarms and len(found) >= ENOUGH:
         return Judgement("right", TEST.praise, score(alarms))
     message = f"It finds {len(found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
-    name = pattern(alarms)
-    return Judgement("wrong", TEST.wrong[name][0] if name else message, score(alarms))
+    typical = pattern(alarms)
+    return Judgement("wrong", TEST.wrong[typical][0] if typical else message, score(alarms))
 
 
 def too_slow(asked: int) -> Outcome:

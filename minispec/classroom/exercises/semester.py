@@ -78,8 +78,10 @@ def form(
 
 def bytes_of(pick: Pick) -> Exercise:
     """A cache of quantised numbers, with windows in some layers."""
-    keys, values = pick("keys", (2, 4, 8, 16)), pick("values", (2, 4, 8))
-    every, window = pick("every", (2, 3)), pick("window", (4, 5, 6, 7, 8))
+    keys = pick("keys", (2, 4, 8, 16))
+    values = pick("values", (2, 4, 8))
+    every = pick("every", (2, 3))
+    window = pick("window", (4, 5, 6, 7, 8))
 
     def right(config: Any, tokens: int) -> int:
         kept = sum(min(tokens, window) if i % every == 0 else tokens for i in range(1, config.layers + 1))
@@ -92,10 +94,13 @@ def bytes_of(pick: Pick) -> Exercise:
 
 def verify_of(pick: Pick) -> Exercise:
     """The greedy rule with rows before the draft, an end, and another result."""
-    ahead, end, dropped = pick("ahead", (1, 2, 3)), pick("end", (0, 1, 2)), pick("count", (False, True))
+    ahead = pick("ahead", (1, 2, 3))
+    end = pick("end", (0, 1, 2))
+    dropped = pick("count", (False, True))
 
     def right(drafted: list[int], best: list[int]) -> tuple[int, int]:
-        best, n = best[ahead:], 0
+        best = best[ahead:]
+        n = 0
         while n < len(drafted) and drafted[n] == best[n] and end not in drafted[:n]:
             n += 1
         return len(drafted) - n if dropped else n, -1 if end in drafted[:n] else best[n]
@@ -107,13 +112,14 @@ def verify_of(pick: Pick) -> Exercise:
 
 def mask_of(pick: Pick) -> Exercise:
     """The mask with a window, turned round, or with other columns."""
-    window, hidden = pick("window", (2, 3, 4)), pick("hidden", (False, True))
+    window = pick("window", (2, 3, 4))
+    hidden = pick("hidden", (False, True))
     new_first = pick("new", (False, True))
 
     def right(cached: int, k: int) -> Tensor:
-        here, there = torch.arange(cached, cached + k + 1)[:, None], torch.arange(cached + k + 1)
-        sees = (there <= here) & (there > here - window)
-        sees = torch.cat([sees[:, cached:], sees[:, :cached]], 1) if new_first else sees
+        sees = torch.ones(k + 1, cached + k + 1, dtype=torch.bool).tril(cached).triu(cached + 1 - window)
+        if new_first:
+            sees = sees.roll(-cached, 1)
         return ~sees if hidden else sees
 
     order = ("the new tokens, then the cached ones", "the cached tokens, then the new ones")
@@ -124,7 +130,8 @@ def mask_of(pick: Pick) -> Exercise:
 def residual_of(pick: Pick) -> Exercise:
     """What one distribution has more than another, of counts, scaled to a sum."""
     names = pick("order", tuple(permutations(("target", "draft"))))
-    more, total = pick("more", names), pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
+    more = pick("more", names)
+    total = pick("total", (2, 3, 4, 5, 8, 10, 12, 20))
     (less,) = set(names) - {more}
 
     def right(**given: Tensor) -> Tensor:
@@ -132,9 +139,9 @@ def residual_of(pick: Pick) -> Exercise:
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
     said = {"more": more, "less": less, "total": total}
-    small = [((1, 1), (2, 2)), ((1, 3), (6, 2))]
-    large = [((3, 2, 1), (1, 1, 4)), ((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
-    return form(rejection.RESIDUAL, pick, said, right, [*small, *large])
+    cases: list[Any] = [((1, 1), (2, 2)), ((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4))]
+    cases += [((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
+    return form(rejection.RESIDUAL, pick, said, right, cases)
 
 
 FORMS = (bytes_of, verify_of, mask_of, residual_of)
@@ -155,19 +162,23 @@ class Semester:
         """Returns a notebook of stubs, as JSON."""
         title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
         start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
-        texts = [title, f'{start}check = semester("{self.tag}").check']  # and so on: words, then code
+        cells = [cell("markdown", title), code_cell(f'{start}check = semester("{self.tag}").check')]
         for one in self.exercises:
-            texts.append(f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}.")
-            texts.append(f'{one.stub}\n\ncheck("{one.key}", {TEXTS[one.key]["name"]})')
-        cells: list[dict[str, Any]] = [
-            {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": text.splitlines(True)}
-            for number, text in enumerate(texts)
-        ]
-        for cell in cells[1::2]:
-            cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
+            cells.append(cell("markdown", f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}."))
+            cells.append(code_cell(f'{one.stub}\n\ncheck("{one.key}", {one.function})'))
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-        notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+        notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
         return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def cell(kind: str, text: str, **more: Any) -> dict[str, Any]:
+    """Returns a cell of a notebook."""
+    return {"cell_type": kind, "metadata": {}, "source": text.splitlines(True), **more}
+
+
+def code_cell(text: str) -> dict[str, Any]:
+    """Returns a cell of code that has not run."""
+    return cell("code", text, execution_count=None, outputs=[])
 
 
 def semester(tag: str) -> Semester:

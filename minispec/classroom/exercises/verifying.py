@@ -9,20 +9,19 @@ from typing import Any
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import one_row, show_gained
+from minispec.classroom.exercises.rejection import Weights, one_row, show_gained
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import ids, nested, numbers, real
 from minispec.classroom.trials import Trial, call
 from minispec.core.verify import residual
-
-PARENTS: list[list[int]] = [[], [0], [0, 1], [0, 0], [0, 0, 1], [0, 0, 1, 2], [0, 0, 2, 2, 3, 4]]
 
 
 def seeing(sees: Callable[..., set[int]] = set.union, by_slot: bool = False) -> Any:
     """Returns an answer: what a token sees is made of what its parent sees, itself, and its parent."""
 
     def tree_mask(parents: list[int]) -> tuple[list[list[bool]], list[int]]:
-        rows, depths = [{0}], [0]
+        rows = [{0}]
+        depths = [0]
         for i, parent in enumerate(parents, 1):
             rows.append(sees(rows[parent], {i}, {parent}))
             depths.append(i if by_slot else depths[parent] + 1)
@@ -40,7 +39,6 @@ MASK = exercise(
         "position-by-slot": seeing(by_slot=True),
     },
     right=seeing(),
-    trials=tuple(call("tree_mask", parents) for parents in PARENTS),
     read=lambda pair: (nested(numbers(pair[0], name="mask: a square").tolist()), ids(pair[1])),
 )
 
@@ -51,7 +49,9 @@ def trying(wrong: str = "") -> Any:
     def try_candidates(tokens: list[int], dists: Sequence[Tensor], p: Tensor, rng: RowRng) -> tuple[int, int]:
         left = p  # [V], as all distributions here
         for n, x in enumerate(tokens):
-            q, left = dists[0 if wrong == "first-q-for-all" else n], p if wrong == "p-stays" else left
+            q = dists[0 if wrong == "first-q-for-all" else n]
+            if wrong == "p-stays":
+                left = p
             if rng.uniform() < (left[x] if wrong == "q-forgotten" else left[x] / q[x]):
                 return n, x
             left = residual(left, q)
@@ -60,21 +60,17 @@ def trying(wrong: str = "") -> Any:
     return try_candidates
 
 
-def one_place(tokens: list[int], *dists: tuple[int, ...]) -> Trial:
+def one_place(tokens: list[int], dists: list[Weights], p: Weights) -> Trial:
     """Returns a trial on candidates for one position; q of each and p are given by weights."""
-    trial = one_row(tokens, [*dists[:-1]], [dists[-1]])
+    trial = one_row(tokens, dists, [p])
     return replace(trial, arguments=(*trial.arguments[:2], trial.arguments[2][0]))
 
 
-P, Q = (3, 2, 1), (1, 1, 4)
 TRY = exercise(
     "try-candidates",
     wrong={name: trying(name) for name in ("p-stays", "first-q-for-all", "q-forgotten", "drawn-from-p")},
     right=trying(),
-    trials=(
-        *(one_place([], P), one_place([2], Q, P), one_place([2, 0], Q, Q, P)),
-        *(one_place([2, 1], Q, (1, 1, 0), P), one_place([1, 2, 0], (0, 1, 0), (0, 0, 1), (1, 0, 0), P)),
-    ),
+    make=one_place,
     show=show_gained,
 )
 
@@ -94,17 +90,19 @@ KEEP = exercise(
         "old-ones-forgotten": lambda *given: [slot for slot in slots_to_keep(*given) if slot >= given[0]],
     },
     right=slots_to_keep,
-    trials=tuple(call("slots_to_keep", 3, tree, last) for tree in PARENTS for last in range(len(tree) + 1)),
     read=ids,
 )
 
 Rows = list[list[float]]
+P = [0.5, 0.25, 0.25]
+Q = [0.25, 0.25, 0.5]
 cut = partial(min, 1.0)
 
 
 def running(tokens: list[int], q: Rows, p: Rows, kept: Any = cut, said: Any = cut) -> list[float]:
     """Returns K ratios; a wrong answer keeps or says others. q: K of [V]; p: K + 1 of [V]."""
-    w, found = 1.0, []
+    w = 1.0
+    found = []
     for i, x in enumerate(tokens):
         w = kept(w) * p[i][x] / q[i][x]
         found.append(said(w))
@@ -119,12 +117,7 @@ RATIOS = exercise(
         "never-cut": partial(running, kept=float, said=float),
     },
     right=running,
-    trials=tuple(
-        call(
-            "block_ratios", tokens, [[0.25, 0.25, 0.5]] * len(tokens), [[0.5, 0.25, 0.25]] * (len(tokens) + 1)
-        )
-        for tokens in ([], [2], [0], [1], [2, 2], [2, 0], [0, 2], [0, 2, 2, 1])
-    ),
+    make=lambda tokens: call("block_ratios", tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
     read=lambda value: nested(numbers(value, name="a list of ratios, one for each token,").tolist()),
 )
 
@@ -143,11 +136,11 @@ def token_by_token(p: list[float], drawn: Any) -> float:
     return sum(min(share, sum(d for tokens, d in drawn if x in tokens)) for x, share in enumerate(p))
 
 
-DRAWS: list[Any] = [([0.25, 0.75], [((0,), 0.75), ((1,), 0.25)])]
-DRAWS += [([0.5, 0.5], [((0, 0), 0.0625), ((0, 1), 0.375), ((1, 1), 0.5625)])]
-DRAWS += [([0.5, 0.5, 0.0], [((0, 1), 0.5), ((2,), 0.5)])]
-DRAWS += [([0.125, 0.125, 0.75], [((0, 1), 0.5), ((2, 0), 0.25), ((2,), 0.25)])]
-DRAWS += [([0.1, 0.2, 0.3, 0.4], [((0, 1), 0.5), ((0, 2), 0.25), ((1, 3), 0.25)])]
+def drawing(p: list[float], drawn: list[Any]) -> Trial:
+    """Returns a trial of p [V] and pairs: the tokens of a draw, and its probability."""
+    return call("most_accepted", p, [(tuple(tokens), share) for tokens, share in drawn])
+
+
 MOST = exercise(
     "most-accepted",
     wrong={
@@ -156,6 +149,6 @@ MOST = exercise(
         "some-are-in-it": partial(most, lies=set.intersection),
     },
     right=most,
-    trials=tuple(call("most_accepted", *draw) for draw in DRAWS),
+    make=drawing,
     read=real,
 )

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def tiled(
     right = left + column * max(sum(cell.wide for cell in line.cells) for line in lines) + 0.15
     panel_width = right + widest(line.note for line in lines)
     page = Board(max(panel_width * len(panels) + MARGIN, 9.0))
-    top = -widest(heads) - 0.25
+    top = -widest(heads) - 0.25 * bool(heads)
     bottom = 0.0
     for number, panel in enumerate(panels):
         start = panel_width * number
@@ -143,10 +144,11 @@ def twin_of(lines: Sequence[Line], heads: Sequence[str] = ()) -> str:
     rows = [["", *heads]]
     for line in lines:
         if line.cells:
-            rows.append([line.label, *(cell.text or "-" * bool(cell.look) for cell in line.cells), line.note])
+            texts = [[cell.text or "-" * bool(cell.look)] + ["…"] * (cell.wide - 1) for cell in line.cells]
+            rows.append([line.label, *chain(*texts), line.note])
     head, *table = aligned(rows).splitlines()
-    texts = iter(table)
-    twin = [next(texts) if line.cells else line.label for line in lines]
+    rest = iter(table)
+    twin = [next(rest) if line.cells else line.label for line in lines]
     return "\n".join([head, *twin] if heads else twin)
 
 

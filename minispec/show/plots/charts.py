@@ -61,7 +61,12 @@ def write_on(axes: Axes, x: float, y: float, text: str, look: State) -> None:
 
 
 def stack(
-    axes: Axes, look: State, word: str, heights: Sequence[float], floors: Sequence[float], least: float
+    axes: Axes,
+    look: State,
+    word: str,
+    heights: Sequence[float],
+    floors: Sequence[float],
+    least: float = float("inf"),
 ) -> Any:
     """Draws parts of bars, in columns 0, 1, …, with the sign in each that is high enough; returns them."""
     bars = axes.bar(range(len(heights)), heights, 0.7, floors, label=f"{look.glyph} {word}", **area(look))

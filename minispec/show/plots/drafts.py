@@ -47,11 +47,13 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     guesses = [candidates(q, drawn) for q, drawn in zip(r.draft.probs[0], drafted, strict=False)]
     across = min(count, ACROSS)
     down = -(-count // ACROSS)
-    labels = [
-        [_label(words[t], t == drawn) for t in guess] for guess, drawn in zip(guesses, drafted, strict=True)
-    ]
+    labels = []
+    for guess, drawn in zip(guesses, drafted, strict=True):
+        labels.append(
+            [f"{shown(words[token])} ◀" if token == drawn else shown(words[token]) for token in guess]
+        )
     most = max(map(len, guesses))
-    figure = sheet(across * (widest(chain(*labels)) + 1.9) + 0.4, down * (0.46 * most + 0.8) + 0.9)
+    figure = sheet(across * (widest(chain(*labels)) + 2.4) + 0.4, down * (0.46 * most + 0.8) + 0.9)
     panels = figure.subplots(down, across, squeeze=False).flatten()
     twin = []
     for i, (axes, guess, texts) in enumerate(zip(panels, guesses, labels, strict=False), 1):
@@ -60,7 +62,7 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         axes.bar_label(bars, values, padding=4, fontsize=TEXT)
         charts.prepare(axes, grid="").set_title(f"guess {i}", fontsize=TEXT, loc="left", weight="bold")
         axes.set_yticks(range(len(guess)), texts, parse_math=False)
-        axes.set(xlim=(0, 1.9), ylim=(most - 0.5, -0.5), xticks=[])
+        axes.set(xlim=(0, 1.6), ylim=(most - 0.5, -0.5), xticks=[])
         axes.spines["bottom"].set_visible(False)
         entries = [f"{text} {value}" for text, value in zip(texts, values, strict=True)]
         twin.append(f"guess {i}: {'  '.join(entries)}")
@@ -82,10 +84,6 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         q=probability(drawn_q[least]),
         drafted=said,
     )
-
-
-def _label(word: str, drawn: bool) -> str:
-    return f"{shown(word)} ◀" if drawn else shown(word)
 
 
 class Found(NamedTuple):
@@ -114,8 +112,8 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     right = [look_up.right for look_up in found]
     wrong = [look_up.drafted - look_up.right for look_up in found]
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
-    charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found), k + 1)
-    charts.stack(axes, WRONG, "drafted, wrong", wrong, right, k + 1)
+    charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
+    charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
     dots: dict[str, Any] = {"mfc": MATCH.colour, "mec": "black", "ms": 14, "clip_on": False}
     axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
     words = [shown(look_up.word) for look_up in found]

@@ -133,11 +133,10 @@ def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
         charts.stack(axes, KEPT, "kept: min(p, q)", kept, [0.0] * len(kept), least),
         charts.stack(axes, REJECTED, "rejected: q − p", rejected, p, least),  # of others on the part of p
         charts.stack(axes, RESIDUAL, "missing: p − q", missing, kept, least),
-        charts.levels(axes, p, 0.45, linewidth=4, color=TARGET.colour, label=TARGET.word),
-        charts.levels(
-            axes, q, 0.45, linewidth=4, color=DRAFTER.colour, label=DRAFTER.word, linestyle=(0, (2, 1))
-        ),
     ]
+    for line, heights, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
+        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
+        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **how))
     labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
     axes.set_xticks([-0.75, *range(len(columns))], ["\np\nq", *labels], parse_math=False)
     axes.tick_params(axis="x", length=0, labelbottom=True)

@@ -120,13 +120,13 @@ def bytes_against_arithmetic(
     figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
     for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
         times = [getattr(cost, work) for cost in costs]
-        rows = [row + side for row in range(len(costs))]
-        bars = axes.barh(rows, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
+        places = [row + side for row in range(len(costs))]
+        bars = axes.barh(places, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
         axes.bar_label(bars, [charts.seconds(t) for t in times], padding=8, fontsize=TEXT)
     ends = [cost.seconds * 1e3 for cost in costs]
     rows = range(len(costs))
-    look: dict[str, Any] = {"linewidth": 4, "label": "the forward ends"}
-    axes.vlines(ends, [row - 0.46 for row in rows], [row + 0.46 for row in rows], "black", **look)
+    line: dict[str, Any] = {"linewidth": 4, "label": "the forward ends"}
+    axes.vlines(ends, [row - 0.46 for row in rows], [row + 0.46 for row in rows], "black", **line)
     labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
     axes.set_yticks(rows, labels)
     axes.invert_yaxis()

@@ -47,14 +47,7 @@ class Span:
     work: Literal["draft", "verify", "catch-up"]
     start: float  #: when it begins
     end: float  #: when it ends
-    yields: tuple[tuple[int, str], ...] = ()  #: the tokens that are known when it ends, as (id, state)
-    dropped: tuple[tuple[int, str], ...] = ()  #: the guesses that it rejects or does not test, likewise
-
-    @property
-    def judged(self) -> tuple[tuple[int, str], ...]:
-        """All guesses and the target's token, by position; a correction stands after what it replaces."""
-        place = len(self.yields) - 1 if self.dropped else len(self.yields)
-        return (*self.yields[:place], *self.dropped[:1], *self.yields[place:], *self.dropped[1:])
+    judged: tuple[tuple[int, str], ...] = ()  #: the tokens under a pass, by position, as (id, state)
 
 
 def speculative_spans(
@@ -73,8 +66,7 @@ def speculative_spans(
     for r, row in live[:rounds]:
         check_chain(r, row)
         work = [Span("draft", 0, times.draft)] * r.draft.k
-        yields = tuple(zip(r.emitted[row], kinds(r, row), strict=True))
-        work.append(Span("verify", 0, times.verify, yields, _dropped(r, row)))
+        work.append(Span("verify", 0, times.verify, _judged(r, row)))
         if any(needs_catch_up(r, each) for each, on in enumerate(r.live) if on):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:
@@ -83,12 +75,13 @@ def speculative_spans(
     return spans
 
 
-def _dropped(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
-    """Returns the guesses after the accepted ones, where a correction replaces the first of them."""
+def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
+    """Returns all guesses and the target's token; a correction stands after what it replaces."""
+    *kept, last = zip(r.emitted[row], kinds(r, row), strict=True)
     if r.kind(row) != "correction":
-        return ()
-    tokens = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
-    return tuple((token, "untested" if i else "rejected") for i, token in enumerate(tokens))
+        return (*kept, last)
+    rejected, *untested = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
+    return (*kept, (rejected, "rejected"), last, *((token, "untested") for token in untested))
 
 
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
@@ -105,8 +98,9 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
     if not fast:
         raise ValueError("nothing was decoded for the trace's first prompt; there is no time to show")
-    passes = [span for span in fast if span.yields]
-    names = [shown(words[token]) for span in passes for token, _ in span.yields]
+    passes = [span for span in fast if span.judged]
+    judged = [token for span in passes for token in span.judged]
+    names = [shown(words[token]) for token, state in judged if state not in ("rejected", "untested")]
     ends = [i * times.target for i in range(len(names) + 1)]
     alone = [Span("verify", start, end) for start, end in pairwise(ends)]
     twin = ["target alone, when each token is known:"]
@@ -137,7 +131,7 @@ def _signed(span: Span, words: Sequence[str]) -> list[str]:
 
 def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], words: Sequence[str]) -> Figure:
     """Draws the target alone, then both models with the tokens under each pass, over one axis of time."""
-    passes = [span for span in fast if span.yields]
+    passes = [span for span in fast if span.judged]
     total = max(alone[-1].end, fast[-1].end)
     tile = widest(text for span in passes for text in _signed(span, words)) + 0.2
     apart = min((b.end - a.end for a, b in pairwise(passes)), default=total)
@@ -152,7 +146,7 @@ def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], wor
         [(span.start + span.end) / 2 for span in alone], names, rotation=90 * upright, parse_math=False
     )
     upper.tick_params(length=0)
-    draft = [span for span in fast if not span.yields]
+    draft = [span for span in fast if not span.judged]
     title = f"Speculative: the same tokens, {_passes(passes)}"
     _lanes(lower, {"draft": draft, "target": passes}, title, total, lines=most)
     lower.set_xlabel("time, in target passes")

@@ -177,16 +177,16 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     charts.prepare(upper, "", "probability to\nbe accepted", grid="y")
     charts.prepare(lower, "", "TV(p, q)", grid="y")
     twin = [["", "min(1, p/q)", "TV"]]
-    for i, (label, (_, look, x)) in enumerate(zip(labels, columns, strict=True)):
-        if x is None:
+    for i, (label, (_, look, tested)) in enumerate(zip(labels, columns, strict=True)):
+        if tested is None:
             twin.append([label])
             continue
-        twin.append([label, f"{x.acceptance:.2f}", f"{x.tv:.2f}"])
-        upper.bar(i, x.acceptance, linewidth=0.8, **charts.area(look))
-        lower.bar(i, x.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
-        if not x.accepted:
-            upper.text(i, x.acceptance + 0.03, look.glyph, fontsize=TEXT, ha="center", va="bottom")
-        if i and x.index == 0:
+        twin.append([label, f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"])
+        upper.bar(i, tested.acceptance, linewidth=0.8, **charts.area(look))
+        lower.bar(i, tested.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
+        if not tested.accepted:
+            upper.text(i, tested.acceptance + 0.03, look.glyph, fontsize=TEXT, ha="center", va="bottom")
+        if i and tested.index == 0:
             upper.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
             lower.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
     lower.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])

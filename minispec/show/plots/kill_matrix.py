@@ -25,8 +25,8 @@ def panels(rows: Sequence[KillRow]) -> list[list[Line]]:
     left: list[Line] = []
     right: list[Line] = []
     for lines in modules.values():
-        half = left if len(left) + len(lines) / 2 <= (len(rows) + len(modules)) / 2 else right
-        half += lines
+        is_left = not right and len(left) + len(lines) / 2 <= (len(rows) + len(modules)) / 2
+        (left if is_left else right).extend(lines)
     return [left, right]
 
 

@@ -4,68 +4,27 @@ from dataclasses import replace
 
 import pytest
 import torch
-from figures import WORDS, by_hand, readable, shipped_run, tiny_run
-from matplotlib.colors import to_hex
+from figures import WORDS, by_hand, tiny_run
 from tiny import table_pair
 
 import minispec
 from minispec.core.records import Draft
 from minispec.io.recording import LoggingRng, record_run
-from minispec.show.plots.verification import (
-    along_the_text,
-    drafted_tokens,
-    positions_of,
-    verification_strip,
-)
-from minispec.show.signs import STATES
+from minispec.show.plots.verification import drafted_tokens, positions_of
 
 
 @pytest.mark.parametrize(
-    ("play", "states", "last"),
+    ("play", "states"),
     [
-        (([5, 6, 7], 1, 8), ["accepted", "rejected", "untested"], ""),
-        (([5, 6, 7], 0, 8), ["rejected", "untested", "untested"], ""),
-        (([5, 6], 2, 8), ["accepted", "accepted"], "★"),
-        (([5, 10, 7], 3, 8, 2), ["accepted", "accepted", "cut"], ""),
-        (([], 0, 8), [], "★"),
+        (([5, 6, 7], 1, 8), ["accepted", "rejected", "untested"]),
+        (([5, 6, 7], 0, 8), ["rejected", "untested", "untested"]),
+        (([5, 6], 2, 8), ["accepted", "accepted"]),
+        (([5, 10, 7], 3, 8, 2), ["accepted", "accepted", "cut"]),
     ],
 )
-def test_states_by_hand(play, states, last):
-    """Accepted, rejected, not tested, or after the end; then a bonus or nothing."""
-    r = by_hand([0, 1], play).rounds[0]
-    assert [test.state for test in drafted_tokens(r, WORDS)] == states
-    picture = verification_strip(r, WORDS)
-    readable(picture)
-    signs = {"accepted": "✓", "rejected": "✗", "untested": "○", "cut": "/"}
-    verdict = picture.twin.splitlines()[1]
-    assert [c for c in verdict if c in "✓✗○/↳★"] == [*(signs[s] for s in states), *last]
-    assert f"{len(r.emitted[0])} token" in picture.caption
-
-
-@pytest.mark.parametrize("accepted", [0, 1, 2])
-def test_the_correction_stands_under_the_token_that_it_replaces(accepted):
-    """Its tile lies under that of the rejected token, between the same sides; in the twin likewise."""
-    picture = verification_strip(by_hand([0, 1], ([5, 6, 7], accepted, 8)).rounds[0], WORDS)
-    (axes,) = picture.figure.axes
-    boxes = {
-        sign: next(
-            patch.get_bbox()
-            for patch in axes.patches
-            for text in axes.texts
-            if text.get_text().startswith(f"{sign} ") and patch.contains_point(text_at(axes, text))
-        )
-        for sign in "✗↳"
-    }
-    assert (boxes["✗"].x0, boxes["✗"].x1) == (boxes["↳"].x0, boxes["↳"].x1)
-    assert boxes["↳"].y1 <= boxes["✗"].y0 + 0.03
-    verdict, instead = picture.twin.splitlines()[1:3]
-    assert verdict.index("✗") == instead.index("↳")
-    replaced = WORDS[5 + accepted].strip()
-    assert picture.title == f'{accepted} of 3 drafted tokens are accepted; "j" replaces "{replaced}"'
-
-
-def text_at(axes, text):
-    return axes.transData.transform(text.get_position())
+def test_states_by_hand(play, states):
+    """Accepted, rejected, not tested, or after the end."""
+    assert [test.state for test in drafted_tokens(by_hand([0, 1], play).rounds[0], WORDS)] == states
 
 
 def test_numbers_are_those_of_p_and_q():
@@ -112,19 +71,6 @@ def test_the_verdict_follows_from_what_was_drawn():
     assert seen == {"accepted", "rejected"}
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_walkthrough_can_be_read(temperature):
-    """Every round of the shipped pair's walkthrough; at temperature 0 the target's own tokens stand below."""
-    trace, words = shipped_run(temperature)
-    for r in trace.rounds[:4]:
-        picture = verification_strip(r, words, drawn=[0.25] * (r.tested(0) if temperature else 0))
-        readable(picture)
-        names = [line.split("  ")[0] for line in picture.twin.splitlines()[1:]]
-        greedy, sampled = ["target says"], ["draft, q", "target, p", "min(1, p/q)", "drawn"]
-        instead = ["instead"] * (r.kind(0) == "correction")
-        assert names == ["verdict", *instead, *(sampled if temperature else greedy)]
-
-
 def test_positions_by_hand():
     """Tested tokens only, round by round; what was not tested has no position."""
     trace = by_hand([0, 1], ([5, 6, 7], 1, 8), ([2, 3], 2, 4))
@@ -161,27 +107,3 @@ def test_mean_acceptance_is_one_minus_tv():
         p, q = r.target_probs[0, 0], r.draft.probs[0, 0]
         here = next(x for x in found if x.round == r.index)
         assert float((q * (p / q).clamp(max=1)).sum()) == pytest.approx(1 - here.tv)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_figure_shows_each_position(temperature):
-    """One bar per position in both charts, as high as the numbers; 28 of a longer text.
-
-    The target's own tokens stand between them, without bars: where a round ends, and only there.
-    """
-    trace, words = shipped_run(temperature)
-    found = positions_of(trace, words)
-    for positions in (found, found[2:5], found[:1], found * 3):
-        picture = along_the_text(positions)
-        readable(picture)
-        heights = [[bar.get_height() for bar in axes.patches] for axes in picture.figure.axes]
-        chosen = positions[:28]
-        assert heights == [[x.acceptance for x in chosen], [x.tv for x in chosen]]
-        ends = [x for x in chosen if x.added]
-        labels = [label.get_text() for label in picture.figure.axes[1].get_xticklabels()]
-        assert len(picture.twin.splitlines()) == 2 + len(chosen) + len(ends) == 2 + len(labels)
-        signs = [STATES["bonus" if x.accepted else "correction"].glyph for x in ends]
-        assert [label[-1] for label in labels if label[-1] in "↳★"] == signs
-        for label, drawn in zip(labels, picture.figure.axes[1].get_xticklabels(), strict=True):
-            (state,) = (state for state in STATES.values() if state.glyph == label[-1])
-            assert to_hex(drawn.get_bbox_patch().get_facecolor()).upper() == state.colour

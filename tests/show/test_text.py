@@ -37,7 +37,9 @@ def ids(text):
 
 def a_round(drafted, accepted, emitted):
     """Returns a round of one row that drafted, kept and emitted these tokens."""
-    (r,) = by_hand([0], (drafted, accepted, emitted[-1] if emitted else 0, len(emitted) or None), ids=257).rounds
+    (r,) = by_hand(
+        [0], (drafted, accepted, emitted[-1] if emitted else 0, len(emitted) or None), ids=257
+    ).rounds
     return replace(r, emitted=(tuple(emitted),), live=(bool(emitted),))
 
 

@@ -130,19 +130,6 @@ def test_caches_and_texts_are_those_of_the_trace(temperature, row):
             assert step.draw == recording.accept_draw(r.index, i, row) == position.test
 
 
-def test_residuals_of_a_correction():
-    """At a sampled correction the bars are p, q and norm(max(0, p − q)); the rejected guess has none."""
-    recording = load_walkthrough("rejection")
-    r = next(r for r in recording.trace.rounds if r.kind(0) == "correction")
-    step = next(s for s in steps(recording) if s.round == r.index and s.phase == "commit")
-    i = r.accepted(0)
-    short = (r.target_probs[0, i] - r.draft.probs[0, i]).clamp(min=0)
-    for bar in step.chart.bars:
-        assert bar.values["residual"] == pytest.approx(float(short[bar.id] / short.sum()))
-    marks = {bar.mark: bar for bar in step.chart.bars}
-    assert marks["guess"].values["residual"] == 0 and marks["picked"].id == r.emitted[0][-1]
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0.25, "p = 0.250"), (1.0, "p = 1"), (0.0, "p = 0"), (0.9999, "p > 0.999"), (1e-9, "p < 0.001")],

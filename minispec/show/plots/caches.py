@@ -10,8 +10,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Literal, get_args
 
-from matplotlib.patches import Patch
-
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, twin_of, worded
@@ -183,21 +181,23 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
 
     guess: how many positions a reader expected without a cache, or None.
     """
-    figure, twin = sheet(12, 6.2), []
-    sides = {"without a cache": without, "with a cache": cached}
-    for axes, (name, steps) in zip(figure.subplots(1, 2), sides.items(), strict=True):
-        title, end = f"{name}: {positions(steps)} positions", max(map(sum, steps))
+    figure = sheet(12, 6.2)
+    panels = figure.subplots(1, 2)
+    twin = []
+    for axes, name, steps in zip(panels, ("without a cache", "with a cache"), (without, cached), strict=True):
+        title = f"{name}: {positions(steps)} positions"
         charts.prepare(axes, "position in the text", "step", grid="").set_title(title, fontsize=TEXT)
-        for n, (kept, computed) in enumerate(steps, 1):
-            colours = [READ] * kept + [COMPUTED] * computed
-            axes.bar(range(1, len(colours) + 1), 0.9, 0.9, n - 0.45, color=colours)
-        axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
         twin.append(f"{title} (# computed in this step, . from the cache)")
-        twin += [f"  {n:3} {'.' * kept}{'#' * computed}" for n, (kept, computed) in enumerate(steps, 1)]
-    looks = {"from the cache": READ, "computed in this step": COMPUTED}
-    patches = [Patch(facecolor=look, edgecolor="black", label=label) for label, look in looks.items()]
+        for n, (kept, computed) in enumerate(steps, 1):
+            axes.bar(range(1, kept + 1), 0.9, 0.9, n - 0.45, color=READ)
+            axes.bar(range(kept + 1, kept + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED)
+            twin.append(f"  {n:3} {'.' * kept}{'#' * computed}")
+        end = max(map(sum, steps))
+        axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
+    key = [State(READ, word="from the cache"), State(COMPUTED, word="computed in this step")]
+    patches = [charts.patch(look) for look in key]
     if guess is not None:
-        patches.append(Patch(facecolor=GUESS.colour, label=f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
+        patches.append(charts.patch(GUESS, f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
     charts.keys_below(figure, patches, columns=3)
     values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
     saved = values["without"] - values["cached"]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from figures import by_hand, tiny_run
+from figures import tiny_run
 from tiny import gpt_pair
 
 from minispec.core.loop import generate
@@ -15,69 +15,6 @@ from minispec.show.plots.caches import (
     steps_with_cache,
     steps_without_cache,
 )
-from minispec.show.text import needs_catch_up
-
-LETTERS = {
-    "prompt": "p",
-    "committed": "=",
-    "pending": ">",
-    "drafted": "?",
-    "accepted": "+",
-    "rolled back": "-",
-    "empty": "_",
-}
-
-
-def drawn(trace, index, moment, row=0):
-    """Returns the states of each owner as a string of letters."""
-    slots = cache_slots(trace, index, moment, row)
-    owners = dict.fromkeys(slot.owner for slot in slots)
-    return {o: "".join(LETTERS[slot.state] for slot in slots if slot.owner == o) for o in owners}
-
-
-def states(trace, index):
-    return {moment: tuple(drawn(trace, index, moment).values()) for moment in MOMENTS}
-
-
-def test_a_round_with_a_rejection():
-    """One of three kept: the slots of the other two are rolled back; the draft had not read the last one."""
-    assert states(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0) == {
-        "before": ("pp>", "pp____", "pp____"),
-        "drafted": ("pp>???", "pp____", "ppp??_"),
-        "verified": ("pp>???", "ppp???", "ppp??_"),
-        "rolled back": ("ppp+>", "ppp+--", "ppp+-_"),
-        "caught up": ("ppp+>", "ppp+--", "ppp+-_"),
-    }
-
-
-def test_a_round_with_a_bonus_needs_a_catch_up():
-    """All kept: nothing is rolled back, and the draft's cache lacks a token until it catches up."""
-    trace = by_hand([0, 3], ([5], 0, 8), ([5, 6], 2, 7))
-    assert states(trace, 1) == {
-        "before": ("pp>", "pp___", "pp___"),
-        "drafted": ("pp>??", "pp___", "pp=?_"),
-        "verified": ("pp>??", "pp=??", "pp=?_"),
-        "rolled back": ("pp=++>", "pp=++", "pp=+_"),
-        "caught up": ("pp=++>", "pp=++", "pp=++"),
-    }
-    assert needs_catch_up(trace.rounds[1]) and not needs_catch_up(trace.rounds[0])
-
-
-def test_a_round_cut_inside_the_draft():
-    """At an end inside the accepted draft its last token is pending; what comes after it is rolled back."""
-    trace = by_hand([0, 3], ([5, 10, 7], 3, 8, 2))
-    assert states(trace, 0)["rolled back"] == ("pp+>", "pp+--", "pp+-_")
-
-
-def test_slots_name_the_token_that_stands_there():
-    """A slot that was rolled back still names the rejected token, while the text has the correction there."""
-    slots = cache_slots(by_hand([0, 1, 3], ([5, 6, 7], 1, 8)), 0, "rolled back")
-    tokens = {o: [s.token for s in slots if s.owner == o] for o in ("text", "target", "draft")}
-    assert tokens == {
-        "text": [0, 1, 3, 5, 8],
-        "target": [0, 1, 3, 5, 6, 7],
-        "draft": [0, 1, 3, 5, 6, None],
-    }
 
 
 @pytest.mark.parametrize("prompts", [[(3, 1, 4)], [(3,), (1, 4, 1, 0), (2, 0, 3, 1, 4)]])

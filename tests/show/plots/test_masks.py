@@ -9,12 +9,6 @@ from minispec.show.plots.masks import NEW, mask_rows, tree_mask
 PARENTS, WORDS = [0, 0, 1, 2, 3, 4], [" the", " mat", " floor", ".", ".", " Pip", " Pip"]
 
 
-def test_rows_by_hand():
-    """Two cached keys and K = 1: each query sees the cache and itself, the second one the first as well."""
-    rows = mask_rows(2, 1)
-    assert rows == [[True, True, True, False], [True, True, True, True]]
-
-
 @torch.inference_mode()
 def test_a_row_changes_only_with_what_it_sees():
     """Changing one token of a tiny model's input changes just the outputs whose row sees that key."""

@@ -48,7 +48,7 @@ PLAYS = {
     "correction": ([5, 6, 7], 1, 8),
     "rejected at once": ([5, 6, 7], 0, 8),
     "bonus": ([5, 6], 2, 8),
-    "cut": ([5, 10, 7], 3, 8, 2),
+    "text ends": ([5, 10, 7], 3, 8, 2),
     "no draft": ([], 0, 8),
 }
 FORWARDS = [
@@ -126,6 +126,7 @@ PICTURES = {
     "drafted": lambda: cache_grid(CORRECTED, WORDS, 0, ["drafted"]),
     "verified": lambda: cache_grid(LONG, WORDS, 0, ["verified"]),
     "rolled back": lambda: cache_grid(CORRECTED, WORDS),
+    "cut": lambda: cache_grid(by_hand([0, 3], PLAYS["text ends"]), WORDS, 0, ["verified", "rolled back"]),
     "nothing rejected": lambda: cache_grid(LONG, WORDS, 0, ["verified", "rolled back"]),
     "nothing lacking": lambda: cache_grid(CORRECTED, WORDS, 0, ["caught up"]),
     "no draft's cache": lambda: cache_grid(ALONE, WORDS, 0, ["before", "drafted"]),
@@ -137,8 +138,8 @@ PICTURES = {
     "certain": lambda: verification_strip(certain(), WORDS),
     "along": lambda: along_the_text(positions_of(RUN, WORDS)),
     "coloured": lambda: coloured_text(RUN, WORDS),
-    "timeline": lambda: timeline(RUN, WORDS, tokens=6),
-    "other times": lambda: timeline(RUN, WORDS, WorkTimes(2.0, 0.25, 1.5), tokens=1),
+    "timeline": lambda: timeline(RUN, WORDS, tokens=99),
+    "other times": lambda: timeline(RUN, WORDS, WorkTimes(2.0, 0.25, 1.5), tokens=3),
     "rows": lambda: row_slots({"in turns": TURNS, "refilled": REFILLED}),
     "mask": lambda: attention_mask(43, 5, [" cat", " sat", " on", " the", " mat", "."]),
     "mask of five": lambda: attention_mask(5, 1),

@@ -1,38 +1,12 @@
 """Over time: spans by hand, and the same tokens on both sides; over rounds, a tile as long as its prompt."""
 
 import pytest
-from figures import by_hand, tiny_run
+from figures import tiny_run
 
 from minispec.show.plots.timeline import WORKS, WorkTimes, row_slots, speculative_spans
 from minispec.show.signs import STATES
 
-TRACE = by_hand([0, 1], ([5, 6], 1, 8), ([2, 3], 2, 4), ([], 0, 7))
 TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
-
-
-def told(spans):
-    return [(span.work, span.start, span.end) for span in spans]
-
-
-def test_spans_by_hand():
-    """K draft steps, one pass, a catch-up after full acceptance; with no draft, a pass and a catch-up."""
-    assert told(speculative_spans(TRACE, TIMES)) == [
-        ("draft", 0, 0.25),
-        ("draft", 0.25, 0.5),
-        ("verify", 0.5, 2.0),
-        ("draft", 2.0, 2.25),
-        ("draft", 2.25, 2.5),
-        ("verify", 2.5, 4.0),
-        ("catch-up", 4.0, 4.25),
-        ("verify", 4.25, 5.75),
-        ("catch-up", 5.75, 6.0),
-    ]
-    judged = [span.judged for span in speculative_spans(TRACE, TIMES) if span.judged]
-    assert judged == [
-        ((5, "accepted"), (6, "rejected"), (8, "correction")),
-        ((2, "accepted"), (3, "accepted"), (4, "bonus")),
-        ((7, "bonus"),),
-    ]
 
 
 @pytest.mark.parametrize("row", [0, 1])

@@ -13,20 +13,6 @@ from minispec.io.recording import LoggingRng, record_run
 from minispec.show.plots.verification import drafted_tokens, positions_of
 
 
-@pytest.mark.parametrize(
-    ("play", "states"),
-    [
-        (([5, 6, 7], 1, 8), ["accepted", "rejected", "untested"]),
-        (([5, 6, 7], 0, 8), ["rejected", "untested", "untested"]),
-        (([5, 6], 2, 8), ["accepted", "accepted"]),
-        (([5, 10, 7], 3, 8, 2), ["accepted", "accepted", "cut"]),
-    ],
-)
-def test_states_by_hand(play, states):
-    """Accepted, rejected, not tested, or after the end."""
-    assert [test.state for test in drafted_tokens(by_hand([0, 1], play).rounds[0], WORDS)] == states
-
-
 def test_numbers_are_those_of_p_and_q():
     """q, p and min(1, p/q) of the drafted tokens; a p of 0 gives probability 0."""
     r = by_hand([0], ([1, 2, 3], 1, 4)).rounds[0]
@@ -69,19 +55,6 @@ def test_the_verdict_follows_from_what_was_drawn():
                 assert (test.drawn < test.acceptance) == (test.state == "accepted")
                 seen.add(test.state)
     assert seen == {"accepted", "rejected"}
-
-
-def test_positions_by_hand():
-    """Tested tokens only, round by round; what was not tested has no position."""
-    trace = by_hand([0, 1], ([5, 6, 7], 1, 8), ([2, 3], 2, 4))
-    assert [(x.round, x.index, x.token, x.word, x.accepted) for x in positions_of(trace, WORDS)] == [
-        (0, 0, 5, " six", True),
-        (0, 1, 6, " h", False),
-        (1, 0, 2, ".", True),
-        (1, 1, 3, " the", True),
-    ]
-    added = [x.added for x in positions_of(trace, WORDS)]
-    assert added == ["", WORDS[8], "", WORDS[4]]  # a correction for the second, a bonus after the last
 
 
 @pytest.mark.parametrize("row", [0, 1])

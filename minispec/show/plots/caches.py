@@ -119,20 +119,18 @@ def cache_grid(
             for owner, group in groupby(slots, attrgetter("owner"))
         ]
     states = {slot.state for slots in scenes.values() for slot in slots}
-    before, verified, after = (lengths[0] for lengths in vars(r.target_cache).values())
+    cache = r.target_cache
     return worded(
         "caches",
         tiled(lines, key=in_order(states, LOOKS)),
         twin_of(lines),
         _case(r, moments[-1]),
-        before=before,
-        verified=verified,
-        after=after,
-        read=verified - before,
-        round=r.index,
+        round=r,
+        cache=cache,
+        read=cache.verified[0] - cache.before[0],
         drafted=r.drafted(0),
         moments=count(len(scenes), "moment"),
-        gone=count(verified - after, "token"),
+        gone=count(cache.verified[0] - cache.after[0], "token"),
         titles=", ".join(TITLES[moment].lower() for moment in scenes),
         caches="both caches" if r.draft_cache else "the cache",
         holder="Both caches hold" if r.draft_cache else "The cache holds",

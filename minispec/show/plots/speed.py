@@ -86,10 +86,9 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         figure,
         "\n".join(twin),
         "cheap" if ratio < 0.8 * near.width else "",
-        n=near.width,
+        near=near,
         ratio=ratio,
         models=", ".join(lines),
-        model=near.model,
         widths=", ".join(str(p.width) for p in first),
     )
 
@@ -147,10 +146,13 @@ def bytes_against_arithmetic(
         figure,
         "\n".join(twin),
         "cheap" if cheap else "",
-        text=f"{hardware.name}, for {labels[0]}, reading the weights of {model} takes "
-        f"{charts.seconds(first.moving)}, {ratio:.0f} times as long as computing",
+        hardware=hardware,
+        model=model,
+        labels=labels,
+        first=first,
+        moving=charts.seconds(first.moving),
+        ratio=ratio,
         limit=limit,
-        one=first.tokens,
         cheap=max(cheap, default=0),
     )
 
@@ -239,7 +241,7 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
         for p, simple in zip(points, theorem, strict=True)
     ]
     case = "a-loss" if best.gain < 1 else ""
-    values = {"best": best, "promised": promised, "c": best.c, "assumed": assumed}
+    values = {"best": best, "promised": promised, "assumed": assumed}
     return worded("gain-by-k", figure, "\n".join(twin), case, **values)
 
 
@@ -267,8 +269,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    values = {"count": len(points), "simple": errors[0], "refined": errors[1]}
-    return worded("predicted-measured", figure, "\n".join(twin), **values)
+    return worded("predicted-measured", figure, "\n".join(twin), count=len(points), errors=errors)
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -325,20 +326,18 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
         for p in points
     ]
     first = points[0]
-    last = points[-1]
     least = min(points, key=lambda point: point.gain)
     losing = ", ".join(str(point.rows) for point in points if point.gain < 1)
-    end = f"it is a loss with {losing}" if losing else "no size that was tried is a loss"
-    start = f"{first.gain:.2f} with {first.rows} text{'s' * (first.rows > 1)}"
     return worded(
         "batch-sweep",
         figure,
         "\n".join(twin),
         "no-less" if least is first else "",
-        smallest=first.rows,
-        largest=last.rows,
-        gains=f"{first.gain:.2f} times for {first.rows}, {least.gain:.2f} for {least.rows}",
-        text=f"gain goes from {start} to {last.gain:.2f} with {last.rows}, and {end}",
+        first=first,
+        last=points[-1],
+        least=least,
+        plural="s" * (first.rows > 1),
+        end=f"it is a loss with {losing}" if losing else "no size that was tried is a loss",
     )
 
 

@@ -125,7 +125,7 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         "nothing-drafted" if kind == "bonus" and not tests else kind,
         kept=kept,
         drafted=len(tests),
-        round=r.index,
+        round=r,
         said=", ".join(said),
         added=quoted(added),
         tokens=count(len(r.emitted[0]), "token"),

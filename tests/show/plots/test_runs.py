@@ -3,13 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from book.gallery import of_the_rule, shipped_losses
 from figures import readable, shipped_run
 
-from minispec.core.verify import verify_rejection
-from minispec.evidence.proof.first_token import first_token_counts
-from minispec.io.checkpoint import SHIPPED
-from minispec.io.files import read_json
 from minispec.show.plots.caches import cache_grid
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.drafts import draft_bars
@@ -56,28 +51,3 @@ def test_a_long_text_is_broken_inside_the_page():
     for picture in pictures:
         readable(picture)
     assert pictures[1].figure.get_figheight() > 1.4 * pictures[0].figure.get_figheight()
-
-
-def test_the_recorded_losses_are_those_of_the_shipped_pair():
-    """Every held-out loss in pair.json is a point above the entropy; distilling counts its steps on."""
-    info = read_json(SHIPPED / "stories" / "pair.json")
-    picture = shipped_losses()
-    (axes,) = picture.figure.axes
-    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
-    words = {"target": "target", "draft-plain": "draft", "draft": "draft, distilled"}
-    for stage, word in words.items():
-        shift = info["models"]["draft-plain"]["steps"] if stage == "draft" else 0
-        points = [[p["step"] + shift, p["validation"]] for p in info["history"] if p["stage"] == stage]
-        assert lines[f"{word}, recorded"] == points and len(points) >= 10
-        assert min(loss for _, loss in points) > info["entropy_floor"]
-    assert f"the target is the best with {info['models']['target']['validation_loss']:.2f}" in picture.caption
-
-
-def test_shipped_code_is_inside_and_the_mutant_outside():
-    """On {a, b, c} the rule stays inside; resampling from p gives (5, 4, 3)/12 and does not."""
-    picture = next(of_the_rule())
-    assert picture.title == "p comes out of Rule 2 and Rule 4, as 20,000 draws show"
-    mutant, shipped = (axes.lines[0].get_ydata() for axes in picture.figure.axes[2:])
-    assert mutant == pytest.approx([5, 4, 3], abs=0.24)
-    counts = first_token_counts(verify_rejection, (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6), 20_000)
-    assert shipped == pytest.approx([12 * n / 20_000 for n in counts])

@@ -197,9 +197,10 @@ def content(picture):
         labels = [*axes.get_xticklabels(), axes.xaxis.label, *axes.get_yticklabels(), axes.yaxis.label]
         lines.append(joined("labels", (label.get_text() for label in labels if axes.axison)))
         lines.append(joined("areas", (f"{look_of(patch)} {place_of(patch, axes)}" for patch in axes.patches)))
-        for line in axes.lines if axes.axison else ():
-            points = joined(f"{line.get_label()}:", (numbers(*point) for point in line.get_xydata()))
-            lines.append(f"line {line.get_marker()} {to_hex(line.get_color())} {points}")
+        for line in axes.lines:
+            points = [numbers(*point) for point in line.get_xydata() if axes.axison]
+            look = f"{line.get_marker()} {to_hex(line.get_color())} {line.get_zorder()}"
+            lines.append(joined(f"line {look} {line.get_label()}:", points))
         for collection in axes.collections:
             points = [point for path in collection.get_paths() for point in path.vertices]
             lines.append(joined(f"lines {collection.get_label()}:", (numbers(*point) for point in points)))

@@ -79,6 +79,8 @@ def test_each_step_shows_its_text_and_its_caches(shown):
         parts = {name: [] for name, _, _ in block["tokens"]}
         for name, token, state in block["tokens"]:
             parts[name].append((token, state))
+        prompt = "".join(t.text for t in step.text if t.state == "prompt")
+        assert "".join(block["text"]).count(prompt) == 1
         assert parts["text"] == [
             (t.id, t.state) for t in step.text if step.round is None or t.state != "prompt"
         ]

@@ -99,7 +99,8 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
-    figure, deep = sheet(12, 5), []
+    figure = sheet(12, 5)
+    deep = []
     panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()

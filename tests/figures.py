@@ -15,10 +15,10 @@ from minispec.train.recipes import WALKTHROUGHS
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 
 
-def by_hand(prompt, *plays, draft_cache=True):
+def by_hand(prompt, *plays, draft_cache=True, ids=11):
     """Returns a trace of one row from plays (drafted ids, accepted, next id, and how many are emitted).
 
-    The last may be left out: then all are. Distributions are uniform over 11 ids.
+    The last may be left out: then all are. Distributions are uniform over so many ids.
     """
     rounds, length = [], len(prompt)
     pending = prompt[-1]
@@ -28,7 +28,7 @@ def by_hand(prompt, *plays, draft_cache=True):
         before, after = length - 1, length - 1 + len(emitted)
         lengths = CacheLengths((before,), (before + 1 + k,), (after,))
         drafter = CacheLengths((before,), (before + k,), (after,)) if draft_cache else None
-        dists = torch.full((1, k + 1, 11), 1 / 11)
+        dists = torch.full((1, k + 1, ids), 1 / ids)
         draft = Draft(torch.tensor([drafted], dtype=torch.long).view(1, -1), dists[:, :k])
         verdict = Verdict(torch.tensor([accepted]), torch.tensor([token]))
         rounds.append(

@@ -68,7 +68,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "draft-sweep": lambda: draft_sweep(saved("drafts").points),
     "batch-sweep": lambda: batch_sweep(saved("batches").points),
     "atlas": lambda: atlas_figure(read_json(RECORDED)["rules"]),
-    "kill-matrix": lambda: next(matrix(saved("zoo").points, saved("zoo"))),
+    "kill-matrix": matrix,
     "caches-correction": lambda: caches("correction", ("before", "drafted", "verified", "rolled back")),
     "caches-bonus": lambda: caches("bonus", ("verified", "rolled back", "caught up")),
 }

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from book.gallery import gallery
+from minispec.io.files import CannotWrite, replaced
 from minispec.show.plots.style import Picture
 
 DPI = 48  # text of 18 points comes out 12 pixels high
@@ -34,42 +34,30 @@ def lay_out(sizes: Sequence[tuple[int, int]], width: int = WIDTH) -> list[tuple[
         For each picture the left and the top edge of its name, in pixels; the picture stands below it.
     """
     corners = []
-    left, top, deepest = GAP, GAP, 0
+    left = top = GAP
+    bottom = top
     for high, wide in sizes:
         if left > GAP and left + wide + GAP > width:
-            left, top, deepest = GAP, top + deepest + GAP, 0
+            left = GAP
+            top = bottom + GAP
         corners.append((left, top))
         left += wide + GAP
-        deepest = max(deepest, high + HEAD)
+        bottom = max(bottom, top + HEAD + high)
     return corners
 
 
 def contact_sheet(pictures: Iterable[Picture], dpi: int = DPI, width: int = WIDTH) -> Figure:
-    """Puts pictures on one page.
-
-    Args:
-        pictures: in order, one at least.
-        dpi: pixels per inch of each picture.
-        width: of the page, in pixels; more if a picture is wider.
-    """
-    images = {p.name: np.asarray(imread(io.BytesIO(p.png(dpi)))) for p in pictures}
+    """Puts pictures on one page, which is so many pixels wide, or more if a picture is; one at least."""
+    images = {picture.name: imread(io.BytesIO(picture.png(dpi))) for picture in pictures}
     shapes = [image.shape[:2] for image in images.values()]
     corners = lay_out(shapes, width)
-    wide = max(width, *(left + w + GAP for (left, _), (_, w) in zip(corners, shapes, strict=True)))
-    high = max(top + HEAD + h for (_, top), (h, _) in zip(corners, shapes, strict=True)) + GAP
-    page = Figure(figsize=(wide / dpi, high / dpi), dpi=dpi, facecolor="#E8E8E8")
+    width = max(width, *(wide + 2 * GAP for _, wide in shapes))
+    height = max(top + HEAD + high + GAP for (_, top), (high, _) in zip(corners, shapes, strict=True))
+    page = Figure(figsize=(width / dpi, height / dpi), dpi=dpi, facecolor="#E8E8E8")
     for (name, image), (left, top) in zip(images.items(), corners, strict=True):
-        page.figimage(image, left, high - top - HEAD - image.shape[0], origin="upper")
-        page.text(left / wide, 1 - (top + HEAD / 2) / high, name, fontsize=18, weight="bold", va="center")
+        page.figimage(image, left, height - top - HEAD - image.shape[0], origin="upper")
+        page.text(left / width, 1 - (top + HEAD / 2) / height, name, fontsize=18, weight="bold", va="center")
     return page
-
-
-def write_contact_sheet(pictures: Iterable[Picture], path: Path) -> None:
-    """Writes the page as a PNG, under a temporary name first."""
-    page = contact_sheet(pictures)
-    waiting = path.with_name(path.name + ".tmp")
-    page.savefig(waiting, format="png", dpi=DPI, metadata={"Software": None}, pil_kwargs={"optimize": True})
-    waiting.replace(path)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -77,10 +65,12 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: PYTHONPATH=docs python -m book.contact_sheet FILE.png", file=sys.stderr)
         return 2
+    look = {"format": "png", "metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
     try:
-        write_contact_sheet(gallery(), Path(arguments[0]))
-    except OSError as error:
-        print(f"minispec: cannot write {arguments[0]}: {error.strerror}", file=sys.stderr)
+        with replaced(Path(arguments[0])) as waiting:
+            contact_sheet(gallery()).savefig(waiting, **look)
+    except CannotWrite as error:
+        print(f"minispec: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from minispec.core.verify import residual
 from minispec.io.recording import Draw, Recording
-from minispec.io.trace import ObservedRound
+from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, chart, equation
 from minispec.show.text import count, kinds, needs_catch_up, quoted
 
@@ -46,9 +46,14 @@ class RoundSteps:
     ) -> None:
         """Starts where the last round ended, in the row that holds a prompt."""
         self.committed = committed
-        self._recording, self._r, self._row, self._prompt = recording, r, row, prompt
-        self._p, self._q = r.target_probs[row], r.draft.probs[row]
-        self._accepted, self._emitted = r.accepted(row), r.emitted[row]
+        self._recording = recording
+        self._r = r
+        self._row = row
+        self._prompt = prompt
+        self._p = r.target_probs[row]
+        self._q = r.draft.probs[row]
+        self._emitted = r.emitted[row]
+        self._accepted = r.accepted(row)
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
         after = "untested" if r.stops_at_first_rejection else "rejected"
@@ -58,9 +63,10 @@ class RoundSteps:
         self._tests: list[Draw | None] = []
         self._new: list[Token] = []  # what is committed
         self._block = settled(committed)
-        self._target_holds = r.target_cache.before[row]
-        self._draft_holds = r.draft_cache.before[row] if r.draft_cache else None
-        self._verifier = recording.trace.config.get("verifier")
+        self._holds = {"target": r.target_cache.before[row]}  # how many tokens each cache holds
+        if r.draft_cache is not None:
+            self._holds["draft"] = r.draft_cache.before[row]
+        self._rule = recording.trace.config.get("verifier")
         self._pending = self._word(int(r.pending[row]))
 
     def steps(self) -> Iterator[Step]:
@@ -79,46 +85,54 @@ class RoundSteps:
         return quoted(self._recording.words[token])
 
     def _draft(self, i: int) -> Step:
-        guess, q, self._made = self._guesses[i], self._q[i], i + 1
+        guess = self._guesses[i]
+        word = quoted(guess.text)
+        q = self._q[i]
+        self._made = i + 1
         who = "The drafter looks back"
-        if self._draft_holds is not None:
-            self._draft_holds += 1  # it reads the token before, to guess this one
+        if "draft" in self._holds:
+            self._holds["draft"] += 1  # it reads the token before, to guess this one
             who = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
         draw = self._recording.draft_draw(self._r.index, i, self._prompt)
-        sentence = f"{who} and says what it finds most probable: {quoted(guess.text)}."
+        sentence = f"{who} and says what it finds most probable: {word}."
         shown = NO_CHART
         if not is_one_hot(q):
-            sentence = f"{who} and draws {quoted(guess.text)}, for which {equation('q', float(q[guess.id]))}."
-            sentence += _drawn(draw, " The number drawn is {:.4f}.")
+            drawn = _drawn(draw, " The number drawn is {:.4f}.")
+            sentence = f"{who} and draws {word}, for which {equation('q', float(q[guess.id]))}.{drawn}"
             shown = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
-        title = f"Guess {i + 1} of {len(self._guesses)}: {quoted(guess.text)}"
-        return self._step("draft", title, sentence, i, shown, draw)
+        return self._step("draft", f"Guess {i + 1} of {len(self._guesses)}: {word}", sentence, i, shown, draw)
 
     def _verify(self) -> Step:
-        r, row, drafted = self._r, self._row, len(self._guesses)
+        drafted = len(self._guesses)
         self._verified = True
-        # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
-        own = r.target_cache.before[row] + 1 + drafted
-        self._target_holds = min(r.target_cache.verified[row], own)
-        if r.draft_cache is not None:
-            self._draft_holds = min(r.draft_cache.verified[row], own)
-        title = f"Verify: one pass over {count(drafted + 1, 'token')}"
-        if not drafted:
-            return self._step("verify", title, f"The target reads {self._pending}, and says what comes next.")
-        guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
-        sentence = (
-            f"The target reads {self._pending} and {guesses} in one parallel pass. It gives {drafted + 1} "
-            f"distributions: one for each guess, and one for what comes after."
-        )
-        return self._step("verify", title, sentence)
+        for name, lengths in self._caches().items():
+            # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
+            self._holds[name] = min(lengths.verified[self._row], len(self._block) + drafted)
+        sentence = f"The target reads {self._pending}, and says what comes next."
+        if drafted:
+            guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
+            sentence = (
+                f"The target reads {self._pending} and {guesses} in one parallel pass. It gives "
+                f"{drafted + 1} distributions: one for each guess, and one for what comes after."
+            )
+        return self._step("verify", f"Verify: one pass over {count(drafted + 1, 'token')}", sentence)
+
+    def _caches(self) -> dict[str, CacheLengths]:
+        """Returns the lengths of both caches, or of the target's alone."""
+        draft = self._r.draft_cache
+        return {"target": self._r.target_cache} | ({"draft": draft} if draft else {})
 
     def _test(self, i: int) -> Step:
-        token, p, q, verdict = self._guesses[i].id, self._p[i], self._q[i], self._verdicts[i]
+        token = self._guesses[i].id
+        p = self._p[i]
+        q = self._q[i]
+        verdict = self._verdicts[i]
         draw = self._recording.accept_draw(self._r.index, i, self._prompt)
         self._tests.append(draw)
         self._judge(i + 1 if verdict == "accepted" else len(self._guesses))
-        guess, best = self._word(token), self._word(int(p.argmax()))
+        guess = self._word(token)
         if is_one_hot(p):
+            best = self._word(int(p.argmax()))
             says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
             sentence = f"The target would say {says}. The guess is {verdict}."
             shown = self._plain_chart(i, {token: "guess"})
@@ -138,63 +152,68 @@ class RoundSteps:
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Tells how p, q and the number drawn decide, as far as the rule is known."""
-        if self._verifier in OWN_PICKS:
-            pick = "the same" if verdict == "accepted" else "another token"
-            return f"The target's own pick here is {pick}."
+        if self._rule in OWN_PICKS:
+            return (
+                f"The target's own pick here is {'the same' if verdict == 'accepted' else 'another token'}."
+            )
         both = f"{equation('p', p)} and {equation('q', q)}"
-        if self._verifier not in REJECTION:
+        if self._rule not in REJECTION:
             return f"{both}. By this rule the guess is {verdict}."
         if p >= q:
             return f"{both}, so min(1, p/q) = 1: accepted, and no number is drawn."
-        sentence = f"{both}, so {equation('min(1, p/q)', p / q)}."
         than = "below" if verdict == "accepted" else "not below"
         drawn = _drawn(draw, " The number drawn, u = {:.4f}, is " + f"{than} that: {verdict}.")
-        return sentence + (drawn or f" It is {verdict}.")
+        return f"{both}, so {equation('min(1, p/q)', p / q)}.{drawn or f' It is {verdict}.'}"
 
     def _commit(self) -> Step:
-        r, row, emitted = self._r, self._row, self._emitted
-        kind, accepted, each = r.kind(row), self._accepted, zip(emitted, kinds(r, row), strict=True)
-        self._new = [Token(token, self._recording.words[token], state) for token, state in each]
-        self._new[-1] = replace(self._new[-1], pending=r.finish[row] is None)
+        kind = self._r.kind(self._row)
+        for token, state in zip(self._emitted, kinds(self._r, self._row), strict=True):
+            self._new.append(Token(token, self._recording.words[token], state))
+        self._new[-1] = replace(self._new[-1], pending=self._r.finish[self._row] is None)
         self._judge(len(self._guesses))  # a rule that tests no token by itself has shown no test
         self.committed = (*(replace(t, pending=False) for t in self._block), *self._new)
-        gain = f"{count(len(emitted), 'token')} for one target call."
+        tokens = count(len(self._new), "token")
+        gain = f"{tokens} for one target call."
         if kind == "draft":
-            dropped = "what was accepted" if accepted > len(emitted) else "the target's own token"
+            cut = self._accepted > len(self._new)
+            dropped = "what was accepted" if cut else "the target's own token"
             sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
-            return self._step("commit", f"Commit {count(len(emitted), 'token')}", sentence, len(emitted) - 1)
-        last = self._word(emitted[-1])
-        draw = self._recording.next_draw(r.index, self._prompt)
+            return self._step("commit", f"Commit {tokens}", sentence, len(self._new) - 1)
+        last = self._word(self._emitted[-1])
+        draw = self._recording.next_draw(self._r.index, self._prompt)
         how, shown = self._source(draw)
+        title = f"Commit: {last}"
+        sentence = "Only one more token fits, and none was guessed."
         if kind == "correction":
-            guess = quoted(self._guesses[accepted].text)
-            title, sentence = f"Correct: {last}", f"The same pass says what comes instead of {guess}. {how}"
+            title = f"Correct: {last}"
+            guess = quoted(self._guesses[self._accepted].text)
+            sentence = f"The same pass says what comes instead of {guess}. {how}"
         elif self._guesses:
             title = f"Bonus: {last}"
             sentence = f"Every guess was accepted, and the pass has one more distribution. {how}"
-        else:
-            title, sentence = f"Commit: {last}", "Only one more token fits, and none was guessed."
-        return self._step("commit", title, f"{sentence} {gain}", accepted, shown, draw)
+        return self._step("commit", title, f"{sentence} {gain}", self._accepted, shown, draw)
 
     def _source(self, draw: Draw | None) -> tuple[str, Chart]:
         """Says what a correction or a bonus is taken from, and shows it."""
-        i, picked = self._accepted, int(self._r.verdict.token[self._row])
-        p, rejected = self._p[i], i < len(self._guesses)
+        i = self._accepted
+        p = self._p[i]
+        picked = int(self._r.verdict.token[self._row])
+        rejected = i < len(self._guesses)
         marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
-        source = "p"
-        if self._verifier not in REJECTION + OWN_PICKS:
-            source = "what this rule makes of p and q" if self._guesses else "p"
-        if rejected and self._verifier in REJECTION:
-            q, source = self._q[i], "the residual, norm(max(0, p − q))"
-            title = "the residual: p − q where it is positive, scaled to 1"
+        if rejected and self._rule in REJECTION:
+            source = "the residual, norm(max(0, p − q))"
+            q = self._q[i]
             short = residual(p.double(), q.double())
+            title = "the residual: p − q where it is positive, scaled to 1"
             shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
+        elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
+            source = "what this rule makes of p and q"
+            shown = self._chart("the target's distribution p", marks, "p", p=p)
         else:
-            title = "the target's distribution p"
-            title += ", from which the token is drawn" if source == "p" else ""
-            shown = self._chart(title, marks, "p", p=p)
+            source = "p"
+            shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
         by = _drawn(draw, ", by the number {:.4f}")
         return f"{self._word(picked)} is drawn from {source}{by}.", shown
 
@@ -208,32 +227,33 @@ class RoundSteps:
         return chart(title, self._recording.words, marks, lead, **of)
 
     def _rollback(self) -> Step:
-        r, row, after = self._r, self._row, self._r.target_cache.after[self._row]
-        held = {"target": self._target_holds, "draft": self._draft_holds or 0}
         read = [replace(t, state="rolled back", pending=False) for t in (*self._block, *self._guesses)]
-        cut = {name: tuple(read[after:length]) for name, length in held.items()}
-        self._target_holds = after
-        if r.draft_cache is not None:
-            self._draft_holds = min(r.draft_cache.verified[row], r.draft_cache.after[row])
+        cut: dict[str, tuple[Token, ...]] = {"target": (), "draft": ()}
+        parts = []
+        for name, lengths in self._caches().items():
+            kept = min(lengths.verified[self._row], lengths.after[self._row])
+            cut[name] = tuple(read[kept : self._holds[name]])
+            self._holds[name] = kept
+            if cut[name]:
+                parts.append(f"the {name}'s cache forgets {count(len(cut[name]), 'token')}")
         tail = f"{self._end}."
-        if r.finish[row] is None:
+        if self._r.finish[self._row] is None:
             tail = f"{self._word(self._emitted[-1])} is pending now: committed, and in no cache yet."
-        parts = [
-            f"the {name}'s cache forgets {count(len(gone), 'token')}" for name, gone in cut.items() if gone
-        ]
+        title = f"Roll back to {self._holds['target']} tokens"
+        sentence = f"{', and '.join(parts).replace('the', 'The', 1)}. Nothing is computed anew. {tail}"
         if not parts:
-            title, sentence = "Roll back: nothing to forget", f"All that was read is kept. {tail}"
-            return self._step("rollback", title, sentence)
-        both = ", and ".join(parts).replace("the", "The", 1)
-        sentence = f"{both}. Nothing is computed anew. {tail}"
-        step = self._step("rollback", f"Roll back to {after} tokens", sentence)
+            title = "Roll back: nothing to forget"
+            sentence = f"All that was read is kept. {tail}"
+        step = self._step("rollback", title, sentence)
         return replace(step, target_cut=cut["target"], draft_cut=cut["draft"])
 
     def _catch_up(self) -> Step:
-        self._draft_holds = self._target_holds
-        lacked, why = self._pending, "was read by the target alone"
+        self._holds["draft"] = self._holds["target"]
+        lacked = self._pending
+        why = "was read by the target alone"
         if self._guesses:
-            lacked, why = quoted(self._guesses[-1].text), "its last guess, was made but never read"
+            lacked = quoted(self._guesses[-1].text)
+            why = "its last guess, was made but never read"
         sentence = f"The draft's cache lacks one token: {lacked}, {why}."
         return self._step("catch up", f"Catch up: the draft reads {lacked}", sentence)
 
@@ -253,27 +273,36 @@ class RoundSteps:
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
         held = tuple(replace(t, pending=False) for t in read)
-        text = self.committed if self._new else (*self.committed, *self._guesses[: self._made])
-        target = held[: self._target_holds]
-        draft = None if self._draft_holds is None else held[: self._draft_holds]
-        index, before = self._r.index, len(self._block) - 1
-        positions = tuple(map(self._position, range(len(self._guesses) + 1)))
-        return Step(phase, title, sentence, text, target, draft, index, before, positions, here, shown, draw)
+        return Step(
+            phase,
+            title,
+            sentence,
+            text=self.committed if self._new else (*self.committed, *self._guesses[: self._made]),
+            target_cache=held[: self._holds["target"]],
+            draft_cache=held[: self._holds["draft"]] if "draft" in self._holds else None,
+            round=self._r.index,
+            before=len(self._block) - 1,
+            positions=tuple(map(self._position, range(len(self._guesses) + 1))),
+            here=here,
+            chart=shown,
+            draw=draw,
+        )
 
     def _position(self, i: int) -> RoundPosition:
         """Returns what is known about a position by now."""
-        found = RoundPosition()
-        if i < self._made:
-            guess = self._guesses[i]
-            found = RoundPosition(guess, float(self._q[i, guess.id]))
-        if self._verified:
-            p, says = self._p[i], self._recording.words[int(self._p[i].argmax())]
-            found = replace(found, says=says, p=float(p[found.guess.id]) if found.guess else None)
-        tested = found.verdict in ("accepted", "rejected") and self._verifier in REJECTION
-        if tested and found.q and found.p is not None:
-            found = replace(found, ratio=min(1.0, found.p / found.q))
-        test = self._tests[i] if i < len(self._tests) else None
-        return replace(found, test=test, kept=self._new[i] if i < len(self._new) else None)
+        guess = self._guesses[i] if i < self._made else None
+        q = float(self._q[i, guess.id]) if guess else None
+        p = float(self._p[i, guess.id]) if guess and self._verified else None
+        decided = guess and guess.state in ("accepted", "rejected") and self._rule in REJECTION
+        return RoundPosition(
+            guess,
+            q,
+            says=self._recording.words[int(self._p[i].argmax())] if self._verified else None,
+            p=p,
+            ratio=min(1.0, p / q) if decided and q and p is not None else None,
+            test=self._tests[i] if i < len(self._tests) else None,
+            kept=self._new[i] if i < len(self._new) else None,
+        )
 
 
 def _drawn(draw: Draw | None, said: str) -> str:

@@ -80,7 +80,8 @@ def page(title: str, pieces: Sequence[str]) -> str:
 
 def default_title(recording: Recording) -> str:
     """Returns what a recording says of itself, in a line."""
-    config, pair = recording.trace.config, recording.info.get("pair")
+    config = recording.trace.config
+    pair = recording.info.get("pair")
     parts = [f"pair {pair}"] if pair else []
     if "verifier" in config:
         parts.append(f"{str(config['verifier']).removeprefix('verify_')} verifier")
@@ -126,11 +127,13 @@ def _prefill(
     if not shown:
         why = "The run ended before this prompt had a row." if finish is None else "Not a single token fits."
         return Step("prefill", "Nothing to do", why, committed, (), None)
-    read, draft_cache, who, where = tuple(prompt[:-1]), None, "The target reads", ""
-    if any(r.draft_cache is not None for r, _ in shown):
-        draft_cache, who, where = read, "Both models read", ", each into a cache of its own"
+    read = tuple(prompt[:-1])
+    draft_cache = read if any(r.draft_cache is not None for r, _ in shown) else None
+    who = "The target reads the prompt but its last token"
+    if draft_cache is not None:
+        who = "Both models read the prompt but its last token, each into a cache of its own"
     last = quoted(prompt[-1].text)
-    sentence = f"{who} the prompt but its last token{where}. The last one, {last}, is pending."
+    sentence = f"{who}. The last one, {last}, is pending."
     return Step(
         "prefill", f"Prefill: read {count(len(read), 'token')}", sentence, committed, read, draft_cache
     )

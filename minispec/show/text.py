@@ -83,7 +83,8 @@ def count(n: int, noun: str) -> str:
 
 def kinds(r: Round, row: int) -> list[str]:
     """Returns for each emitted token of a row whether it is `accepted`, a `correction` or a `bonus`."""
-    count, last = len(r.emitted[row]), r.kind(row)
+    count = len(r.emitted[row])
+    last = r.kind(row)
     return ["accepted"] * (count - 1) + ["accepted" if last == "draft" else last] if count else []
 
 
@@ -107,7 +108,8 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt
     Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
     The pieces are to be printed one after another, without line ends of their own.
     """
-    pieces, end = TextStream(tokenizer), " <end>"
+    pieces = TextStream(tokenizer)
+    end = " <end>"
     for r in rounds:
         row = row_of(r, prompt)
         if row is None:
@@ -179,7 +181,8 @@ def cells(outcome: Outcome, alone: Outcome) -> list[str]:
     """Returns one row of the demo's table; what engines print stands in a second line of its cells."""
     counts = outcome.statistics
     acceptance = counts.acceptance if counts else None
-    label, calls = outcome.label, f"{outcome.tokens / max(outcome.target_calls, 1):.2f}"
+    label = outcome.label
+    calls = f"{outcome.tokens / max(outcome.target_calls, 1):.2f}"
     accepted = f"{acceptance:.0%}" if acceptance is not None else ""
     if counts and counts.accepted_over_drafted is not None:
         label += "\n in engines"

@@ -4,15 +4,15 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-import torch
+from figures import by_hand
 from rich.console import Console
 
-from minispec.core.records import Draft, Round, Verdict
 from minispec.io.tokenizer import train_tokenizer
 from minispec.io.trace import Statistics
 from minispec.show.text import (
     COLOURS,
     FANCY,
+    MEANINGS,
     PLAIN,
     Outcome,
     cells,
@@ -37,30 +37,20 @@ def ids(text):
 
 def a_round(drafted, accepted, emitted):
     """Returns a round of one row that drafted, kept and emitted these tokens."""
-    draft = Draft(
-        torch.tensor([drafted], dtype=torch.long).view(1, -1), torch.ones(1, len(drafted), 257) / 257
-    )
-    return Round(
-        index=0,
-        pending=torch.tensor([0]),
-        draft=draft,
-        target_probs=torch.zeros(1, len(drafted) + 1, 257),
-        target_logits=torch.zeros(1, len(drafted) + 1, 257),
-        verdict=Verdict(torch.tensor([accepted]), torch.tensor([emitted[-1] if emitted else 0])),
-        emitted=(tuple(emitted),),
-        live=(bool(emitted),),
-        finish=(None,),
-        lengths=(0,),
-    )
+    (r,) = by_hand(
+        [0], (drafted, accepted, emitted[-1] if emitted else 0, len(emitted) or None), ids=257
+    ).rounds
+    return replace(r, emitted=(tuple(emitted),), live=(bool(emitted),))
 
 
 CORRECTED = a_round(ids("abcd"), 2, ids("abX"))
 REFUSED = a_round(ids("abcd"), 0, ids("X"))
 PRAISED = a_round(ids("abc"), 3, ids("abcY"))
 CUT = a_round(ids("abcd"), 3, ids("ab"))
-ALONE = a_round([], 0, ids("Z"))
+UNDRAFTED = a_round([], 0, ids("Z"))
 DONE = a_round(ids("ab"), 1, [])
 ACCEPTED, REJECTED, CORRECTION, BONUS = FANCY
+ALONE = Outcome("target-only", 100, 100, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +60,7 @@ ACCEPTED, REJECTED, CORRECTION, BONUS = FANCY
         (REFUSED, [CORRECTION]),
         (PRAISED, [ACCEPTED, ACCEPTED, ACCEPTED, BONUS]),
         (CUT, [ACCEPTED, ACCEPTED]),
-        (ALONE, [BONUS]),
+        (UNDRAFTED, [BONUS]),
         (DONE, []),
     ],
 )
@@ -92,29 +82,12 @@ def test_stretches_begin_with_their_sign():
 def test_each_kind_has_its_colour():
     """A token is in the colour of its kind, its sign too, in bold; what was rejected is struck through."""
     styles = [(piece.plain, piece.style) for piece in marked([CORRECTED, PRAISED], TOKENIZER, FANCY)]
-    assert styles[:7] == [
-        (FANCY[ACCEPTED], f"bold {COLOURS[ACCEPTED]}"),
-        ("a", COLOURS[ACCEPTED]),
-        ("b", COLOURS[ACCEPTED]),
-        (FANCY[REJECTED], f"bold {COLOURS[REJECTED]}"),
-        ("c", f"strike {COLOURS[REJECTED]}"),
-        (FANCY[CORRECTION], f"bold {COLOURS[CORRECTION]}"),
-        ("X", COLOURS[CORRECTION]),
-    ]
-    assert styles[-2:] == [(FANCY[BONUS], f"bold {COLOURS[BONUS]}"), ("Y", COLOURS[BONUS])]
-    assert len(set(COLOURS.values())) == len(COLOURS)
-
-
-def test_what_is_not_struck_through_is_the_text():
-    """Without signs and without what was rejected, the pieces are the emitted tokens; half characters too."""
-    cat = ids("🐱")
-    rounds = [CORRECTED, PRAISED, a_round([*cat[:2], *ids("b")], 2, cat[:3]), a_round([], 0, cat[3:])]
-    kept = [
-        p.plain
-        for p in marked(rounds, TOKENIZER, FANCY)
-        if "strike" not in str(p.style) and "bold" not in str(p.style)
-    ]
-    assert "".join(kept) == TOKENIZER.decode([token for r in rounds for token in r.emitted[0]]) == "abXabcY🐱"
+    stretches = [(ACCEPTED, "ab"), (REJECTED, "c"), (CORRECTION, "X"), (ACCEPTED, "abc"), (BONUS, "Y")]
+    expected = []
+    for kind, text in stretches:
+        expected.append((FANCY[kind], f"bold {COLOURS[kind]}"))
+        expected += [(each, f"{'strike ' * (kind == REJECTED)}{COLOURS[kind]}") for each in text]
+    assert styles == expected
 
 
 def test_a_rejected_token_stays_on_its_line():
@@ -166,29 +139,13 @@ def test_a_character_of_several_tokens_comes_whole():
     assert cut[-1] == "\ufffd"
 
 
-def test_the_end_is_shown():
-    """End-of-text has no text; it is shown as a word."""
-    end = TOKENIZER.end_of_text
-    shown = "".join(p.plain for p in marked([a_round([], 0, [end])], TOKENIZER, PLAIN))
-    assert shown == "* <end>"
-
-
 @pytest.mark.parametrize("glyphs", [FANCY, PLAIN])
 def test_the_legend_explains_every_sign(glyphs):
     """Each sign stands in the legend, in order, with its meaning; no line is wider than 80 columns."""
     said = legend(glyphs).plain
-    assert [said.index(f"{glyphs[kind]} ") for kind in glyphs] == sorted(
-        said.index(f"{g} ") for g in glyphs.values()
-    )
-    for meaning in ("accepted", "rejected", "the target's correction", "the target's bonus"):
-        assert meaning in said
-    assert max(map(len, said.splitlines())) <= 80
-
-
-def test_plain_signs_can_be_printed_anywhere():
-    """The plain signs are ASCII, different from each other, one character each."""
-    signs = list(PLAIN.values())
-    assert "".join(signs).isascii() and len(set(signs)) == len(FANCY) and {len(sign) for sign in signs} == {1}
+    places = [said.index(f"{glyphs[kind]} {MEANINGS[kind]}") for kind in glyphs]
+    assert places == sorted(places) and max(map(len, said.splitlines())) <= 80
+    assert len(said.splitlines()) == 2
 
 
 def lines_at(width, table):
@@ -197,16 +154,6 @@ def lines_at(width, table):
     with console.capture() as capture:
         console.print(table)
     return capture.get().splitlines()
-
-
-def test_the_table_sets_each_run_beside_target_only():
-    """A row for the target alone and one for the run, with the speed-up per token and whether texts agree."""
-    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0, None, False, k=4)
-    lines = lines_at(160, outcome_table([(alone, fast)], "A run"))
-    assert lines[0].strip() == "A run"
-    rows = [line.split() for line in lines if line.lstrip().startswith(("target-only ", "greedy "))]
-    assert rows[0] == ["target-only", "torch", "100", "1.00", "50", "1.00x"]
-    assert rows[1] == ["greedy", "torch", "4", "25", "4.00", "100", "2.00x", "no"]
 
 
 def both_backends():
@@ -268,21 +215,27 @@ def test_glyphs_follow_the_encoding():
     assert glyphs_for("cp1252") == glyphs_for(None) == glyphs_for("no such encoding") == PLAIN
 
 
-def test_table_cells():
-    """Tokens a second and the speed-up are per token; texts are the same, or not, or sampled."""
-    alone = Outcome("target-only", 100, 100, 2.0)
-    assert cells(Outcome("greedy", 50, 10, 0.5, None, True), alone)[6:] == ["100", "2.00x", "yes"]
-    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[4] == "4.00"
-    assert [cells(Outcome("greedy", 9, 3, 1.0, k=k), alone)[2] for k in (None, 0, 5)] == ["", "0", "5"]
-    assert cells(Outcome("rejection", 100, 25, 1.0, None, None), alone)[-1] == "sampled"
-    assert cells(Outcome("greedy", 100, 25, 1.0, None, False, "native"), alone)[1] == "native"
-    assert cells(Outcome("greedy", 100, 25, 1.0, None, False), alone)[-1] == "no"
-
-
-def test_below_what_is_counted_here_stands_what_engines_print():
-    """30 of 40 tested and of 60 drafted tokens in 20 rounds; a run without drafts has no second line."""
-    alone = Outcome("target-only", 49, 49, 2.0)
-    shown = cells(Outcome("greedy", 49, 20, 1.0, Statistics(49, 20, 20, 30, 40, 60, {})), alone)
-    assert [shown[i] for i in (0, 4, 5)] == ["greedy\n in engines", "2.45\n2.50", "75%\n50%"]
-    none = cells(Outcome("greedy", 49, 49, 1.0, Statistics(49, 49, 49, 0, 0, 0, {}), k=0), alone)
-    assert [none[i] for i in (0, 4, 5)] == ["greedy", "1.00", ""]
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [
+        (ALONE, ["target-only", "torch", "", "100", "1.00", "", "50", "1.00x", ""]),
+        (Outcome("a", 50, 10, 0.5, None, True), ["a", "torch", "", "10", "5.00", "", "100", "2.00x", "yes"]),
+        (Outcome("b", 100, 25, 1.0, k=0), ["b", "torch", "0", "25", "4.00", "", "100", "2.00x", "sampled"]),
+        (
+            Outcome("c", 100, 25, 4.0, None, False, "native", k=4),
+            ["c", "native", "4", "25", "4.00", "", "25", "0.50x", "no"],
+        ),
+        (
+            Outcome("d", 49, 20, 0.49, Statistics(49, 20, 20, 30, 40, 60, {})),
+            ["d\n in engines", "torch", "", "20", "2.45\n2.50", "75%\n50%", "100", "2.00x", "sampled"],
+        ),
+        (
+            Outcome("e", 49, 49, 0.49, Statistics(49, 49, 49, 0, 0, 0, {})),
+            ["e", "torch", "", "49", "1.00", "", "100", "2.00x", "sampled"],
+        ),
+        (Outcome("f", 0, 0, 1.0), ["f", "torch", "", "0", "0.00", "", "0", "0.02x", "sampled"]),
+    ],
+)
+def test_table_cells(outcome, shown):
+    """Speeds are per token; below what is counted here stands what engines print."""
+    assert cells(outcome, ALONE) == shown

@@ -2,7 +2,9 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
-from minispec.show.plots.style import TEXT, Picture
+from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import STATES, State
 
 GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
@@ -21,6 +23,25 @@ SWATCH = 0.34  # side of a key's tile, in inches
 HEAD = 0.36  # height of a line of the title
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 PARTS = ("title", "alt", "caption")  # of a table of words.toml
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a line."""
+
+    text: str = ""
+    look: State | None = None  #: of its tile; None for text by itself
+    wide: int = 1  #: how many columns it covers
+    colour: str = "black"  #: of text by itself
+
+
+@dataclass(frozen=True)
+class Line:
+    """A name, cells under each other's columns, and a note after them; without cells a heading."""
+
+    label: str
+    cells: Sequence[Cell] = ()
+    note: str = ""
 
 
 class Board:
@@ -56,14 +77,10 @@ class Board:
         """
         look: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "hatch": state.hatch}
         self.axes.add_patch(Rectangle(corner, *size, facecolor=state.colour, **look | how))
+        spot = {"facecolor": state.colour, "edgecolor": "none", "pad": 2} if state.hatch else None
+        middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
         if text:
-            x, y = corner[0] + size[0] / 2, corner[1] + size[1] / 2
-            if state.hatch:
-                wide = min(max(text_width(text) + 0.06, 0.26), size[0] - 0.02)
-                spot = Rectangle((x - wide / 2, y - 0.14), wide, 0.28)
-                spot.set(facecolor=state.colour, edgecolor="none")
-                self.axes.add_patch(spot)
-            self.write(x, y, text, ha="center", color=state.ink)
+            self.write(*middle, text, ha="center", color=state.ink, bbox=spot)
 
     def end(self, y: float, key: Sequence[State] = ()) -> Figure:
         """Returns the page, cut off below a height and a key under it: a tile and a word for each state."""
@@ -78,6 +95,61 @@ class Board:
         self._figure.set_size_inches(self.width, MARGIN - y)
         self.axes.set_ylim(y - MARGIN, 0)
         return self._figure
+
+
+def tiled(
+    *panels: Sequence[Line], heads: Sequence[str] = (), key: Sequence[State] = (), high: float = 0.48
+) -> Figure:
+    """Returns a page of lines under turned headings of their columns; of several panels side by side.
+
+    high: of a line, in inches.
+    """
+    lines = [line for panel in panels for line in panel]
+    sizes = [(text_width(cell.text) + 0.18) / cell.wide for line in lines for cell in line.cells]
+    column = max(0.42, *sizes)
+    left = MARGIN + widest(line.label for line in lines if line.cells) + 0.15
+    right = left + column * max(sum(cell.wide for cell in line.cells) for line in lines) + 0.15
+    panel_width = right + widest(line.note for line in lines)
+    page = Board(max(panel_width * len(panels) + MARGIN, 9.0))
+    top = -widest(heads) - 0.25 * bool(heads)
+    bottom = 0.0
+    for number, panel in enumerate(panels):
+        start = panel_width * number
+        for i, head in enumerate(heads):
+            x = start + left + column * (i + 0.5)
+            page.write(x, top + 0.1, head, rotation=90, ha="center", va="bottom")
+        y = top
+        for line in panel:
+            y -= high if line.cells else high + 0.12
+            middle = y + high / 2 - 0.03
+            if not line.cells:
+                page.write(start + MARGIN, middle, line.label, weight="bold")
+            else:
+                page.write(start + left - 0.15, middle, line.label, ha="right")
+            page.write(start + right, middle, line.note)
+            x = start + left
+            for cell in line.cells:
+                wide = column * cell.wide
+                if cell.look:
+                    page.tile((x, y), (wide, high - 0.06), cell.look, cell.text)
+                else:
+                    page.write(x + wide / 2, middle, cell.text, ha="center", color=cell.colour)
+                x += wide
+        bottom = min(bottom, y)
+    return page.end(bottom - 0.1, key)
+
+
+def twin_of(lines: Sequence[Line], heads: Sequence[str] = ()) -> str:
+    """Returns the same lines in characters; a tile without a text is a dash."""
+    rows = [["", *heads]]
+    for line in lines:
+        if line.cells:
+            texts = [[cell.text or "-" * bool(cell.look)] + ["…"] * (cell.wide - 1) for cell in line.cells]
+            rows.append([line.label, *chain(*texts), line.note])
+    head, *table = aligned(rows).splitlines()
+    rest = iter(table)
+    twin = [next(rest) if line.cells else line.label for line in lines]
+    return "\n".join([head, *twin] if heads else twin)
 
 
 def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[State]:

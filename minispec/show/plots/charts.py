@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from minispec.show.plots.style import TEXT, sheet
@@ -47,6 +48,41 @@ def area(look: State) -> dict[str, Any]:
     return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "black"}
 
 
+def patch(look: State, label: str = "") -> Patch:
+    """Returns what a key shows for areas in some look: by default its sign and its word."""
+    return Patch(label=label or f"{look.glyph} {look.word}".strip(), **area(look))
+
+
+def write_on(axes: Axes, x: float, y: float, text: str, look: State) -> None:
+    """Writes a text in the middle of an area in some look, free of its hatch."""
+    spot = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5}
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "parse_math": False}
+    axes.text(x, y, text, color=look.ink, bbox=spot if look.hatch else None, **middle)
+
+
+def stack(
+    axes: Axes,
+    look: State,
+    word: str,
+    heights: Sequence[float],
+    floors: Sequence[float],
+    least: float = float("inf"),
+) -> Any:
+    """Draws parts of bars, in columns 0, 1, …, with the sign in each that is high enough; returns them."""
+    bars = axes.bar(range(len(heights)), heights, 0.7, floors, label=f"{look.glyph} {word}", **area(look))
+    for x, (height, floor) in enumerate(zip(heights, floors, strict=True)):
+        if height >= least:
+            write_on(axes, x, floor + height / 2, look.glyph, look)
+    return bars
+
+
+def whiskers(points: Sequence[Any], medians: Sequence[float], scale: float = 1) -> list[list[float]]:
+    """Returns how far the quartiles, `low` and `high`, lie below and above the medians, for error bars."""
+    below = [middle - scale * point.low for point, middle in zip(points, medians, strict=True)]
+    above = [scale * point.high - middle for point, middle in zip(points, medians, strict=True)]
+    return [below, above]
+
+
 def levels(axes: Axes, heights: Sequence[float], half: float, **how: Any) -> LineCollection:
     """Draws a line across each column, from its middle so far to both sides, such as a distribution's."""
     lefts, rights = ([x + side for x in range(len(heights))] for side in (-half, half))
@@ -74,7 +110,8 @@ def note(axes: Axes, text: str, point: tuple[float, float], offset: tuple[float,
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
     """Moves labels up until each is at least `gap` above the next lower one."""
-    moved, least = list(positions), -float("inf")
+    moved = list(positions)
+    least = -float("inf")
     for i in sorted(range(len(moved)), key=moved.__getitem__):
         moved[i] = max(moved[i], least)
         least = moved[i] + gap

@@ -33,19 +33,23 @@ def marked_tokens(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[M
 
 def coloured_text(trace: Trace, words: Sequence[str]) -> Picture:
     """Draws a trace's first prompt and its text, every token in the look of its state; words: by token id."""
-    tokens, page = marked_tokens(trace, words), Board(WIDTH)
-    x, y = MARGIN, -MARGIN - LINE
+    tokens = marked_tokens(trace, words)
+    page = Board(WIDTH)
+    x = MARGIN
+    y = -MARGIN - LINE
     for word in _words(tokens):
         if x > MARGIN and x + sum(_width(*token) for token in word) + BLANK > WIDTH - MARGIN:
-            x, y = MARGIN, y - LINE
+            x = MARGIN
+            y -= LINE
         x += BLANK if x > MARGIN else 0.0
-        for token in word:
-            x = _draw(page, x, y, *token)
+        for text, state in word:
+            _draw(page, x, y, text, state)
+            x += _width(text, state)
     states = in_order(state for _, state in tokens if state != "prompt")
     count = Counter(state for _, state in tokens)
     new = count["accepted"] + count["correction"] + count["bonus"]
     calls = trace.statistics(0).target_calls
-    twin = "".join(" " * text.startswith(" ") + STATES[state].glyph + shown(text) for text, state in tokens)
+    twin = "".join(" " * text.startswith(" ") + _label(text, state) for text, state in tokens)
     return worded("coloured", page.end(y - MARGIN, states), twin, count=count, new=new, calls=calls)
 
 
@@ -60,17 +64,19 @@ def _words(tokens: Sequence[Marked]) -> Iterator[list[Marked]]:
     yield word
 
 
-def _draw(page: Board, x: float, y: float, text: str, state: str) -> float:
-    """Draws a token; returns where it ends."""
-    label, size = _label(text, state), (_width(text, state), LINE - 0.1)
+def _draw(page: Board, x: float, y: float, text: str, state: str) -> None:
+    """Draws a token to the right of a point; what was rejected is struck through."""
+    look = STATES[state]
+    label = _label(text, state)
+    middle = y + (LINE - 0.1) / 2
+    end = x + _width(text, state)
     if state == "prompt":
-        page.write(x, y + size[1] / 2, label, color=GREY)
+        page.write(x, middle, label, color=GREY)
     else:
-        page.tile((x, y), size, STATES[state], label, linewidth=0.6)
+        page.tile((x, y), (end - x, LINE - 0.1), look, label, linewidth=0.6)
     if state == "rejected":
-        ends = x + text_width(STATES[state].glyph) + 0.1, x + size[0] - 0.05
-        page.axes.plot(ends, [y + size[1] / 2 - 0.02] * 2, color="black", linewidth=2)
-    return x + size[0]
+        ends = [x + text_width(look.glyph) + 0.1, end - 0.05]
+        page.axes.plot(ends, [middle - 0.02] * 2, color="black", linewidth=2, zorder=4)
 
 
 def _label(text: str, state: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -12,12 +11,11 @@ from minispec.evidence.theory.statistics import deviation
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET, State
+from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET
 
 RIGHT, WRONG = STATES["accepted"], STATES["rejected"]  # their signs, for a verdict on a rule
 HALF = 0.4  # of a column's width
 BEYOND = HALF + 0.04  # where p's line ends, and a guess stands
-WORDS = {"accepted": "drafted and kept", "correction": "emitted instead"}
 WHOLE = 12  # numbers are written in parts of it
 FALSE_ALARM = 1e-6  # of right code, for all its shares together
 
@@ -41,9 +39,8 @@ def rule_distribution(
     if q is not None:
         outline = charts.area(DRAFTER) | {"facecolor": "white", "edgecolor": DRAFTER.colour}
         axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
-    kept, said = (f"{STATES[state].glyph} {word}" for state, word in WORDS.items())
-    _bars(axes, STATES["accepted"], kept, found.kept, [0.0] * len(p))
-    _bars(axes, STATES["correction"], said, found.said, found.kept)
+    charts.stack(axes, RIGHT, "drafted and kept", found.kept, [0.0] * len(p), 0.04)
+    charts.stack(axes, STATES["correction"], "emitted instead", found.said, found.kept, 0.04)
     charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
         charts.guess_at(axes, x + BEYOND, value, "" if x else GUESS.word)
@@ -51,26 +48,35 @@ def rule_distribution(
     charts.columns(axes, [f"{a}\n{_part(x)}" for a, x in zip(labels, emitted, strict=True)])
     axes.set_ylim(0, 1.1 * max(*emitted, *p, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
-    lines = {kept: found.kept, said: found.said, "comes out": emitted, TARGET.word: p}
-    lines |= {look.word: line for look, line in ((DRAFTER, q), (GUESS, guess)) if line is not None}
-    rows = [["", *labels], *([head, *map(_part, line)] for head, line in lines.items())]
-    off = {a: x - y for a, x, y in zip(labels, emitted, p, strict=True)}
-    few, many = (", ".join(a for a, x in off.items() if side * x > 1e-9) for side in (-1, 1))
-    case = "right" if not few + many else "constant" if max(emitted) > 1 - 1e-9 else ""
-    sides = {"kept": found.kept, "said": found.said, "together": emitted, "target": p}
-    values: dict[str, Any] = {side: parts(of, WHOLE) for side, of in sides.items()}
-    values |= {"name": name, "labels": ", ".join(labels), "few": few, "many": many}
-    values |= {"constant": labels[list(emitted).index(max(emitted))], "away": total_variation(emitted, p)}
-    values["acceptance"] = Fraction(found.acceptance).limit_denominator(100)
-    return worded("rule-distribution", figure, aligned(rows), case, **values)
-
-
-def _bars(axes: Axes, look: State, label: str, heights: Sequence[float], floors: Sequence[float]) -> None:
-    axes.bar(range(len(heights)), heights, 0.6, floors, label=label, **charts.area(look))
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "color": look.ink}
-    for x, (height, floor) in enumerate(zip(heights, floors, strict=True)):
-        if height > 0.04:
-            axes.text(x, floor + height / 2, look.glyph, **middle)
+    lines = {
+        f"{RIGHT.glyph} drafted and kept": found.kept,
+        f"{STATES['correction'].glyph} emitted instead": found.said,
+        "comes out": emitted,
+        TARGET.word: p,
+        DRAFTER.word: q,
+        GUESS.word: guess,
+    }
+    rows = [[head, *map(_part, line)] for head, line in lines.items() if line is not None]
+    away = total_variation(emitted, p)
+    off = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
+    case = "right" if away < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
+    return worded(
+        "rule-distribution",
+        figure,
+        aligned([["", *labels], *rows]),
+        case,
+        name=name,
+        labels=", ".join(labels),
+        kept=parts(found.kept, WHOLE),
+        said=parts(found.said, WHOLE),
+        together=parts(emitted, WHOLE),
+        target=parts(p, WHOLE),
+        few=", ".join(label for label, x in off.items() if x < -1e-9),
+        many=", ".join(label for label, x in off.items() if x > 1e-9),
+        constant=max(zip(emitted, labels, strict=True))[1],
+        away=away,
+        acceptance=Fraction(found.acceptance).limit_denominator(100),
+    )
 
 
 def _part(x: float) -> str:
@@ -111,28 +117,36 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
     said = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    wide = min(4, len(counts))
-    high = -(-len(counts) // wide)
-    widths = [3.7 * wide, widest([*counts, *(f"{RIGHT.glyph} {word}" for word in said.values())]) * wide + 2]
-    figure = sheet(max(12, *widths), 4.6 * high + 1.4)
-    panels = figure.subplots(high, wide, sharey=True, squeeze=False).flatten()
-    rows = [["in twelfths", *names, ""], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p), ""]]
-    for axes, (rule, of) in zip(panels, counts.items(), strict=False):
-        shares, bounds = [count / sum(of) for count in of], envelope(p, sum(of))
-        look = RIGHT if said[rule] == "right" else WRONG
-        _panel(axes, f"{rule}\n{look.glyph} {said[rule]}", shares, bounds, p)
-        charts.columns(axes, [f"{name}\n{WHOLE * x:.1f}" for name, x in zip(names, shares, strict=True)])
-        rows.append([rule, *(f"{WHOLE * share:.2f}" for share in shares), f"{look.glyph} {said[rule]}"])
-        rows.append(["  right code", *(f"{WHOLE * a:.2f} to {WHOLE * b:.2f}" for a, b in bounds), ""])
+    right = [rule for rule, word in said.items() if word == "right"]
+    titles = [f"{rule}\n{(RIGHT if rule in right else WRONG).glyph} {said[rule]}" for rule in counts]
+    across = min(4, len(counts))
+    down = -(-len(counts) // across)
+    widths = [3.7, widest(line for title in titles for line in title.splitlines()) + 0.4]
+    figure = sheet(max(12, across * max(widths)), 4.6 * down + 1.4)
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).flatten()
+    rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
+    for axes, title, (rule, of) in zip(panels, titles, counts.items(), strict=False):
+        shares = [WHOLE * count / sum(of) for count in of]
+        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(of))]
+        _panel(axes, title, shares, bounds, [WHOLE * x for x in p])
+        charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
+        rows.append([rule, *(f"{share:.2f}" for share in shares), title.splitlines()[1]])
+        rows.append(["  right code", *(f"{low:.2f} to {high:.2f}" for low, high in bounds)])
     panels[0].set_ylabel("twelfths", fontsize=TEXT)
     for axes in panels[len(counts) :]:
         axes.set_visible(False)
     charts.keys_below(figure, columns=3)
-    values: dict[str, Any] = {"rules": len(counts), "names": ", ".join(names), "odds": 1 / FALSE_ALARM}
-    values["right"] = " and ".join(rule for rule, word in said.items() if word == "right") or "none"
-    values["words"] = ", ".join(f"{rule} {word}" for rule, word in said.items())
-    draws = max(sum(of) for of in counts.values())
-    return worded("sampled-shares", figure, aligned(rows), draws=draws, **values)
+    return worded(
+        "sampled-shares",
+        figure,
+        aligned(rows),
+        rules=len(counts),
+        names=", ".join(names),
+        odds=1 / FALSE_ALARM,
+        right=" and ".join(right) or "none",
+        words=", ".join(f"{rule} {word}" for rule, word in said.items()),
+        draws=max(sum(of) for of in counts.values()),
+    )
 
 
 def _panel(
@@ -140,15 +154,15 @@ def _panel(
     title: str,
     shares: Sequence[float],
     bounds: Sequence[tuple[float, float]],
-    p: Sequence[float],
+    levels: Sequence[float],
 ) -> None:
-    """Draws the shares [V] of one rule over the envelope of p [V], in twelfths from 0 to 12."""
+    """Draws the shares [V] of one rule over the envelope of p [V], both in twelfths."""
     charts.prepare(axes, grid="y").set_title(title, fontsize=TEXT, loc="left", parse_math=False)
-    lows = [WHOLE * low for low, _ in bounds]
-    heights = [WHOLE * (high - low) for low, high in bounds]
-    axes.bar(range(len(p)), heights, 2 * BEYOND, lows, color="#CCCCCC", label="where right code stays")
-    levels = [WHOLE * x for x in p]
+    lows = [low for low, _ in bounds]
+    heights = [high - low for low, high in bounds]
+    label = "where right code stays"
+    axes.bar(range(len(levels)), heights, 2 * BEYOND, lows, color="#CCCCCC", label=label)
     charts.levels(axes, levels, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
-    axes.plot([WHOLE * x for x in shares], "ko", markersize=11, label="share of the draws")
+    axes.plot(shares, "ko", markersize=11, label="share of the draws")
     axes.set_ylim(-0.06 * WHOLE, 1.06 * WHOLE)  # room for a point at either end
     axes.set_yticks(range(0, WHOLE + 1, 2))

@@ -12,12 +12,11 @@ import torch
 
 from minispec.core.model import Tree
 from minispec.show.plots import charts
-from minispec.show.plots.board import MARGIN, Board, text_width, widest, worded
+from minispec.show.plots.board import MARGIN, Board, Cell, Line, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import count, shown
 
-SIDE = 0.5  # of a tile, in inches
 SMALL, LINE, GAP = 0.44, 0.56, 0.6  # of a tree: a tile, a line, between depths
 PENDING, DRAFTED = STATES["pending"], STATES["drafted"]
 CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
@@ -41,39 +40,27 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     """
     names = list(map(shown, words)) if words else ["pending", *(f"draft {i}" for i in range(1, k + 1))]
     outputs = [f"judges {name}" for name in names[1:]] + ["gives the bonus"]
-    old: list[int | None] = list(range(cached)) if cached <= 5 else [0, 1, None, cached - 2, cached - 1]
-    keys = [*old, *range(cached, cached + k + 1)]
-    heads = [*("…" if key is None else str(key) for key in old), *names]
-    gap, titles = (0.15, "cached keys") if cached else (0.0, "")
-    left, top = MARGIN + widest(names) + 0.15, -0.65 - widest(heads) - 0.15
-    right = left + SIDE * len(keys) + gap
-    page = Board(max(right + 0.15 + widest(outputs) + MARGIN, 9.0))
-    page.write(left, -0.35, titles, weight="bold")
-    xs = [left + SIDE * i + gap * (i >= len(old)) for i in range(len(keys))]
-    new = max(xs[len(old)], left + text_width(titles, weight="bold") + 0.3 * bool(cached))
-    page.write(new, -0.35, "new keys", weight="bold")
-    for x, head in zip(xs, heads, strict=True):
-        page.write(x + SIDE / 2, top + 0.1, head, rotation=90, ha="center", va="bottom")
-    wide = max(map(len, heads))
-    twin = [" ".join(f"{head:>{wide}}" for head in ["", *heads])]
-    for query, (row, name, output) in enumerate(zip(mask_rows(cached, k), names, outputs, strict=True), 1):
-        y, signs = top - SIDE * query, [name]
-        page.write(left - 0.15, y + SIDE / 2, name, ha="right")
-        page.write(right + 0.15, y + SIDE / 2, output)
-        for x, key in zip(xs, keys, strict=True):
-            if key is None:
-                page.write(x + SIDE / 2, y + SIDE / 2, "…", ha="center")
-                signs.append("…")
-            else:
-                state = HIDDEN if not row[key] else CACHED if key < cached else NEW
-                page.tile((x, y), (SIDE, SIDE), state, state.glyph)
-                signs.append(state.glyph or "-")
-        twin.append(" ".join(f"{sign:>{wide}}" for sign in signs) + f"  {output}")
-    figure = page.end(y - 0.15, [CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
-    values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached}
+    keys: list[int | None] = list(range(cached + k + 1))
+    if cached > 5:
+        keys[2 : cached - 2] = [None]
+    texts = [*map(str, range(cached)), *names]
+    heads = ["…" if key is None else texts[key] for key in keys]
+    lines = []
+    for row, name, output in zip(mask_rows(cached, k), names, outputs, strict=True):
+        cells = [
+            Cell("…") if key is None else sight(row[key], CACHED if key < cached else NEW) for key in keys
+        ]
+        lines.append(Line(name, cells, output))
     drafted = count(k, "drafted token")
     gives = "1 distribution" if k == 0 else f"{k + 1} distributions, one per row"
-    return worded("mask", figure, "\n".join(twin), drafted=drafted, gives=gives, **values)
+    figure = tiled(lines, heads=heads, key=[CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
+    values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached, "drafted": drafted, "gives": gives}
+    return worded("mask", figure, twin_of(lines, heads), **values)
+
+
+def sight(sees: bool, look: State) -> Cell:
+    """Returns the cell of a mask: the sign of a look where a key is seen."""
+    return Cell(look.glyph, look) if sees else Cell("", HIDDEN)
 
 
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:
@@ -82,34 +69,38 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
     The parents are those of one row of a `Draft`, `words` the texts of the pending token and of those in the
     tree, and `first` is the pending token's position in the text.
     """
-    (at,), (mask,) = Tree.after(torch.tensor([first]), torch.tensor([list(parents)]))
-    names, depths = [f"{i} {shown(word)}" for i, word in enumerate(words)], (at - first).tolist()
+    tree = Tree.after(torch.tensor([first]), torch.tensor([list(parents)]))
+    positions = tree.positions[0].tolist()
+    names = [f"{i} {shown(word)}" for i, word in enumerate(words)]
     wide = widest(names) + 0.2
-    xs, top = [MARGIN + (wide + GAP) * depth for depth in depths], -wide
-    ys = [top - LINE * (i + 1) for i in range(len(names))]
-    left = xs[-1] + wide + GAP  # of the mask
-    page, twin = Board(left + LINE * len(names) + MARGIN), [["sees", "position", "token"]]
-    for depth, x in dict(zip(depths, xs, strict=True)).items():
-        page.write(x, top + 0.2, f"{'' if depth else 'position '}{first + depth}")
-    for i, (x, y, name, sees) in enumerate(zip(xs, ys, names, mask.tolist(), strict=True)):
-        own = DRAFTED if i else PENDING
+    top = -wide
+    places = [(MARGIN + (wide + GAP) * (at - first), top - LINE * i) for i, at in enumerate(positions, 1)]
+    left = places[-1][0] + wide + GAP  # of the mask
+    page = Board(left + LINE * len(names) + MARGIN)
+    for position, (x, _) in dict(zip(positions, places, strict=True)).items():
+        page.write(x, top + 0.2, f"position {first}" if position == first else str(position))
+    twin = [["sees", "position", "token"]]
+    for i, ((x, y), name, sees) in enumerate(zip(places, names, tree.mask[0].tolist(), strict=True)):
+        state = DRAFTED if i else PENDING
         if i:
-            page.axes.plot([x - GAP, x], [ys[parents[i - 1]] + SMALL / 2, y + SMALL / 2], "k-")
-        page.tile((x, y), (wide, SMALL), own, name)
+            parent = places[parents[i - 1]][1]
+            page.axes.plot([x - GAP, x], [parent + SMALL / 2, y + SMALL / 2], "k-")
+        page.tile((x, y), (wide, SMALL), state, name)
         page.write(left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
         row = [NEW if seen else HIDDEN for seen in sees]
-        for j, state in enumerate(row):
-            page.tile((left + LINE * j, y), (SMALL, SMALL), state, state.glyph)
-        signs = "".join(state.glyph or "-" for state in row)
-        twin.append([signs, f"{first + depths[i]}", f"{'  ' * depths[i]}{own.glyph} {name}"])
-    figure = page.end(ys[-1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
-    values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": int(at[-1])}
+        for j, look in enumerate(row):
+            page.tile((left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
+        signs = "".join(look.glyph or "-" for look in row)
+        twin.append([signs, str(positions[i]), f"{'  ' * (positions[i] - first)}{state.glyph} {name}"])
+    figure = page.end(places[-1][1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
+    values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": positions[-1]}
     return worded("tree-mask", figure, aligned(twin), **values)
 
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
-    figure, deep = sheet(12, 5), []
+    figure = sheet(12, 5)
+    deep = []
     panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()

@@ -18,7 +18,7 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET, State
+from minispec.show.signs import DRAFTER, STATES, TARGET
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
@@ -92,7 +92,12 @@ def overlap(
     test = ""
     if drawn is not None:
         x, column = next((x, c) for x, c in enumerate(columns) if c.token == drawn)
-        test = _mark(upper, max(max(c.p, c.q) for c in columns), x, column, quoted(words[drawn]))
+        ceiling = max(max(c.p, c.q) for c in columns)
+        upper.set_ylim(0, 1.3 * ceiling)
+        height = max(column.p, column.q) + 0.08 * ceiling
+        upper.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
+        kept = min(1.0, column.p / column.q) if column.q > 0 else 0.0
+        test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
         if number is not None:
             said = f"number drawn, {number:.2f}, times q"
             keys += upper.plot([x], [number * column.q], linestyle="none", label=said, **DIAMOND)
@@ -102,68 +107,49 @@ def overlap(
     sums = f"kept in all: α = Σ min(p, q) = {rate:.2f};  rejected: TV = 1 − α = {1 - rate:.2f}"
     upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
     charts.keys_below(figure, keys)
-    numbers = [(c.p, c.q, c.kept, c.q - c.kept, c.residual) for c in columns]
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
-    rows = [[c.label, *(f"{x:.3f}" for x in line)] for c, line in zip(columns, numbers, strict=True)]
-    twin = aligned([["token", "p", "q", *heads], *rows])
-    twin += f"\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
-    values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test}
-    values["word"] = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
+    rows = [["token", "p", "q", *heads]]
+    for c in columns:
+        rows.append([c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.q - c.kept, c.residual))])
+    twin = f"{aligned(rows)}\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
     if case == "drawn" and float(q[drawn]) <= float(p[drawn]):
         case = "drawn-kept"
+    word = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
+    values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test, "word": word}
     return worded("overlap", figure, twin, case, **values)
 
 
 def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
     """Draws the pieces of each bar, and p and q as lines; returns all of them, for the key."""
-    p, q, kept = zip(*((c.p, c.q, c.kept) for c in columns), strict=True)
-    drawn: list[Any] = []
-    for look, word, tops, floors in (
-        (KEPT, "kept: min(p, q)", kept, [0.0] * len(kept)),
-        (REJECTED, "rejected: q − p", [a + c.q - c.kept for a, c in zip(p, columns, strict=True)], p),
-        (RESIDUAL, "missing: p − q", p, kept),
-    ):  # the others can have both: the part of q stands on the part of p
-        heights = [top - floor for top, floor in zip(tops, floors, strict=True)]
-        bar = charts.area(look) | {"label": f"{look.glyph} {word}"}
-        drawn.append(axes.bar(range(len(kept)), heights, 0.7, floors, **bar))
-        _signs(axes, look, heights, floors, LEAST_SIGN * max(*p, *(c.q for c in columns)))
-    for line, values, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
-        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
-        drawn.append(charts.levels(axes, values, 0.45, linewidth=4, **how))
+    p = [c.p for c in columns]
+    q = [c.q for c in columns]
+    kept = [c.kept for c in columns]
+    missing = [c.p - c.kept for c in columns]
+    rejected = [c.q - c.kept for c in columns]
+    least = LEAST_SIGN * max(*p, *q)
     charts.prepare(axes, grid="")
+    drawn = [
+        charts.stack(axes, KEPT, "kept: min(p, q)", kept, [0.0] * len(kept), least),
+        charts.stack(axes, REJECTED, "rejected: q − p", rejected, p, least),  # of others on the part of p
+        charts.stack(axes, RESIDUAL, "missing: p − q", missing, kept, least),
+    ]
+    for line, heights, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
+        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
+        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **how))
     labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
-    axes.set_xticks([-0.75, *range(len(kept))], ["\np\nq", *labels], parse_math=False)
+    axes.set_xticks([-0.75, *range(len(columns))], ["\np\nq", *labels], parse_math=False)
     axes.tick_params(axis="x", length=0, labelbottom=True)
     axes.set_xlim(-1, len(columns) - 0.5)
     return drawn
 
 
-def _signs(axes: Axes, look: State, heights: Sequence[float], floors: Sequence[float], least: float) -> None:
-    """Writes a state's sign into each of its pieces that is at least so high."""
-    spot: dict[str, Any] = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5}
-    how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "color": look.ink, "bbox": spot}
-    for x, (height, floor) in enumerate(zip(heights, floors, strict=True)):
-        if height >= least:
-            axes.text(x, floor + height / 2, look.glyph, **how)
-
-
 def _residual(axes: Axes, columns: Sequence[Share]) -> None:
-    axes.bar(range(len(columns)), [c.residual for c in columns], 0.7, **charts.area(RESIDUAL))
+    heights = [c.residual for c in columns]
+    bars = axes.bar(range(len(columns)), heights, 0.7, **charts.area(RESIDUAL))
+    axes.bar_label(bars, list(map(probability, heights)), padding=4, fontsize=TEXT)
     charts.prepare(axes, grid="")
     axes.set_title("residual: a correction is drawn from it", fontsize=TEXT, loc="left", pad=12)
-    for x, height in enumerate(c.residual for c in columns):
-        axes.text(x, height + 0.06, probability(height), fontsize=TEXT, ha="center", va="bottom")
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    axes.set_ylim(0, 1.35)
-    axes.set_yticks([])
+    axes.set(ylim=(0, 1.35), yticks=[])
     axes.spines["left"].set_visible(False)
-
-
-def _mark(axes: Axes, ceiling: float, x: float, column: Share, word: str) -> str:
-    """Writes over a column that it was drafted; returns with which probability that is accepted."""
-    axes.set_ylim(0, 1.3 * ceiling)
-    height = max(column.p, column.q) + 0.08 * ceiling
-    axes.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
-    kept = min(1.0, column.p / column.q) if column.q > 0 else 0.0
-    return f"{word} is accepted with probability min(1, p/q) = {probability(kept)}"

@@ -1,11 +1,13 @@
 """Figures of speed: what a forward costs, what formulas predict, and sizes of drafts and batches."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle
 from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, Latency, SpeedPoint
 from minispec.evidence.theory.formulas import ForwardCost, Hardware, speed_up
@@ -44,54 +46,65 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         raise ValueError("each model must be measured for one token too: all times are compared with that")
     figure = sheet(13, 3.8 * len(lines) + 1.2)
     panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
-    nearest = [min(line, key=lambda point: abs(point.width - at)) for line in lines.values()]
     twin: list[str] = []
-    for row, line, near, look in zip(panels, lines.values(), nearest, cycle((TARGET, DRAFTER)), strict=False):
-        twin += _two_ways(row, line, near, look, None if twin else guess)
-    (model, first), *_ = lines.items()
-    n, ratio = nearest[0].width, nearest[0].seconds / first[0].seconds
-    values = {"n": n, "ratio": ratio, "models": ", ".join(lines), "model": model}
-    values["widths"] = ", ".join(str(p.width) for p in first)
-    return worded("latency", figure, "\n".join(twin), "cheap" if ratio < 0.8 * n else "", **values)
+    for (left, right), line, look in zip(panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False):
+        one = line[0]
+        near = _nearest(line, at)
+        n = near.width
+        serial = replace(one, seconds=n * one.seconds, low=n * one.low, high=n * one.high)
+        names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
+        texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
+        _forwards(left, 0, [serial], ALONE, texts[:1])
+        _forwards(left, 1, [near], look, texts[1:])
+        _forwards(right, 0, line, look, [f"{p.seconds / one.seconds:.1f}×" for p in line])
+        highest = right.get_ylim()[1]
+        if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
+            height = guess * one.seconds * 1e3
+            charts.guess_at(left, 2, height)
+            names.append(GUESS.word.replace(" ", "\n"))
+            highest = max(highest, height)
+        right.set_ylim(0, 1.22 * highest)
+        charts.columns(left, names)
+        charts.columns(right, [str(p.width) for p in line])
+        left.set_ylabel("milliseconds")
+        left.set_title(f"{n} positions", fontsize=TEXT, loc="left")
+        right.set_xlabel("positions in one forward")
+        right.set_title(f"{one.model}: 1 forward over more", fontsize=TEXT, loc="left")
+        twin.append(
+            f"{one.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
+        )
+        twin += [
+            f"{p.model}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
+            f"{charts.seconds(p.high)}), {p.seconds / one.seconds:.2f} of 1 over 1"
+            for p in line
+        ]
+    first = lines[points[0].model]
+    near = _nearest(first, at)
+    ratio = near.seconds / first[0].seconds
+    return worded(
+        "latency",
+        figure,
+        "\n".join(twin),
+        "cheap" if ratio < 0.8 * near.width else "",
+        near=near,
+        ratio=ratio,
+        models=", ".join(lines),
+        widths=", ".join(str(p.width) for p in first),
+    )
 
 
-def _two_ways(
-    panels: Sequence[Axes], line: Sequence[Latency], near: Latency, look: State, guess: float | None
-) -> list[str]:
-    """Draws one model: so many positions one by one and at once; then one forward over each number."""
-    (left, right), one, n, name = panels, line[0], near.width, near.model
-    two = [Latency(name, 1, *(n * t for t in (one.seconds, one.low, one.high))), near]
-    texts = [charts.seconds(p.seconds) for p in two]
-    _forwards(left, two, [ALONE, look], texts, [f"{n} forwards\nover 1", f"1 forward\nover {n}"])
-    left.set(ylabel="milliseconds", xlim=(-0.6, 1.6))
-    left.set_title(f"{n} positions", fontsize=TEXT, loc="left")
-    if guess is not None:  # in a column of its own, as it may be as high as the bar
-        charts.guess_at(left, 2, guess * one.seconds * 1e3)
-        left.set_xticks([2], [GUESS.word.replace(" ", "\n")], minor=True)
-        left.tick_params(which="minor", labelsize=TEXT)
-        left.set_xlim(-0.6, 2.6)
-    ratios = [f"{p.seconds / one.seconds:.1f}×" for p in line]
-    _forwards(right, line, [look] * len(line), ratios, [str(p.width) for p in line])
-    right.set_xlabel("positions in one forward")
-    right.set_title(f"{name}: 1 forward over more", fontsize=TEXT, loc="left")
-    right.set_ylim(0, 1.22 * max(right.get_ylim()[1], (guess or 0.0) * one.seconds * 1e3))
-    return [f"{name}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"] + [
-        f"{name}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
-        f"{charts.seconds(p.high)}), {p.seconds / one.seconds:.2f} of 1 over 1"
-        for p in line
-    ]
+def _nearest(line: Sequence[Latency], at: int) -> Latency:
+    return min(line, key=lambda point: abs(point.width - at))
 
 
-def _forwards(
-    axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str], names: Sequence[str]
-) -> None:
-    """Draws times as bars with their quartiles, a text over each and its name under it."""
+def _forwards(axes: Axes, start: int, points: Sequence[Latency], look: State, texts: Sequence[str]) -> None:
+    """Draws times as bars with their quartiles, a text over each, from a column on."""
     charts.prepare(axes, grid="y")
-    for x, (p, look, text) in enumerate(zip(points, looks, texts, strict=True)):
-        low, middle, high = (1e3 * t for t in (p.low, p.seconds, p.high))
-        axes.bar(x, middle, 0.7, yerr=[[middle - low], [high - middle]], capsize=5, **charts.area(look))
-        charts.note(axes, text, (x, high), (0, 8), ha="center")
-    axes.set_xticks(range(len(points)), names)
+    medians = [1e3 * point.seconds for point in points]
+    columns = range(start, start + len(points))
+    whiskers = charts.whiskers(points, medians, 1e3)
+    bars = axes.bar(columns, medians, 0.7, yerr=whiskers, capsize=5, **charts.area(look))
+    axes.bar_label(bars, texts, padding=4, fontsize=TEXT)
 
 
 def bytes_against_arithmetic(
@@ -105,34 +118,43 @@ def bytes_against_arithmetic(
     name = "milliseconds: both begin together, the longer decides"
     figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
     for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
-        rows, times = [row + side for row in range(len(costs))], [getattr(cost, work) for cost in costs]
-        axes.barh(rows, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
-        for row, value in zip(rows, times, strict=True):
-            charts.note(axes, charts.seconds(value), (value * 1e3, row), (10, 0), va="center")
+        times = [getattr(cost, work) for cost in costs]
+        places = [row + side for row in range(len(costs))]
+        bars = axes.barh(places, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
+        axes.bar_label(bars, [charts.seconds(t) for t in times], padding=8, fontsize=TEXT)
     ends = [cost.seconds * 1e3 for cost in costs]
-    low, high = ([row + side for row in range(len(costs))] for side in (-0.46, 0.46))
-    axes.vlines(ends, low, high, "black", linewidth=4, label="the forward ends")
+    rows = range(len(costs))
+    line: dict[str, Any] = {"linewidth": 4, "label": "the forward ends"}
+    axes.vlines(ends, [row - 0.46 for row in rows], [row + 0.46 for row in rows], "black", **line)
     labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
-    axes.set_yticks(range(len(costs)), labels)
+    axes.set_yticks(rows, labels)
     axes.invert_yaxis()
     axes.set_xlim(0, max(ends) * 1.25)
     charts.keys(axes, 2)
-    first = costs[0]
-    text = (
-        f"{hardware.name}, for {labels[0]}, reading the weights of {model} takes "
-        f"{charts.seconds(first.moving)}, {first.moving / first.computing:.0f} times as long as computing"
-    )
     twin = [
         f"{label}: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, computing "
         f"{charts.size(cost.operations, 'flop')} {charts.seconds(cost.computing)}, both at once "
         f"{charts.seconds(cost.seconds)}"
         for label, cost in zip(labels, costs, strict=True)
     ]
-    limit = first.tokens * first.moving / first.computing
+    first = costs[0]
+    ratio = first.moving / first.computing
+    limit = first.tokens * ratio
     cheap = [cost.tokens for cost in costs[1:] if cost.tokens < 0.99 * limit]
-    values = {"text": text, "limit": limit, "one": first.tokens, "cheap": max(cheap, default=0)}
-    case = "cheap" if cheap else ""
-    return worded("bytes-against-arithmetic", figure, "\n".join(twin), case, **values)
+    return worded(
+        "bytes-against-arithmetic",
+        figure,
+        "\n".join(twin),
+        "cheap" if cheap else "",
+        hardware=hardware,
+        model=model,
+        labels=labels,
+        first=first,
+        moving=charts.seconds(first.moving),
+        ratio=ratio,
+        limit=limit,
+        cheap=max(cheap, default=0),
+    )
 
 
 def speed_up_curves(
@@ -146,24 +168,18 @@ def speed_up_curves(
         ValueError: if a rate is not between 0 and 1.
     """
     widths = range(1, max([most, *(point.k for point in points)]) + 1)
-    figure, axes = charts.chart(10, 6.6, "K, drafted tokens per round", "speed-up")
     curves = {alpha: [speed_up(alpha, k, c) for k in widths] for alpha in sorted(alphas)}
     best = {alpha: 1 + curve.index(max(curve)) for alpha, curve in curves.items()}
-    top = max([1.0, *(gain for curve in curves.values() for gain in curve), *(p.high for p in points)])
-    ends = charts.spread([curve[-1] for curve in curves.values()], top / 14)
-    for (alpha, curve), height, (colour, style) in zip(curves.items(), ends, CURVES, strict=False):
+    top = max([1.0, *map(max, curves.values()), *(p.high for p in points)])
+    rates = dict.fromkeys(f"{end(p.alpha for p in points):.2f}" for end in (min, max) if points)
+    figure, axes = _against_k(points, f"measured, α = {' to '.join(rates)}")
+    heights = charts.spread([curve[-1] for curve in curves.values()], top / 14)
+    for (alpha, curve), height, (colour, style) in zip(curves.items(), heights, CURVES, strict=False):
         axes.plot(widths, curve, color=colour, linestyle=style, linewidth=2.5)
-        axes.plot([best[alpha]], [curve[best[alpha] - 1]], color=colour, **RING)
+        axes.plot([best[alpha]], [max(curve)], color=colour, **RING)
         axes.text(len(curve) + 0.25, height, f"α = {alpha:g}", fontsize=TEXT, va="center")
-    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
-    if points:
-        rates = dict.fromkeys(f"{end(p.alpha for p in points):.2f}" for end in (min, max))
-        _gains(
-            axes, [p.k for p in points], points, f"measured, α = {' to '.join(rates)}", capsize=5, zorder=4
-        )
     axes.plot([], [], color="black", label="best K of a curve", **RING)
-    axes.set_xlim(0.5, len(widths) + 0.2)
-    axes.set_ylim(0, top * 1.08)
+    axes.set(xlim=(0.5, len(widths) + 0.2), ylim=(0, top * 1.08))
     axes.set_xticks(widths if len(widths) <= 14 else widths[1::2])
     charts.keys(axes, 2)
     twin = [
@@ -173,11 +189,29 @@ def speed_up_curves(
     twin += [
         f"measured, K = {p.k}: {p.gain:.2f} ({p.low:.2f} to {p.high:.2f}), α = {p.alpha:.2f}" for p in points
     ]
-    lowest, highest = min(alphas), max(alphas)
-    k, case = best[highest], "longer" if best[lowest] < best[highest] else ""
-    values = {"alpha": highest, "lowest": lowest, "c": c, "k": k, "gain": curves[highest][k - 1]}
-    more = " or more" * (k == len(widths))
-    return worded("speed-up-curves", figure, "\n".join(twin), case, more=more, **values)
+    lowest = min(alphas)
+    highest = max(alphas)
+    return worded(
+        "speed-up-curves",
+        figure,
+        "\n".join(twin),
+        "longer" if best[lowest] < best[highest] else "",
+        alpha=highest,
+        lowest=lowest,
+        c=c,
+        k=best[highest],
+        gain=max(curves[highest]),
+        more=" or more" if best[highest] == len(widths) else "",
+    )
+
+
+def _against_k(points: Sequence[SpeedPoint], label: str) -> tuple[Figure, Axes]:
+    """Returns a chart of speed-ups against K: the part that is a loss, and what was measured."""
+    figure, axes = charts.chart(10, 6.6, "K, drafted tokens per round", "speed-up")
+    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
+    if points:
+        _gains(axes, [point.k for point in points], points, label, capsize=5, zorder=4)
+    return figure, axes
 
 
 def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
@@ -192,35 +226,30 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
         raise ValueError("give at least one point: the speed-up at one K")
     points = sorted(points, key=lambda point: point.k)
     ks = [point.k for point in points]
-    figure, axes = charts.chart(10, 6.6, "K, drafted tokens per round", "speed-up")
+    figure, axes = _against_k(points, "measured")
     theorem = [speed_up(point.alpha, point.k, assumed) for point in points]
     axes.plot(ks, [p.refined for p in points], color=CURVES[0][0], linewidth=2.5, label="predicted")
     look: dict[str, Any] = {"color": CURVES[2][0], "linestyle": ":", "linewidth": 2.5}
-    axes.plot(ks, theorem, label=f"predicted if c = {assumed:g}", **look)
-    _gains(axes, ks, points, "measured", capsize=5, zorder=4)
-    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
+    axes.plot(ks, theorem, label=f"predicted if c = {assumed:g}, v = 1", **look)
     axes.set(ylim=(0, 1.1 * max([*theorem, *(max(p.refined, p.high) for p in points)])), xticks=ks)
     charts.keys(axes, 2)
     best = max(points, key=lambda point: point.gain)
     promised = max(points, key=lambda point: point.refined)
     twin = [
         f"K = {p.k}: measured {p.gain:.2f} ({p.low:.2f} to {p.high:.2f}), predicted {p.refined:.2f}, "
-        f"if c = {assumed:g} {simple:.2f}"
+        f"if c = {assumed:g} and v = 1 {simple:.2f}"
         for p, simple in zip(points, theorem, strict=True)
     ]
-    values = {"best": best, "promised": promised, "c": best.c, "assumed": assumed}
-    return worded("gain-by-k", figure, "\n".join(twin), "a-loss" if best.gain < 1 else "", **values)
+    case = "a-loss" if best.gain < 1 else ""
+    values = {"best": best, "promised": promised, "assumed": assumed}
+    return worded("gain-by-k", figure, "\n".join(twin), case, **values)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
     """Draws measured speed-ups as points with their quartiles."""
+    gains = [point.gain for point in points]
     dots: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 11, "linestyle": "none"}
-    axes.errorbar(x, [p.gain for p in points], yerr=_whiskers(points), label=label, **dots | look)
-
-
-def _whiskers(points: Sequence[SpeedPoint | DraftPoint | BatchPoint]) -> list[list[float]]:
-    """Returns how far the quartiles lie below and above the medians, as matplotlib wants error bars."""
-    return [[p.gain - p.low for p in points], [p.high - p.gain for p in points]]
+    axes.errorbar(x, gains, yerr=charts.whiskers(points, gains), label=label, **dots | look)
 
 
 def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
@@ -240,8 +269,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    values = {"count": len(points), "simple": errors[0], "refined": errors[1]}
-    return worded("predicted-measured", figure, "\n".join(twin), **values)
+    return worded("predicted-measured", figure, "\n".join(twin), count=len(points), errors=errors)
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -282,12 +310,11 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     figure = sheet(10, 8.4)
     top, bottom = figure.subplots(2, 1, sharex=True)
     charts.prepare(top, y="tokens per second")
-    for name, rates, look, style in (
-        ("target alone", [p.target_only for p in points], TARGET, "-"),
-        ("with a draft", [p.speculative for p in points], DRAFTER, "--"),
-    ):
-        line: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": style}
-        top.plot(rates, label=name, markersize=12, linewidth=2.5, **line)
+    line: dict[str, Any] = {"markersize": 12, "linewidth": 2.5}
+    rates = [p.target_only for p in points]
+    top.plot(rates, f"-{TARGET.marker}", color=TARGET.colour, label="target alone", **line)
+    rates = [p.speculative for p in points]
+    top.plot(rates, f"--{DRAFTER.marker}", color=DRAFTER.colour, label="with a draft", **line)
     top.set_ylim(bottom=0)
     charts.keys(top, 2)
     charts.prepare(bottom, "texts side by side (rows of the batch)", "speed-up")
@@ -298,29 +325,36 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
         f"{p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f})" + ", a loss" * (p.gain < 1)
         for p in points
     ]
-    first, last, least = points[0], points[-1], min(points, key=lambda point: point.gain)
-    gains = f"{first.gain:.2f} times for {first.rows}, {least.gain:.2f} for {least.rows}"
-    start = f"{first.gain:.2f} with {first.rows} text{'s' * (first.rows > 1)}"
+    first = points[0]
+    least = min(points, key=lambda point: point.gain)
     losing = ", ".join(str(point.rows) for point in points if point.gain < 1)
-    end = f"it is a loss with {losing}" if losing else "no size that was tried is a loss"
-    text = f"gain goes from {start} to {last.gain:.2f} with {last.rows}, and {end}"
-    values = {"smallest": first.rows, "largest": last.rows, "gains": gains, "text": text}
-    return worded("batch-sweep", figure, "\n".join(twin), "no-less" if least is first else "", **values)
+    return worded(
+        "batch-sweep",
+        figure,
+        "\n".join(twin),
+        "no-less" if least is first else "",
+        first=first,
+        last=points[-1],
+        least=least,
+        plural="s" * (first.rows > 1),
+        end=f"it is a loss with {losing}" if losing else "no size that was tried is a loss",
+    )
 
 
 def _gain_bars(
     axes: Axes, points: Sequence[DraftPoint | BatchPoint], names: Sequence[str], best: Any = None
 ) -> None:
     """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best after a ring."""
-    for won, look in ((True, GAIN), (False, LOSS)):
-        if some := {x: point for x, point in enumerate(points) if (point.gain >= 1) is won}:
-            gains, bar = [p.gain for p in some.values()], charts.area(look) | {"label": look.word}
-            axes.bar(list(some), gains, 0.6, yerr=_whiskers([*some.values()]), capsize=6, **bar)
-    white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    for x, point in enumerate(points):
-        text = f"{f'{BEST} ' if point is best else ''}{point.gain:.2f}"
-        charts.note(axes, text, (x, point.high), (0, 10), ha="center", bbox=white, zorder=4)
+    look: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}, "zorder": 4}
+    for lossy, state in ((False, GAIN), (True, LOSS)):
+        columns = [x for x, point in enumerate(points) if (point.gain < 1) is lossy]
+        some = [points[x] for x in columns]
+        if some:
+            gains = [point.gain for point in some]
+            bar = charts.area(state) | {"label": state.word, "capsize": 6}
+            bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(some, gains), **bar)
+            texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in some]
+            axes.bar_label(bars, texts, padding=6, fontsize=TEXT, **look)
     axes.axhline(1, color="black", linewidth=1.5)
-    axes.set_xticks(range(len(points)), names)
-    axes.set_xlim(-0.6, len(points) - 0.4)
+    charts.columns(axes, names)
     axes.set_ylim(0, max(1.0, *(point.high for point in points)) * 1.25)

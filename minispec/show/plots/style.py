@@ -5,6 +5,7 @@ import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -56,8 +57,9 @@ class Picture:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table in characters: rows of as many cells each, columns two blanks apart."""
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    """Returns a table in characters: columns two blanks apart; a short row ends early."""
+    columns = zip_longest(*rows, fillvalue="")
+    wide = [max(map(len, column)) for column in columns]
     return "\n".join(
-        "  ".join(f"{cell:<{space}}" for cell, space in zip(row, wide, strict=True)).rstrip() for row in rows
+        "  ".join(f"{cell:<{space}}" for cell, space in zip(row, wide, strict=False)).rstrip() for row in rows
     )

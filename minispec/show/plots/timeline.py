@@ -3,29 +3,27 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from minispec.io.trace import ObservedRound, Trace
-from minispec.show.plots.board import MARGIN, Board, in_order, text_width, titled, widest, worded
-from minispec.show.plots.style import Picture, aligned
+from minispec.show.plots import charts
+from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
+from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import DRAFTER, STATES, State
 from minispec.show.text import check_chain, kinds, needs_catch_up, shown
 
-WIDTH = 15.0  # of the page, in inches; more where tokens would overlap
-LANE = 0.55  # height of a lane
-WORD = 0.4  # height of a token under it
+WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = {
     "verify": State("#595959", "", ink="white", word="a pass of the target"),
     "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
     "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
 }
-ROW, ROUND = 0.5, 0.42  # of slots, in inches: a row's height, a round's width for two digits
-IDLE, NOTHING = State("#FFFFFF", "", hatch="///", word="a slot that does nothing"), "-"
+IDLE = State("#FFFFFF", "", hatch="///", word="a slot that does nothing")
 Slots = Sequence[Sequence[int | None]]
 
 
@@ -49,14 +47,7 @@ class Span:
     work: Literal["draft", "verify", "catch-up"]
     start: float  #: when it begins
     end: float  #: when it ends
-    yields: tuple[tuple[int, str], ...] = ()  #: the tokens that are known when it ends, as (id, state)
-    dropped: tuple[tuple[int, str], ...] = ()  #: the guesses that it rejects or does not test, likewise
-
-    @property
-    def judged(self) -> tuple[tuple[int, str], ...]:
-        """All guesses and the target's token, by position; a correction stands after what it replaces."""
-        place = len(self.yields) - 1 if self.dropped else len(self.yields)
-        return (*self.yields[:place], *self.dropped[:1], *self.yields[place:], *self.dropped[1:])
+    judged: tuple[tuple[int, str], ...] = ()  #: the tokens under a pass, by position, as (id, state)
 
 
 def speculative_spans(
@@ -75,8 +66,7 @@ def speculative_spans(
     for r, row in live[:rounds]:
         check_chain(r, row)
         work = [Span("draft", 0, times.draft)] * r.draft.k
-        yields = tuple(zip(r.emitted[row], kinds(r, row), strict=True))
-        work.append(Span("verify", 0, times.verify, yields, _dropped(r, row)))
+        work.append(Span("verify", 0, times.verify, _judged(r, row)))
         if any(needs_catch_up(r, each) for each, on in enumerate(r.live) if on):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:
@@ -85,12 +75,13 @@ def speculative_spans(
     return spans
 
 
-def _dropped(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
-    """Returns the guesses after the accepted ones, where a correction replaces the first of them."""
+def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
+    """Returns all guesses and the target's token; a correction stands after what it replaces."""
+    *kept, last = zip(r.emitted[row], kinds(r, row), strict=True)
     if r.kind(row) != "correction":
-        return ()
-    tokens = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
-    return tuple((token, "untested" if i else "rejected") for i, token in enumerate(tokens))
+        return (*kept, last)
+    rejected, *untested = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
+    return (*kept, (rejected, "rejected"), last, *((token, "untested") for token in untested))
 
 
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
@@ -107,88 +98,80 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
     if not fast:
         raise ValueError("nothing was decoded for the trace's first prompt; there is no time to show")
-    passes = [span for span in fast if span.yields]
-    emitted = [token for span in passes for token, _ in span.yields]
-    alone, end = len(emitted) * times.target, fast[-1].end
+    passes = [span for span in fast if span.judged]
+    judged = [token for span in passes for token in span.judged]
+    names = [shown(words[token]) for token, state in judged if state not in ("rejected", "untested")]
+    ends = [i * times.target for i in range(len(names) + 1)]
+    alone = [Span("verify", start, end) for start, end in pairwise(ends)]
     twin = ["target alone, when each token is known:"]
-    twin += [f"{i * times.target:6.2f}  {shown(words[token])}" for i, token in enumerate(emitted, 1)]
+    twin += [f"{span.end:6.2f}  {name}" for span, name in zip(alone, names, strict=True)]
     twin.append("speculative, when its tokens are known:")
-    twin += [f"{span.end:6.2f}  {' '.join(_signed(*y, words) for y in span.judged)}" for span in passes]
-    values = {"slow": alone, "fast": end, "gain": alone / end, "count": len(emitted), "calls": len(passes)}
-    figure = _Timeline([shown(words[token]) for token in emitted], fast, times.target, words).draw()
-    return worded("timeline", figure, "\n".join(twin), passes=_passes(len(passes)), **values)
+    twin += [f"{span.end:6.2f}  {' '.join(_signed(span, words))}" for span in passes]
+    return worded(
+        "timeline",
+        _draw(alone, names, fast, words),
+        "\n".join(twin),
+        passes=_passes(passes),
+        slow=ends[-1],
+        fast=fast[-1].end,
+        gain=ends[-1] / fast[-1].end,
+        count=len(names),
+        calls=len(passes),
+    )
 
 
-def _passes(count: int) -> str:
-    return f"{count} {'pass' if count == 1 else 'passes'}"
+def _passes(spans: Sequence[Span]) -> str:
+    return f"{len(spans)} {'pass' if len(spans) == 1 else 'passes'}"
 
 
-def _signed(token: int, state: str, words: Sequence[str]) -> str:
-    """How a token stands under a pass: after the glyph of its state."""
-    return f"{STATES[state].glyph} {shown(words[token])}"
+def _signed(span: Span, words: Sequence[str]) -> list[str]:
+    """How the tokens stand under a pass: each after the glyph of its state."""
+    return [f"{STATES[state].glyph} {shown(words[token])}" for token, state in span.judged]
 
 
-class _Timeline:
-    """A page, and where times stand on it, in inches."""
+def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], words: Sequence[str]) -> Figure:
+    """Draws the target alone, then both models with the tokens under each pass, over one axis of time."""
+    passes = [span for span in fast if span.judged]
+    total = max(alone[-1].end, fast[-1].end)
+    tile = widest(text for span in passes for text in _signed(span, words)) + 0.2
+    apart = min((b.end - a.end for a, b in pairwise(passes)), default=total)
+    step = alone[0].end
+    scale = max(WIDTH / total, (tile + 0.1) / apart, 0.34 / step)  # inches for a unit of time
+    upright = widest(names) + 0.1 > step * scale
+    most = max(len(span.judged) for span in passes)
+    figure = sheet(scale * total + 1.8, 0.42 * most + 5.6 + upright * widest(names))
+    upper, lower = figure.subplots(2, 1, height_ratios=[1, most + 2])
+    _lanes(upper, {"target": alone}, f"Target alone: {len(names)} tokens, {_passes(alone)}", total)
+    upper.set_xticks(
+        [(span.start + span.end) / 2 for span in alone], names, rotation=90 * upright, parse_math=False
+    )
+    upper.tick_params(length=0)
+    draft = [span for span in fast if not span.judged]
+    title = f"Speculative: the same tokens, {_passes(passes)}"
+    _lanes(lower, {"draft": draft, "target": passes}, title, total, lines=most)
+    lower.set_xlabel("time, in target passes")
+    for span in passes:
+        middle = (span.start + span.end) / 2
+        for line, (text, (_, state)) in enumerate(zip(_signed(span, words), span.judged, strict=True), 2):
+            area = charts.area(STATES[state])
+            lower.barh(line, tile / scale, 0.9, left=middle - tile / scale / 2, clip_on=False, **area)
+            charts.write_on(lower, middle, line, text, STATES[state])
+    states = in_order(state for span in passes for _, state in span.judged)
+    works = in_order({span.work for span in draft}, WORKS)
+    charts.keys_below(figure, [charts.patch(look) for look in states + works], columns=3)
+    return figure
 
-    def __init__(self, names: Sequence[str], fast: Sequence[Span], step: float, words: Sequence[str]) -> None:
-        self.names, self.fast, self.step = names, fast, step
-        self.words = words
-        self.passes = [span for span in fast if span.yields]
-        self.left = MARGIN + widest(["target", "draft"]) + 0.15
-        self.total = max(len(names) * step, fast[-1].end)
-        self.tile = widest(_signed(*y, words) for span in self.passes for y in span.judged) + 0.16
-        stack = self.tile + 0.1
-        apart = min((b.end - a.end for a, b in pairwise(self.passes)), default=self.total)
-        self.scale = max((WIDTH - self.left - MARGIN) / self.total, stack / apart, 0.34 / step)
-        self.page = Board(self.at(self.total) + max(MARGIN, stack / 2))
 
-    def at(self, time: float) -> float:
-        """Where a time stands."""
-        return self.left + time * self.scale
-
-    def draw(self) -> Figure:
-        """Draws the target alone, then both lanes with the tokens under each pass, over one axis of time."""
-        page, count = self.page, len(self.names)
-        page.write(MARGIN, -0.5, f"Target alone: {count} tokens, {_passes(count)}", weight="bold")
-        y = -0.85 - LANE
-        self.lane(y, "target", [Span("verify", i * self.step, (i + 1) * self.step) for i in range(count)])
-        upright = widest(self.names) + 0.1 > self.step * self.scale
-        for i, name in enumerate(self.names):
-            how = {"va": "top", "rotation": 90 if upright else 0}
-            page.write(self.at((i + 0.5) * self.step), y - 0.08, name, ha="center", **how)
-        y -= widest(self.names) + 0.15 if upright else WORD
-        title = f"Speculative: the same tokens, {_passes(len(self.passes))}"
-        page.write(MARGIN, y - 0.35, title, weight="bold")
-        y -= 0.6 + 2 * LANE
-        self.lane(y + LANE, "draft", [span for span in self.fast if not span.yields])
-        self.lane(y, "target", self.passes)
-        for span in self.passes:
-            x = self.at((span.start + span.end) / 2) - self.tile / 2
-            for line, (token, state) in enumerate(span.judged, 1):
-                corner, size = (x, y - line * WORD - 0.05), (self.tile, WORD - 0.04)
-                page.tile(corner, size, STATES[state], _signed(token, state, self.words))
-        y = self.axis(y - max(len(span.judged) for span in self.passes) * WORD - 0.2)
-        states = in_order(state for span in self.passes for _, state in span.judged)
-        return page.end(y, states + in_order({span.work for span in self.fast} - {"verify"}, WORKS))
-
-    def lane(self, y: float, name: str, spans: Sequence[Span]) -> None:
-        """Draws the bars of one model."""
-        self.page.write(self.left - 0.15, y + LANE / 2, name, ha="right")
+def _lanes(axes: Axes, lanes: Mapping[str, Sequence[Span]], title: str, total: float, lines: int = 0) -> None:
+    """Draws the bars of each model under each other, with room for some lines below."""
+    charts.prepare(axes, grid="").set_title(title, fontsize=charts.TEXT, loc="left", weight="bold")
+    for lane, spans in enumerate(lanes.values()):
         for span in spans:
-            size = ((span.end - span.start) * self.scale, LANE - 0.08)
-            self.page.tile((self.at(span.start), y + 0.04), size, WORKS[span.work])
-
-    def axis(self, y: float) -> float:
-        """Draws the axis of time at a height; returns where it ends."""
-        line: dict[str, Any] = {"color": "black", "linewidth": 1.2}
-        self.page.axes.plot([self.left, self.at(self.total)], [y, y], **line)
-        for time in MaxNLocator(6).tick_values(0, self.total):
-            if 0 <= time <= self.total * (1 + 1e-9):
-                self.page.axes.plot([self.at(time)] * 2, [y, y - 0.08], **line)
-                self.page.write(self.at(time), y - 0.28, f"{time:g}", ha="center")
-        self.page.write(self.left, y - 0.62, "time, in target passes")
-        return y - 0.8
+            axes.barh(lane, span.end - span.start, 0.85, left=span.start, **charts.area(WORKS[span.work]))
+    axes.set(xlim=(0, total), ylim=(len(lanes) + lines - 0.4, -0.6))
+    axes.set_yticks(range(len(lanes)), lanes)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
 
 
 def row_slots(runs: Mapping[str, Slots]) -> Picture:
@@ -202,34 +185,29 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
     """
     if not runs or not all(slots and slots[0] for slots in runs.values()):
         raise ValueError("give at least one run, and at least one round with one row for each")
-    shares, counts, twin = [], [], [["", "", f"which prompt, round by round; {NOTHING} is {IDLE.word}"]]
-    for run, slots in runs.items():
-        live, places = sum(name is not None for name in chain(*slots)), len(slots) * len(slots[0])
-        shares.append(f"{live / places:.0%} {run}")
-        counts.append(f"{live} of {places} in {len(slots)} rounds {run}")
-        for row, names in enumerate(zip(*slots, strict=True)):
-            cells = " ".join(NOTHING if name is None else str(name) for name in names)
-            twin.append([run, f"row {row}", cells])
-    title, said = f"Slots that decode: {', '.join(shares)}", ", ".join(counts)
-    alt = f"Rows over rounds, with a tile for each prompt that a row decodes: {said}."
-    return titled("row-slots", _lanes(runs), title, alt, f"Slots that decode: {said}.", aligned(twin))
-
-
-def _lanes(runs: Mapping[str, Slots]) -> Figure:
     most = max((name or 0 for name in chain(*chain(*runs.values()))), default=0)
     shades = colormaps["cividis"].resampled(2 * most + 2)  # its light half, under black text
-    left, y = MARGIN + text_width("row 99") + 0.15, 0.0
-    page = Board(max(left + ROUND * max(map(len, runs.values())) + MARGIN, 9.0))
+    shares = []
+    counts = []
+    lines = []
     for run, slots in runs.items():
-        page.write(MARGIN, y - 0.3, f"{run}: {len(slots)} rounds", weight="bold")
-        y -= 0.6
+        live = sum(name is not None for name in chain(*slots))
+        places = len(slots) * len(slots[0])
+        shares.append(f"{live / places:.0%} {run}")
+        counts.append(f"{live} of {places} in {len(slots)} rounds {run}")
+        lines.append(Line(f"{run}: {len(slots)} rounds"))
         for row, names in enumerate(zip(*slots, strict=True)):
-            y -= ROW
-            page.write(left - 0.15, y + ROW / 2, f"row {row}", ha="right")
-            for name, rounds in groupby(range(len(names)), key=names.__getitem__):
-                start, *more = rounds
-                corner, size = (left + ROUND * start, y + 0.03), (ROUND * (1 + len(more)), ROW - 0.06)
-                prompt = IDLE if name is None else State(to_hex(shades(most + 1 + name)))
-                page.tile(corner, size, prompt, "" if name is None else str(name))
-        y -= 0.3
-    return page.end(y + 0.1, [IDLE])
+            cells = []
+            for name, rounds in groupby(names):
+                look = IDLE if name is None else State(to_hex(shades(most + 1 + name)))
+                cells.append(Cell("" if name is None else str(name), look, len(list(rounds))))
+            lines.append(Line(f"row {row}", cells))
+    said = ", ".join(counts)
+    return titled(
+        "row-slots",
+        tiled(lines, key=[IDLE]),
+        f"Slots that decode: {', '.join(shares)}",
+        f"Rows over rounds, with a tile for each prompt that a row decodes: {said}.",
+        f"Slots that decode: {said}.",
+        twin_of(lines),
+    )

@@ -1,23 +1,18 @@
 """What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import fmean
-from typing import Any
-
-from matplotlib.figure import Figure
 
 from minispec.core.records import Round
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, MARGIN, Board, in_order, widest, worded
+from minispec.show.plots.board import GREY, Cell, Line, in_order, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import check_chain, count, probability, quoted, shown
 
-LINE = 0.48  # height of a line of numbers, in inches
 MOST = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
 SAID = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
@@ -54,17 +49,30 @@ def drafted_tokens(
     """
     check_chain(r, row)
     after = "untested" if r.stops_at_first_rejection else "rejected"
-    accepted, emitted = r.accepted(row), len(r.emitted[row])
+    accepted = r.accepted(row)
+    emitted = len(r.emitted[row])
     best = r.target_probs[row].argmax(-1).tolist()
     found = []
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
-        q, p = float(r.draft.probs[row, i, token]), float(r.target_probs[row, i, token])
+        q = float(r.draft.probs[row, i, token])
+        p = float(r.target_probs[row, i, token])
         state = "accepted" if i < accepted else "rejected" if i == accepted else after
-        state = "cut" if emitted <= i < accepted else state
-        number = drawn[i] if i < len(drawn) and i <= accepted else None
-        tv = total_variation(r.target_probs[row, i], r.draft.probs[row, i])
-        one = (r.index, i, token, words[token], q, p, min(1.0, p / q) if q > 0 else 0.0, tv, best[i])
-        found.append(DraftedToken(*one, number, i < accepted, state))
+        found.append(
+            DraftedToken(
+                round=r.index,
+                index=i,
+                token=token,
+                word=words[token],
+                q=q,
+                p=p,
+                acceptance=min(1.0, p / q) if q > 0 else 0.0,
+                tv=total_variation(r.target_probs[row, i], r.draft.probs[row, i]),
+                favourite=best[i],
+                drawn=drawn[i] if i < len(drawn) and i <= accepted else None,
+                accepted=i < accepted,
+                state="cut" if emitted <= i < accepted else state,
+            )
+        )
     return found
 
 
@@ -78,69 +86,54 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     Raises:
         ValueError: if the row was done, or a tree was drafted.
     """
-    tests, kind, kept = drafted_tokens(r, words, drawn=drawn), r.kind(0), r.accepted(0)
-    verdict = [(test.state, shown(test.word)) for test in tests]
-    said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
-    lines: dict[str, list[str]] = {}
+    tests = drafted_tokens(r, words, drawn=drawn)
+    kind = r.kind(0)
+    kept = r.accepted(0)
     added = words[r.emitted[0][-1]]
+    said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
+    verdict = [_tile(test.state, test.word) for test in tests]
+    lines = [Line("verdict", verdict)]
+    states = [test.state for test in tests]
     if kind == "correction":
-        lines["instead"] = [""] * len(tests)
-        lines["instead"][kept] = f"{STATES[kind].glyph} {shown(added)}"
+        lines.append(Line("instead", [Cell()] * kept + [_tile(kind, added)]))
         said.insert(kept + 1, f"replaced by {quoted(added)}")
-    lines |= _lines(tests, words, bool((r.target_probs[0].amax(-1) == 1).all()))
-    if kind == "bonus":
-        verdict.append((kind, shown(added)))
+    elif kind == "bonus":
+        verdict.append(_tile(kind, added))
         said.append(f"then {quoted(added)}, {STATES[kind].word}")
-        lines = {name: [*line, ""] for name, line in lines.items()}
-    lines = {"verdict": [f"{LOOKS[state].glyph} {text}" for state, text in verdict]} | lines
-    figure = _draw([state for state, _ in verdict], lines, len(tests))
-    twin = aligned([[name, *line] for name, line in lines.items()])
-    values: dict[str, Any] = {"kept": kept, "drafted": len(tests), "round": r.index}
-    values |= {"said": ", ".join(said), "added": quoted(added)}
-    values["tokens"] = count(len(r.emitted[0]), "token")
-    values |= {"rejected": quoted(tests[kept].word)} if kind == "correction" else {}
-    case = "nothing-drafted" if kind == "bonus" and not tests else kind
-    return worded("verification", figure, twin, case, **values)
+    tested = [test.state != "untested" for test in tests]
+    if (r.target_probs[0].amax(-1) == 1).all():
+        numbers = {
+            "target says": [shown(words[t.favourite]) * on for t, on in zip(tests, tested, strict=True)]
+        }
+    else:
+        numbers = {
+            "draft, q": [probability(t.q) for t in tests],
+            "target, p": [probability(t.p) for t in tests],
+            "min(1, p/q)": [probability(t.acceptance) * on for t, on in zip(tests, tested, strict=True)],
+            "drawn": ["" if t.drawn is None else f"{t.drawn:.2f}" for t in tests],
+        }
+    for name, texts in numbers.items():
+        if any(texts):
+            greys = [GREY if t.state in ("untested", "cut") else "black" for t in tests]
+            cells = [Cell(text, colour=grey) for text, grey in zip(texts, greys, strict=True)]
+            lines.append(Line(name, cells))
+    return worded(
+        "verification",
+        tiled(lines, key=in_order([*states, kind], LOOKS)),
+        twin_of(lines),
+        "nothing-drafted" if kind == "bonus" and not tests else kind,
+        kept=kept,
+        drafted=len(tests),
+        round=r,
+        said=", ".join(said),
+        added=quoted(added),
+        tokens=count(len(r.emitted[0]), "token"),
+        rejected=quoted(tests[kept].word) if kind == "correction" else "",
+    )
 
 
-def _lines(tests: Sequence[DraftedToken], words: Sequence[str], certain: bool) -> dict[str, list[str]]:
-    """Returns the lines under the draft, by name: what each says of every drafted token."""
-
-    def tested(said: Sequence[str]) -> list[str]:
-        return ["" if t.state == "untested" else text for t, text in zip(tests, said, strict=True)]
-
-    if certain:
-        return {"target says": tested([shown(words[t.favourite]) for t in tests])}
-    lines = {
-        "draft, q": [probability(t.q) for t in tests],
-        "target, p": [probability(t.p) for t in tests],
-        "min(1, p/q)": tested([probability(t.acceptance) for t in tests]),
-    }
-    if any(t.drawn is not None for t in tests):
-        lines["drawn"] = ["" if t.drawn is None else f"{t.drawn:.2f}" for t in tests]
-    return lines
-
-
-def _draw(states: Sequence[str], lines: Mapping[str, Sequence[str]], drafted: int) -> Figure:
-    """Draws the columns; a correction is a tile under the rejected one, a bonus stands apart."""
-    head, *numbers = lines.values()
-    each = max(0.2 + widest(head), widest(text for line in numbers for text in line) + 0.2, 0.8)
-    left = MARGIN + widest(lines) + 0.2
-    gap = 0.35 if len(states) > max(drafted, 1) else 0.0
-    page = Board(max(left + each * len(states) + gap + MARGIN, 9.4))
-    for line, (name, texts) in enumerate(lines.items()):
-        y = -MARGIN - 0.25 if name == "verdict" else -MARGIN - 0.32 - line * LINE
-        page.write(left - 0.2, y, name, ha="right")
-        for i, (state, text) in enumerate(zip(states, texts, strict=True)):
-            x = left + i * each + (gap if i >= drafted else 0)
-            if name == "verdict" or name == "instead" and text:
-                look = LOOKS[state if name == "verdict" else "correction"]
-                page.tile((x, y - 0.25), (each, 0.5), look, text)
-            else:
-                colour = GREY if state in ("untested", "cut") else "black"
-                page.write(x + each / 2, y, text, ha="center", color=colour)
-    key = in_order([*states, "correction" if "instead" in lines else ""], LOOKS)
-    return page.end(y - 0.25, key)
+def _tile(state: str, word: str) -> Cell:
+    return Cell(f"{LOOKS[state].glyph} {shown(word)}", LOOKS[state])
 
 
 def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[DraftedToken]:
@@ -172,51 +165,50 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     own token, which was not tested and so has no bars.
     """
     chosen = list(positions[:MOST])
-    places, labels, looks = _columns(chosen)
+    columns: list[tuple[str, State, DraftedToken | None]] = []
+    for x in chosen:
+        columns.append((x.word, STATES["accepted" if x.accepted else "rejected"], x))
+        if x.added:
+            columns.append((x.added, STATES["bonus" if x.accepted else "correction"], None))
+    labels = [f"{shown(word)} {look.glyph}" for word, look, _ in columns]
     figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    for i, x in zip(places, chosen, strict=True):
-        upper.bar(i, x.acceptance, linewidth=0.8, **charts.area(looks[i]))
-        lower.bar(i, x.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
-        if not x.accepted:
-            upper.text(i, x.acceptance + 0.03, looks[i].glyph, fontsize=TEXT, ha="center", va="bottom")
-    for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
-        charts.prepare(axes, "", name, grid="y")
-        axes.tick_params(axis="x", length=0)
-        axes.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
-        for (i, a), (_, b) in pairwise(zip(places, chosen, strict=True)):
-            if a.round != b.round:
-                axes.axvline(i + 0.5 + bool(a.added), color="black", linewidth=1.0, linestyle=":")
+    charts.prepare(upper, "", "probability to\nbe accepted", grid="y")
+    charts.prepare(lower, "", "TV(p, q)", grid="y")
+    twin = [["", "min(1, p/q)", "TV"]]
+    for i, (label, (_, look, tested)) in enumerate(zip(labels, columns, strict=True)):
+        if tested is None:
+            twin.append([label])
+            continue
+        twin.append([label, f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"])
+        upper.bar(i, tested.acceptance, linewidth=0.8, **charts.area(look))
+        lower.bar(i, tested.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
+        if not tested.accepted:
+            upper.text(i, tested.acceptance + 0.03, look.glyph, fontsize=TEXT, ha="center", va="bottom")
+        if i and tested.index == 0:
+            upper.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
+            lower.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
+    lower.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+    upper.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
     charts.columns(lower, labels, rotation=90)
+    upper.tick_params(axis="x", length=0)
     lower.tick_params(axis="x", pad=8)
-    for label, look in zip(lower.get_xticklabels(), looks, strict=True):
-        label.set(color=look.ink, bbox={"facecolor": look.colour, "edgecolor": "none", "pad": 2})
-    key = [f"{state.glyph} {name}" for name, state in STATES.items() if state in looks]
-    lower.set_xlabel("\n".join(["   ".join(key), "dotted: a new round"]))
+    for text, (_, look, _) in zip(lower.get_xticklabels(), columns, strict=True):
+        text.set(color=look.ink, bbox={"facecolor": look.colour, "edgecolor": "none", "pad": 2})
+    looks = [look for _, look, _ in columns]
+    key = "   ".join(f"{state.glyph} {name}" for name, state in STATES.items() if state in looks)
+    lower.set_xlabel(f"{key}\ndotted: a new round")
     apart = max(chosen, key=lambda position: position.tv)
-    values: dict[str, Any] = {"count": len(chosen), "accepted": sum(x.accepted for x in chosen)}
-    values |= {"alike": f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses"}
-    values |= {"acceptance": fmean(x.acceptance for x in chosen), "tv": fmean(x.tv for x in chosen)}
-    values["added"] = count(len(labels) - len(chosen), "token")
-    numbers = dict(zip(places, (f"{x.acceptance:11.2f}  {x.tv:.2f}" for x in chosen), strict=True))
-    twin = [f"{'':<16}min(1, p/q)  TV"]
-    twin += [f"{label:<16}{numbers.get(i, '')}".rstrip() for i, label in enumerate(labels)]
-    return worded("along", figure, "\n".join(twin), word=quoted(apart.word), apart=apart, **values)
-
-
-def _columns(chosen: Sequence[DraftedToken]) -> tuple[list[int], list[str], list[State]]:
-    """Returns in which column each position stands, and the label and look of all columns.
-
-    Where a round ends the target's token has a column of its own.
-    """
-    places: list[int] = []
-    labels: list[str] = []
-    looks: list[State] = []
-    for x in chosen:
-        places.append(len(labels))
-        looks.append(STATES["accepted" if x.accepted else "rejected"])
-        labels.append(f"{shown(x.word)} {looks[-1].glyph}")
-        if x.added:
-            looks.append(STATES["bonus" if x.accepted else "correction"])
-            labels.append(f"{shown(x.added)} {looks[-1].glyph}")
-    return places, labels, looks
+    return worded(
+        "along",
+        figure,
+        aligned(twin),
+        count=len(chosen),
+        accepted=sum(x.accepted for x in chosen),
+        alike=f"{sum(x.tv < 0.1 for x in chosen)} of {len(chosen)} tested guesses",
+        acceptance=fmean(x.acceptance for x in chosen),
+        tv=fmean(x.tv for x in chosen),
+        added=count(len(columns) - len(chosen), "token"),
+        word=quoted(apart.word),
+        apart=apart,
+    )

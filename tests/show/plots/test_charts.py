@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from minispec.show.plots.charts import chart, guess_at, keys, seconds, size, spread
+from minispec.show.plots.charts import seconds, size, spread
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.overlap import overlap
@@ -38,15 +38,6 @@ def test_spread_keeps_order_and_distance(positions):
 def test_numbers_as_people_write_them(text, written):
     """Three digits and a unit."""
     assert text == written
-
-
-def test_the_guess_comes_last_in_the_key():
-    """Whatever the order of drawing."""
-    _, axes = chart(10, 5)
-    guess_at(axes, 1, 1)
-    axes.plot([0], [0], label="truth")
-    keys(axes)
-    assert [text.get_text() for text in axes.get_legend().texts] == ["truth", "your guess"]
 
 
 def test_a_dollar_sign_is_no_formula():

@@ -1,0 +1,55 @@
+"""p and q token by token: sums that one can check by hand; candidates; the halves of the kill matrix."""
+
+import pytest
+import torch
+from book.gallery import P, Q
+
+from minispec.evidence.bench.measurements import KillRow
+from minispec.show.plots.drafts import candidates
+from minispec.show.plots.kill_matrix import panels
+from minispec.show.plots.overlap import shares
+
+
+def test_by_hand():
+    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6: kept (1, 1, 1)/6, residual (2, 1, 0)/3; equal ones have none."""
+    columns = shares(torch.tensor(P), torch.tensor(Q), "abc")
+    assert [(c.token, c.label) for c in columns] == [(0, "a"), (1, "b"), (2, "c")]
+    assert [c.kept for c in columns] == pytest.approx([1 / 6] * 3)
+    assert [c.residual for c in columns] == pytest.approx([2 / 3, 1 / 3, 0])
+    columns = shares(torch.tensor(P), torch.tensor(P), "abc")
+    assert [c.residual for c in columns] == [0, 0, 0] and [c.kept for c in columns] == pytest.approx(P)
+
+
+def test_others_share_a_column():
+    """Sums over p, q, kept and residual stay whole, and the drafted token has its column."""
+    generator = torch.Generator().manual_seed(0)
+    p, q = torch.rand(2, 40, dtype=torch.float64, generator=generator).pow(6)
+    p, q = p / p.sum(), q / q.sum()
+    rare = int(torch.maximum(p, q).argmin())
+    columns = shares(p, q, [f" w{i}" for i in range(40)], top=5, always=rare)
+    assert columns[-1].token is None and columns[-2].token == rare and len(columns) == 6
+    for name, whole in (("p", 1), ("q", 1), ("kept", torch.minimum(p, q).sum()), ("residual", 1)):
+        assert sum(getattr(c, name) for c in columns) == pytest.approx(float(whole))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "top", "ids"),
+    [(2, 3, [2, 4, 0]), (5, 3, [2, 4, 5]), (0, 9, [2, 4, 0, 3, 5]), (1, 9, [2, 4, 0, 3, 5, 1]), (3, 1, [3])],
+)
+def test_candidates_are_the_most_probable_and_the_drawn_one(drawn, top, ids):
+    """Most probable first, ties by id; the drawn one takes the last place if it would be left out."""
+    q = torch.tensor([0.1, 0.0, 0.4, 0.05, 0.4, 0.05])
+    found = candidates(q, drawn, top)
+    assert list(found) == ids and list(found.values()) == pytest.approx(q[ids].tolist())
+
+
+@pytest.mark.parametrize("sizes", [[30, 30], [5, 50, 5], [60], [1] * 30, [33, 1, 20]])
+def test_both_halves_have_all_bugs_in_order(sizes):
+    """Each under its module, modules as they first come; no half is much higher than it must."""
+    rows = [KillRow(f"{i} {n}", f"m{i}", "", "", "x") for i, size in enumerate(sizes) for n in range(size)]
+    left, right = panels(rows)
+    assert [line.label for line in left + right if line.cells] == [row.name for row in rows]
+    assert [line.label for line in left + right if not line.cells] == [
+        f"in m{i}.py" for i in range(len(sizes))
+    ]
+    assert abs(len(left) - len(right)) <= max(sizes) + 1

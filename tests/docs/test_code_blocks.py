@@ -5,14 +5,10 @@ too.
 """
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))  # for code_blocks
-
 from code_blocks import Session, blocks_of, difference, faults_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -181,7 +181,8 @@ def drafters():
     row |= {"acceptance_by_position": [0.95, 0.9], "predicted_speedup": 2.2, "parameters": 16512}
     row |= {"speedup_same_backend": 3.1}
     row |= {"extra_bytes": 128, "seconds_to_train": 35.4}
-    rows = [row, row | {"name": "ngram", "backend": "native", "speedup": 0.9, "predicted_speedup": 0.8}]
+    greedy = {"name": "ngram", "backend": "native", "temperature": 0.0, "speedup_same_backend": 0.9}
+    rows = [row, row | greedy]
     return report(drafters={"unavailable": {"english": "there is none"}}) | {"drafters": rows}
 
 
@@ -190,9 +191,10 @@ def test_ways_to_draft_stand_on_the_page_once_they_are_recorded(tmp_path):
     assert saved_drafters(tmp_path) == []
     (tmp_path / "drafters-stories.json").write_text(json.dumps(drafters()))
     text = page([report()], saved_drafters(tmp_path))
-    assert "| exit | torch | 1 | 4 | 4.50 | 2.00x | 1.90–2.10 | 2.20x | 3.10x |" in text
-    assert "| ngram | native | 1 | 4 | 4.50 | 0.90x (a loss) | 1.90–2.10 | 0.80x | 3.10x |" in text
-    assert "| exit | 1 | 95 90 | 35 | 16,512 | 128 |" in text and "### Drafters of stories" in text
+    assert "| exit | 1 | 3.10x | 4 | 4.50 | – | – | – |" in text
+    assert "| ngram | 0 | – | – | – | 0.90x (a loss) | 4 | 4.50 |" in text
+    assert "| ngram | 0 | 95 90 | 35 | 16,512 | 128 |" in text and "### Drafters of stories" in text
+    assert "| exit | 1 | 95" not in text  # acceptance at T = 1 is in the record
     assert "- Not measured: english: there is none" in text and "a processor, 2 cores" in text
     assert "Ways to draft" not in page([report()])
     rows = [{**one, "pair": "english"} for one in drafters()["drafters"]]

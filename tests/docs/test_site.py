@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import vendor
 
 pytestmark = pytest.mark.browser
 BUILT = Path(__file__).resolve().parents[2] / "docs" / "_build" / "html"
@@ -41,7 +42,7 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def axe(vendor):
+def axe():
     """The source of axe-core."""
     try:
         return vendor.fetch(vendor.AXE).read_text(encoding="utf-8")

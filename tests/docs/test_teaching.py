@@ -11,7 +11,6 @@ from book.handouts import handouts, main, sheet_of, write_handouts
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.exercises.semester import FORMS
 from minispec.classroom.questions import QUESTIONS
 from minispec.evidence.theory.formulas import Hardware, forward_cost
 
@@ -245,9 +244,3 @@ def test_a_pdf_is_written_whole_and_the_same_each_time(tmp_path, monkeypatch, ca
     assert main([str(tmp_path / "nowhere" / "x.pdf")]) == 2
     assert main([]) == 2 and main(["x.png"]) == 2
     assert capsys.readouterr().err.count("\n") == 3
-
-
-def test_the_recipe_for_a_class_counts_the_second_forms():
-    """It tells how many exercises have one."""
-    page = (TEACHING.parent / "howto" / "class.md").read_text(encoding="utf-8")
-    assert f"{NUMBERS[len(FORMS)].capitalize()} of them have a second" in page

@@ -1,16 +1,13 @@
 """What the explanation pages, the glossary and the references name is there, and their code blocks run."""
 
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from code_blocks import Session, blocks_of, difference
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))  # for code_blocks
-
-from code_blocks import Session, blocks_of, difference  # noqa: E402
 
 OTHERS = [ROOT / "docs" / name for name in ("pitfalls.md", "references.md")]
 PAGES = sorted([*ROOT.glob("docs/explanation/*.md"), *OTHERS])

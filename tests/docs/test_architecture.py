@@ -40,18 +40,6 @@ def test_imports_are_read_in_whatever_form(tmp_path):
     assert found["minispec.core.model"].says == "A model."
 
 
-def test_the_importing_package_comes_first(tmp_path):
-    """Whatever their names; who imports itself or `minispec` alone imports no package."""
-    files = {
-        "core__a": "import minispec.io.b\n",
-        "io__b": "import minispec\n",
-        "io__c": "import minispec.io.b\n",
-    }
-    found = small(tmp_path, **files)
-    assert imports.package_imports(found) == {"core": {"io"}, "io": set()}
-    assert imports.packages(found) == ["core", "io"]
-
-
 def test_a_ring_is_refused(tmp_path):
     """Packages that import each other have no order."""
     found = small(tmp_path, core__a="import minispec.io.b\n", io__b="import minispec.core.a\n")

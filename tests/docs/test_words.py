@@ -95,7 +95,7 @@ NOT_PROSE = re.compile(
 REPLACED = re.compile(r"\b(?:laws?|chances?|behind)\b", re.IGNORECASE)
 
 
-PROSE = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "_vendor"} & set(path.parts)]
+PROSE = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "node_modules"} & set(path.parts)]
 
 
 @pytest.mark.parametrize("page", sorted([*PROSE, ROOT / "CONTRIBUTING.md"]), ids=name_of)

@@ -45,7 +45,8 @@ def row_of(mutant: Mutant) -> KillRow:
 
 def finders(mutant: Mutant, ours: bool) -> list[str]:
     """Returns the names of the checks that found a bug: ours, or those of other projects."""
-    checks, theirs = record().conditions["checks"], record().conditions["theirs"]
+    checks = record().conditions["checks"]
+    theirs = record().conditions["theirs"]
     marks = zip(checks, row_of(mutant).marks, strict=True)
     return [name for name, mark in marks if mark != "." and (name in theirs) != ours]
 

@@ -83,7 +83,8 @@ def tree(kind: str, name: str) -> Picture:
     """The draft, and beside the token that was rejected the one that the target wants there."""
     recording = run(kind)
     r = round_of(recording, name)
-    drafted, kept = r.draft.tokens[0, : r.drafted(0)].tolist(), r.accepted(0)
+    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    kept = r.accepted(0)
     tokens = [int(r.pending[0]), *drafted[: kept + 1], int(r.verdict.token[0]), *drafted[kept + 1 :]]
     after = [kept + 1, *range(kept + 3, len(tokens))]  # what follows the rejected token
     parents = [*range(kept + 1), kept, *after[: len(tokens) - kept - 3]]

@@ -91,7 +91,8 @@ def packages(found: Mapping[str, Module]) -> list[str]:
 def package_rows() -> list[list[str]]:
     """Returns the table of packages, heads first."""
     found = modules()
-    order, imports = packages(found), package_imports(found)
+    order = packages(found)
+    imports = package_imports(found)
     rows = [["package", "what it is", "imports", "files", "lines"]]
     for package in order:
         files = [module for module in found.values() if module.package == package]

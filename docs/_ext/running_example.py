@@ -120,7 +120,8 @@ def facts_of_run(recording: Recording) -> Facts:
 
 def facts_of_round(r: Round) -> Facts:
     """Returns what can be told of a round."""
-    drafted, accepted = r.drafted(0), r.accepted(0)
+    drafted = r.drafted(0)
+    accepted = r.accepted(0)
     tokens = r.draft.tokens[0, :drafted].tolist()
     facts: Facts = {
         "index": r.index,

@@ -246,8 +246,8 @@ class FullSource(SphinxDirective):
         where = f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines"
         if "folded" in self.options:
             return fold(where, block)
-        said = nodes.paragraph("", where, classes=["walk-where"])
-        return [nodes.container("", said, block, classes=["walk-whole"])]
+        heading = nodes.paragraph("", where, classes=["walk-where"])
+        return [nodes.container("", heading, block, classes=["walk-whole"])]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -38,7 +38,8 @@ def of_drafters(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     measured = {report["pair"] for report in reports}
     for report in reports:
         yield f"### Drafters of {report['pair']}"
-        machine, own = report["machine"], report["conditions"]
+        machine = report["machine"]
+        own = report["conditions"]
         yield fill(
             f"Measured on {report['date']}: {machine['gpu'] or machine['processor']}, {machine['cores']} "
             f"cores, torch {machine['torch']}, {own['dtype']}; {own['plan']['reporting']} prompts, "

@@ -61,7 +61,8 @@ def compared(report: Found, section: str) -> str:
             star = " ★" if section == "widths" and prompts == "reporting" else ""
             cells = [setting + star, times(gain), span(low, high)]
             if one := said.get(setting):
-                predicted, simple = one["speedup"], one["simple"]
+                predicted = one["speedup"]
+                simple = one["simple"]
                 cells += [f"{predicted:.2f}x", f"{predicted / gain - 1:+.0%}", f"{simple:.2f}x"]
             rows.append(cells)
     columns = ("setting", "measured", "quartiles", "predicted", "off by", "theorem 3.8")
@@ -136,7 +137,8 @@ def baseline(report: Found) -> tuple[float, float]:
 def same_language(report: Found) -> str:
     """Returns how the torch backend compares: it starts operations from Python, as transformers does."""
     sections = report["sections"]
-    found, k = sections["transformers"], sections["target-only"]["k"]
+    found = sections["transformers"]
+    k = sections["target-only"]["k"]
     rows = [r for r in sections["target-only"]["rows"] if (r["path"], r["verifier"]) == ("torch", "greedy")]
     alone, drafted = (max(row[side] for row in rows) for side in ("target_only", "speculative"))
     gain = found["assisted_over_plain"]["ratio"]

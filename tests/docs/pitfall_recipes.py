@@ -94,7 +94,8 @@ def ends_end(cap):
 def rows_are_as_if_alone():
     """Coupled, since its noise belongs to row and position: a row alone says what it says in a batch."""
     target, draft = tiny.gpt_pair()
-    prompts, rng = ((1,), (0, 2, 3, 4)), KeyedRng(0)
+    prompts = ((1,), (0, 2, 3, 4))
+    rng = KeyedRng(0)
     together = texts(run(target, draft, cap=12, rule=verify_coupled, prompts=prompts, rng=rng))
     assert together == alone(target, prompts, 12, Warp(), rng)
     assert together[0] == alone(target, prompts[:1], 12, Warp(), rng)[0]

@@ -46,7 +46,8 @@ def test_the_blocks_run(page, tmp_path, minispec_home, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "matplotlib"))
     session = Session(tmp_path / "page")
-    threads, printed = torch.get_num_threads(), None
+    threads = torch.get_num_threads()
+    printed = None
     try:
         for block in blocks_of(page):
             if block.mark == "output":

@@ -154,9 +154,13 @@ def test_the_table_of_caches_is_what_the_loop_does():
     for context, prompts, rounds in rounds_of_all_kinds():
         committed = [len(prompt) for prompt in prompts]
         for r in rounds:
-            width, target, draft = r.draft.k, r.target_cache, r.draft_cache
+            width = r.draft.k
+            target = r.target_cache
+            draft = r.draft_cache
             for row, n in enumerate(committed):
-                accepted, emitted, drafted = r.accepted(row), len(r.emitted[row]), r.drafted(row)
+                accepted = r.accepted(row)
+                emitted = len(r.emitted[row])
+                drafted = r.drafted(row)
                 committed[row] += emitted
                 if drafted < width and accepted == drafted and emitted:
                     # A row whose budget is smaller than the block lacks nothing, says "Ragged rows".

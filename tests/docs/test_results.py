@@ -128,7 +128,9 @@ def test_what_was_not_measured_is_said():
 
 def test_the_page_is_written_whole_or_not_at_all(tmp_path, capsys):
     """By one command; a report that is none ends in one line and leaves the old page."""
-    good, bad, out = tmp_path / "good.json", tmp_path / "bad.json", tmp_path / "page.md"
+    good = tmp_path / "good.json"
+    bad = tmp_path / "bad.json"
+    out = tmp_path / "page.md"
     good.write_text(json.dumps(report()))
     bad.write_text("{}")
     assert main([str(out), str(good)]) == 0 and out.read_text().startswith("# Results\n")

@@ -21,7 +21,7 @@ COMPLETE = [
     ),
     *(ROOT / "minispec" / "io" / f"{name}.py" for name in IO),
 ]
-MOST_LINES = 45  # beside a few sentences
+LONGEST = 45  # beside a few sentences
 
 
 def public(path):
@@ -69,7 +69,7 @@ def test_a_piece_is_short_and_comes_with_prose(page):
     for _, options in fragments:
         texts = dict(re.findall(r"^:(start-at|end-before): (.*)$", options, re.MULTILINE)).values()
         assert not any("#" in text for text in texts)  # the rest would be taken for a comment
-    assert sum(len(piece.numbers) for piece in source.pieces_of(page)) <= MOST_LINES * len(fragments)
+    assert sum(len(piece.numbers) for piece in source.pieces_of(page)) <= LONGEST * len(fragments)
 
 
 def test_a_piece_is_the_source():

@@ -24,7 +24,9 @@ def text_of(name):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
 def test_code_blocks_print_what_the_page_shows(page, tmp_path):
     """From top to bottom; every block is Python, or what the one before it prints."""
-    session, printed, outputs = Session(tmp_path), None, 0
+    session = Session(tmp_path)
+    printed = None
+    outputs = 0
     for block in blocks_of(page):
         if block.mark == "output":
             wrong = difference(block.text, printed)
@@ -115,7 +117,8 @@ SOURCE = re.compile(
 
 def test_every_source_that_the_code_cites_is_listed():
     """Name and year, and every arXiv number."""
-    listed, missing = text_of("references"), set()
+    listed = text_of("references")
+    missing = set()
     for file in sorted((ROOT / "minispec").rglob("*.py")):
         text = re.sub(r"\s+", " ", file.read_text(encoding="utf-8"))
         for name, year in SOURCE.findall(text):

@@ -56,12 +56,16 @@ notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, r
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
 	@$(VENV_PYTHON) notebooks/claims_table.py
 
-docs: $(DOCS)  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
-	@$(VENV_PYTHON) docs/_ext/vendor.py
+docs: $(DOCS) docs/node_modules  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
 	@rm -rf docs/_build/html
 	@$(VENV_PYTHON) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	@$(VENV_PYTHON) docs/check_site.py docs/_build/html
 	@echo "The book is built: open docs/_build/html/index.html"
+
+docs/node_modules: docs/package-lock.json
+	@command -v npm >/dev/null || { echo "MathJax comes from npm, and there is no npm: install Node.js" >&2; exit 1; }
+	@npm ci --prefix docs --silent --no-audit --no-fund
+	@touch $@
 
 docs-zip: docs  ## the same in one file, for laptops without a network: docs/_build/minispec-book.zip
 	@$(VENV_PYTHON) -c "import shutil; shutil.make_archive('docs/_build/minispec-book', 'zip', 'docs/_build/html')"
@@ -71,7 +75,7 @@ browser: $(BROWSER) docs  ## drive notebooks and the book in a headless chromium
 
 clean:  ## remove the environment, caches and build products (trained pairs stay)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf docs/_build docs/_vendor docs/notebooks
+	rm -rf docs/_build docs/node_modules docs/notebooks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):

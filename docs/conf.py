@@ -27,7 +27,7 @@ extensions = [
         path.stem for path in EXTENSIONS.glob("*.py") if "\ndef setup(" in path.read_text(encoding="utf-8")
     ),
 ]
-exclude_patterns = ["_build", "_vendor", "_ext", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "node_modules", "_ext", "**/.ipynb_checkpoints"]
 # A single pair of backticks is Python: it links where there is something to link to.
 default_role = "py:obj"
 smartquotes = False
@@ -50,8 +50,8 @@ python_display_short_literal_types = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
-# The page asks no other machine for anything: vendor.py puts MathJax beside it.
-mathjax_path = "mathjax/tex-svg.js"
+# The page asks no other machine for anything: MathJax comes from npm (package.json) and lies beside it.
+mathjax_path = "tex-svg.js"
 mathjax3_config = {
     # TeX commands that would be fetched when they are first used are spelled wrong here.
     "tex": {"packages": {"[-]": ["autoload", "require"]}},
@@ -60,7 +60,7 @@ mathjax3_config = {
 
 html_theme = "furo"
 html_title = "minispec"
-html_static_path = ["_static", "_vendor/static"]
+html_static_path = ["_static", "node_modules/mathjax/es5/tex-svg.js", "node_modules/mathjax/LICENSE"]
 html_css_files = ["book.css"]
 html_copy_source = False
 html_show_search_summary = False  # it would fetch pages, which a browser refuses without a server

@@ -43,6 +43,11 @@ class Repository:
         """Returns the link that opens a notebook in Colab."""
         return f"https://colab.research.google.com/github/{self.slug}/blob/{self.branch}/notebooks/{notebook}"
 
+    def row(self, notebook: Path) -> str:
+        """Returns a notebook's line of the table."""
+        links = f"[Binder]({self.binder(notebook.name)}) | [Colab]({self.colab(notebook.name)})"
+        return f"| {title_of(notebook)} | {links} |"
+
     @property
     def install(self) -> str:
         """Returns the line that installs minispec in Colab."""
@@ -70,31 +75,24 @@ def title_of(notebook: Path) -> str:
 
 def page(repository: Repository) -> str:
     """Returns the whole page."""
-    rows = []
-    for notebook in sorted((DOCS.parent / "notebooks").glob("*.ipynb")):
-        binder, colab = repository.binder(notebook.name), repository.colab(notebook.name)
-        links = f"[Binder]({binder}) | [Colab]({colab})" if repository.is_real else "not yet | not yet"
-        rows.append(f"| {title_of(notebook)} | {links} |")
-    return TEXT.format(
-        state=REAL if repository.is_real else PLACEHOLDER.format(binder=repository.binder("NOTEBOOK.ipynb")),
-        rows="\n".join(rows),
-        install=repository.install,
-    )
+    state = PLACEHOLDER.format(binder=repository.binder("NOTEBOOK.ipynb"))
+    if repository.is_real:
+        state = "\n".join([REAL, *map(repository.row, sorted((DOCS.parent / "notebooks").glob("*.ipynb")))])
+    return TEXT.format(state=state, install=repository.install)
 
 
-REAL = "A click opens a notebook on somebody else's machine."
-PLACEHOLDER = """This copy of minispec has no published address yet. Whoever publishes it writes
-the address into `docs/_repository.txt` and runs `python docs/online.py`; then the table below has links
-such as `{binder}`."""
+REAL = """A click opens a notebook on somebody else's machine.
+
+| notebook | Binder | Colab |
+|---|---|---|"""
+PLACEHOLDER = """This copy of minispec has no published address yet, so no notebook has a link. Whoever
+publishes it writes the address into `docs/_repository.txt` and runs `python docs/online.py`; then a table
+here has links such as `{binder}`."""
 
 TEXT = """<!-- Written by docs/online.py: change that, or docs/_repository.txt, and run it again. -->
 # Without installing anything
 
 {state}
-
-| notebook | Binder | Colab |
-|---|---|---|
-{rows}
 
 Neither was tried: both need an address to fetch from. What can be tried without one is. The list of
 packages for Binder is checked against the project's own, and its start script runs in a test.

@@ -20,7 +20,8 @@ FILES = (
     *("basic", "model", "cache", "warp", "rng", "records", "prefill", "draft", "verify", "commit"),
     *("rollback", "loop"),
 )
-BEGIN, END = "<!-- python docs/refresh_core.py writes this -->\n", "<!-- core: up to here -->\n"
+BEGIN = "<!-- python docs/refresh_core.py writes this -->\n"
+END = "<!-- core: up to here -->\n"
 FIRST = "This is `minispec/core/basic.py`. It is all of the method for one row:"
 THEN = """`minispec/core` has the same for batches whose rows end, with records. Its files in reading order,
 from the GPT to the loop, with lines of code (no docstrings, no comments). [From basic to

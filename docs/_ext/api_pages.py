@@ -9,12 +9,12 @@ from pathlib import Path
 
 import typer
 from import_tables import modules, packages
+from typer.cli import get_docs_for_click
 
 import minispec
 
 PACKAGE = Path(minispec.__file__).parent
 MARK = re.compile(r"^<!-- (exported|package|commands)(?:: ([\w.]+))? -->$", re.MULTILINE)
-WIDTH = 88  # columns of a command's help
 
 
 def fill(app, docname, source):
@@ -83,24 +83,8 @@ def every_command(_):
     from minispec.cli.main import app  # only this page needs every package to be whole
 
     group = typer.main.get_command(app)
-    parts = []
-    for name, command in group.commands.items():
-        parts.append(f"## `minispec {name}`\n\n```text\n{help_of(command, name)}\n```\n")
-    return "\n".join(parts)
-
-
-def help_of(command, name):
-    """Returns a command's help as plain text, however wide the terminal is."""
-    context = command.context_class(command, info_name=f"minispec {name}", max_content_width=WIDTH)
-    context.terminal_width = WIDTH
-    formatter = context.make_formatter()
-    command.format_usage(context, formatter)
-    command.format_help_text(context, formatter)
-    # Not command.get_help: it draws boxes for a terminal.
-    options = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    with formatter.section("Options"):
-        formatter.write_dl([option for option in options if option])
-    return formatter.getvalue().rstrip()
+    context = typer.Context(group, info_name="minispec")
+    return get_docs_for_click(obj=group, ctx=context, name="minispec").partition("\n## ")[2].join(["## ", ""])
 
 
 def rst(text):

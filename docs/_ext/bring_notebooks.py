@@ -21,7 +21,8 @@ def copy_notebooks(app, config):
     wanted = {path.relative_to(NOTEBOOKS): path for path in NOTEBOOKS.rglob("[0-9]*.ipynb")}
     wanted = {name: path for name, path in wanted.items() if ".ipynb_checkpoints" not in name.parts}
     for name, path in wanted.items():
-        copy, content = folder / name, path.read_bytes()
+        copy = folder / name
+        content = path.read_bytes()
         if not copy.is_file() or copy.read_bytes() != content:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(content)

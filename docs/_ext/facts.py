@@ -1,12 +1,13 @@
 """Numbers in pages: `` {fact}`best-gain` `` stands for what was measured, so no page holds its own.
 
 Each name has a small function below. What it reads comes with the package: saved measurements, the zoo,
-the shipped pair. A page that names a fact which is not there stops the build.
+the shipped pair. A name with a colon, such as `greedy:tokens`, is a word or a number of a recorded run: see
+`running_example`. A page that names a fact which is not there stops the build.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -14,13 +15,15 @@ from typing import Any
 
 from book import rounding
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
-from book.reports import load_report
+from book.reports import load_report, measurement_of
 from docutils import nodes
+from field_guide import found_by
+from running_example import tell
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from minispec.evidence.bench.measure import measure_memory
-from minispec.evidence.bench.measurements import FOLDER, Measurement, SpeedPoint, saved
+from minispec.evidence.bench.measurements import FOLDER, BatchPoint, Measurement, SpeedPoint, saved
 from minispec.evidence.proof.ties import FLOAT32_LIMIT, NARROW_CAP
 from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.evidence.zoo.mutants import MUTANTS
@@ -67,23 +70,10 @@ def large_verify_cost(backend: str, width: int) -> str:
     found = report("real-sizes")
     parameters = found["sections"]["real-sizes"]["parameters"]
     shape = max(parameters, key=lambda name: parameters[name])
-    own = [
-        r
-        for r in found["real_sizes"]
-        if (r["shape"], r["backend"], r["dtype"]) == (shape, backend, "float32")
-    ]
-    taken = max(own, key=lambda row: row["threads"])["milliseconds"]
+    wanted = {"shape": shape, "backend": backend, "dtype": "float32"}.items()
+    rows = [row for row in found["real_sizes"] if wanted <= row.items()]
+    taken = max(rows, key=lambda row: row["threads"])["milliseconds"]
     return f"{taken[str(width)] / taken['1']:.2f}"
-
-
-def english_batches() -> list[Any]:
-    """Returns the pair english in batches, the smallest first."""
-    return sorted(report("english")["sections"]["batch"]["points"], key=lambda point: point["rows"])
-
-
-def english_peak() -> Any:
-    """Returns the batch in which the target of english, alone, is fastest."""
-    return max(english_batches(), key=lambda point: point["target_only"])
 
 
 def balanced_h100() -> str:
@@ -119,26 +109,24 @@ def draft(name: str) -> Any:
     return next(p for p in measurement("drafts").points if p.name == name)
 
 
-def batches() -> Sequence[Any]:
-    """Returns the measured batch sizes, the smallest first."""
-    return sorted(measurement("batches").points, key=lambda p: p.rows)
+@cache
+def batches(pair: str) -> dict[str, BatchPoint]:
+    """Returns the measured batches of a pair: the smallest, the largest, and where the target alone peaks."""
+    points = sorted(measurement_of(report(pair), "batches").points, key=lambda point: point.rows)
+    peak = max(points, key=lambda point: point.target_only)
+    return {"first": points[0], "peak": peak, "last": points[-1]}
 
 
-def busiest() -> Any:
-    """Returns the batch in which the target alone is fastest."""
-    return max(batches(), key=lambda point: point.target_only)
+def throughput() -> str:
+    """Returns how many times as many tokens a second the target alone writes in its best batch."""
+    found = batches("stories")
+    return f"{found['peak'].target_only / found['first'].target_only:.1f}"
 
 
 @cache
 def memory(model: str) -> dict[str, int]:
     """Returns the bytes of the `weights` and of a row's `cache` of one of the shipped models."""
     return {part.what: part.bytes for part in measure_memory(load_pair("stories")) if part.model == model}
-
-
-def found_by(check: str) -> str:
-    """Returns how many of the planted bugs a check found."""
-    column = measurement("zoo").conditions["checks"].index(check)
-    return str(sum(row.marks[column] != "." for row in measurement("zoo").points))
 
 
 def effects(effect: str) -> str:
@@ -173,23 +161,7 @@ FACTS: dict[str, Callable[[], str]] = {
     "rollback-share": rollback_share,
     "draft-steps": lambda: f"{PLAIN_STEPS + DISTILL_STEPS:,}",
     "acceptance-tested": lambda: f"{load_pair('stories').info['acceptance_tested']:,}",
-    "untrained-alpha": lambda: f"{draft('untrained').alpha:.3f}",
-    "untrained-gain": lambda: f"{draft('untrained').gain:.2f}",
-    "self-alpha": lambda: f"{draft('the target').alpha:.2f}",
-    "self-c": lambda: f"{draft('the target').c:.2f}",
-    "self-gain": lambda: f"{draft('the target').gain:.2f}",
-    "batch-first-rows": lambda: str(batches()[0].rows),
-    "batch-first-gain": lambda: f"{batches()[0].gain:.2f}",
-    "batch-last-rows": lambda: str(batches()[-1].rows),
-    "batch-last-gain": lambda: f"{batches()[-1].gain:.2f}",
-    "batch-peak-rows": lambda: str(busiest().rows),
-    "batch-peak-gain": lambda: f"{busiest().gain:.2f}",
-    "batch-throughput": lambda: f"{busiest().target_only / batches()[0].target_only:.1f}",
-    "english-first-gain": lambda: f"{english_batches()[0]['gain']:.2f}",
-    "english-peak-rows": lambda: str(english_peak()["rows"]),
-    "english-peak-gain": lambda: f"{english_peak()['gain']:.2f}",
-    "english-last-rows": lambda: str(english_batches()[-1]["rows"]),
-    "english-last-gain": lambda: f"{english_batches()[-1]['gain']:.2f}",
+    "batch-throughput": throughput,
     "target-weights": lambda: size(memory("target")["weights"]),
     "target-cache": lambda: size(memory("target")["cache"]),
     "draft-weights": lambda: size(memory("draft")["weights"]),
@@ -199,11 +171,11 @@ FACTS: dict[str, Callable[[], str]] = {
     "bugs-biased": lambda: effects("biased"),
     "bugs-slower": lambda: effects("slower"),
     "bugs-breaks": lambda: effects("breaks"),
-    "found-law": lambda: found_by("law"),
-    "found-native-law": lambda: found_by("native-law"),
-    "found-transformers": lambda: found_by("transformers-like"),
-    "found-vllm-rejection": lambda: found_by("vllm-like-rejection"),
-    "found-vllm-greedy": lambda: found_by("vllm-like-greedy"),
+    "found-law": lambda: str(found_by("law")),
+    "found-native-law": lambda: str(found_by("native-law")),
+    "found-transformers": lambda: str(found_by("transformers-like")),
+    "found-vllm-rejection": lambda: str(found_by("vllm-like-rejection")),
+    "found-vllm-greedy": lambda: str(found_by("vllm-like-greedy")),
     "bugs-seen": lambda: str(sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)),
     "bugs-recorded": lambda: str(len(measurement("zoo").points)),
     "cpp-lines": lambda: str(sum(len(file.read_text().splitlines()) for file in CPP.iterdir())),
@@ -211,6 +183,21 @@ FACTS: dict[str, Callable[[], str]] = {
         f"{rounding.recorded()['texts']} texts of {rounding.recorded()['tokens']} tokens"
     ),
     "rounding-tokens": lambda: str(rounding.recorded()["tokens"]),
+    **{
+        f"{short}-{what}": lambda name=name, what=what, form=form: format(  # type: ignore[misc]
+            getattr(draft(name), what), form
+        )
+        for short, name in (("untrained", "untrained"), ("self", "the target"))
+        for what, form in (("alpha", ".3f"), ("c", ".2f"), ("gain", ".2f"))
+    },
+    **{
+        f"{short}-{which}-{what}": lambda pair=pair, which=which, what=what, form=form: format(  # type: ignore[misc]
+            getattr(batches(pair)[which], what), form
+        )
+        for short, pair in (("batch", "stories"), ("english", "english"))
+        for which in ("first", "peak", "last")
+        for what, form in (("rows", "d"), ("gain", ".2f"))
+    },
     **{
         f"{what}-{dtype}": lambda dtype=dtype, what=what: rounded(dtype, what)  # type: ignore[misc]
         for dtype in rounding.TYPES
@@ -222,14 +209,17 @@ FACTS: dict[str, Callable[[], str]] = {
 
 
 class FactRole(SphinxRole):
-    """`` {fact}`name` ``: a measured number, as text."""
+    """`` {fact}`name` ``: a measured number, as text; words of a recorded run, as code."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Looks the number up; an unknown name is an error of the page."""
-        if self.text not in FACTS:
-            message = self.inliner.reporter.error(f"there is no fact {self.text!r}", line=self.lineno)
+        """Looks it up; an unknown name is an error of the page."""
+        try:
+            fact = tell(self.text) if ":" in self.text else FACTS[self.text]()
+        except (KeyError, ValueError) as error:
+            message = self.inliner.reporter.error(f"there is no fact {error}", line=self.lineno)
             return [self.inliner.problematic(self.rawtext, self.rawtext, message)], [message]
-        return [nodes.Text(FACTS[self.text]())], []
+        words = fact.strip("`")
+        return [nodes.Text(fact) if words == fact else nodes.literal(text=words)], []
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -4,22 +4,18 @@
     **Symptom.** …
     ```
 
-shows a bug of the zoo: what it does, where it was planted, the damage that was recorded, who found it, where
-it was seen, and the patch itself. `` ```{bug-table} DRAFT `` lists one family, `` ```{check-table} `` all
-checks, and `` {bug}`correction-from-p` `` links to a bug from any page.
+shows a bug of the zoo, or several that are alike: what it does, where it was planted, the damage that was
+recorded, who found it, where it was seen, and the patch itself. Any page links to it by {ref}`bug-NAME`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective, SphinxRole
-from walk_nodes import table
+from sphinx.util.docutils import SphinxDirective
 
 from minispec.evidence.bench.measurements import KillRow, Measurement, saved
 from minispec.evidence.zoo.checks import CHECKS
@@ -42,24 +38,31 @@ def record() -> Measurement:
     return saved("zoo")
 
 
-def row_of(mutant: Mutant) -> KillRow | None:
-    """Returns what was recorded of a bug, or None if it was added after the measurement."""
-    return next((row for row in record().points if row.name == mutant.name), None)
+def row_of(mutant: Mutant) -> KillRow:
+    """Returns what was recorded of a bug."""
+    return next(row for row in record().points if row.name == mutant.name)
 
 
-def finders(row: KillRow, ours: bool) -> list[str]:
+def finders(mutant: Mutant, ours: bool) -> list[str]:
     """Returns the names of the checks that found a bug: ours, or those of other projects."""
-    checks, theirs = record().conditions["checks"], record().conditions["theirs"]
-    return [
-        name for name, mark in zip(checks, row.marks, strict=True) if mark != "." and (name in theirs) != ours
-    ]
+    checks = record().conditions["checks"]
+    theirs = record().conditions["theirs"]
+    marks = zip(checks, row_of(mutant).marks, strict=True)
+    return [name for name, mark in marks if mark != "." and (name in theirs) != ours]
 
 
-def linked(seen: str) -> list[nodes.Node]:
-    """Turns "owner/name #12 and #34" and the like into links."""
-    found: list[nodes.Node] = []
-    repository, end = "", 0
-    for match in SEEN.finditer(seen):
+def found_by(check: str) -> int:
+    """Returns how many of the planted bugs a check found."""
+    column = record().conditions["checks"].index(check)
+    return sum(row.marks[column] != "." for row in record().points)
+
+
+def linked(seen: str) -> str:
+    """Turns "owner/name #12 and #34" and the like into links, in Markdown."""
+    repository = ""
+
+    def link(match: re.Match[str]) -> str:
+        nonlocal repository
         text = match.group()
         if match["repository"]:
             repository = REPOSITORIES.get(text, text)
@@ -69,153 +72,73 @@ def linked(seen: str) -> list[nodes.Node]:
             "advisory": f"{GITHUB}{repository}/security/advisories/{text}",
             "arxiv": f"https://arxiv.org/abs/{text.removeprefix('arXiv ')}",
         }[str(match.lastgroup)]
-        found += [nodes.Text(seen[end : match.start()]), nodes.reference("", text, refuri=url)]
-        end = match.end()
-    return [*found, nodes.Text(seen[end:])]
+        return f"[{text}]({url})"
+
+    return SEEN.sub(link, seen)
 
 
-def link_to(name: str, page: str) -> nodes.Node:
-    """Returns a link to a bug's entry, from a page."""
-    literal = nodes.literal("", name)
-    return addnodes.pending_xref(
-        "",
-        literal,
-        refdomain="std",
-        reftype="ref",
-        reftarget=f"bug-{name}",
-        refdoc=page,
-        refexplicit=True,
-        refwarn=True,
+def facts(mutant: Mutant) -> str:
+    """Returns what was recorded of a bug, and its patch under a line that opens, in Markdown."""
+    ours, theirs = (
+        ", ".join(f"`{name}`" for name in finders(mutant, which)) or "none" for which in (True, False)
     )
-
-
-def listed(words: Sequence[str]) -> list[nodes.Node]:
-    """Returns names as literals, with commas."""
-    found: list[nodes.Node] = []
-    for word in words:
-        found += [nodes.Text(", " if found else ""), nodes.literal("", word)]
-    return found or [nodes.Text("none")]
+    return (
+        f"- **Damage**: {EFFECTS[mutant.effect]}; {row_of(mutant).harm}\n"
+        f"- **Found by**: {ours}; of other projects' tests by {theirs}\n"
+        f"- **Seen**: {linked(mutant.seen)}\n"
+        f"- **Planted in**: `{mutant.path}`\n\n"
+        f"<details><summary>The patch of {mutant.name}</summary>\n\n"
+        f"````diff\n{diff(mutant)}\n````\n\n</details>\n"
+    )
 
 
 class Bug(SphinxDirective):
     """An entry of the field guide; its content is the page's own prose."""
 
     required_arguments = 1
+    final_argument_whitespace = True
     has_content = True
 
     def run(self) -> list[nodes.Node]:
         """Puts prose and facts together."""
         try:
-            mutant = mutant_named(self.arguments[0])
+            mutants = [mutant_named(name) for name in self.arguments[0].split()]
         except ValueError as error:
             raise self.error(str(error)) from None
-        target = f"bug-{mutant.name}"
-        entry = nodes.section(ids=[target], names=[target])
-        entry += nodes.title("", "", nodes.literal("", mutant.name))
-        entry += nodes.paragraph("", "", nodes.emphasis("", f"{mutant.title[0].upper()}{mutant.title[1:]}."))
-        self.env.get_domain("std").note_hyperlink_target(  # type: ignore[attr-defined]
-            target, self.env.docname, target, mutant.name
-        )
+        targets = [f"bug-{mutant.name}" for mutant in mutants]
+        entry = nodes.section(ids=targets, names=targets)
+        entry += nodes.title("", "", nodes.literal("", ", ".join(mutant.name for mutant in mutants)))
         entry += self.parse_content_to_nodes()
-        entry += facts(mutant)
-        entry += patch(mutant)
+        for mutant, target in zip(mutants, targets, strict=True):
+            self.env.domains.standard_domain.note_hyperlink_target(
+                target, self.env.docname, target, mutant.name
+            )
+            title = f"*`{mutant.name}`: {mutant.title}.*\n\n"
+            entry += self.parse_text_to_nodes(title + facts(mutant))
         return [entry]
 
 
-def facts(mutant: Mutant) -> nodes.Node:
-    """Returns what was recorded of a bug, as a list."""
-    row = row_of(mutant)
-    if row is None:
-        harm, found = "not recorded yet", [nodes.Text("not recorded yet")]
-    else:
-        harm = row.harm
-        found = [*listed(finders(row, ours=True)), nodes.Text("; of other projects' tests by ")]
-        found += listed(finders(row, ours=False))
-    lines: list[tuple[str, list[nodes.Node]]] = [
-        ("Damage", [nodes.Text(f"{EFFECTS[mutant.effect]}; {harm}")]),
-        ("Found by", found),
-        ("Seen", linked(mutant.seen)),
-        ("Planted in", [nodes.literal("", mutant.path)]),
-    ]
-    points = nodes.bullet_list(bullet="-")
-    for name, body in lines:
-        lead = [nodes.strong("", name), nodes.Text(": ")]
-        points += nodes.list_item("", nodes.paragraph("", "", *lead, *body))
-    return points
+def family_rows(name: str) -> list[list[str]]:
+    """Returns a line for each bug of a family, a key of `FAMILIES` or `ALL`, heads first."""
+    rows = [["bug", "what it does to a small case", "checks that find it"]]
+    for mutant in MUTANTS if name == "ALL" else FAMILIES[name]:
+        ours, theirs = (len(finders(mutant, which)) for which in (True, False))
+        rows.append(
+            [f"{{ref}}`bug-{mutant.name}`", row_of(mutant).harm, f"{ours} of ours, {theirs} of others"]
+        )
+    return rows
 
 
-def patch(mutant: Mutant) -> list[nodes.Node]:
-    """Returns the patch, under a line that opens."""
-    block = nodes.literal_block("", diff(mutant), language="diff")
-    return [
-        nodes.raw("", f"<details><summary>The patch of {mutant.name}</summary>", format="html"),
-        block,
-        nodes.raw("", "</details>", format="html"),
-    ]
-
-
-def bug_table(*rows: Sequence[str | nodes.Node]) -> nodes.table:
-    """Returns a table whose columns are as wide as they need; the first row has the heads."""
-    made = table(rows)
-    made["classes"].append("colwidths-auto")
-    return made
-
-
-class BugTable(SphinxDirective):
-    """One family of bugs: a key of `minispec.evidence.zoo.mutants.FAMILIES`, or `ALL`."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Writes a line per bug."""
-        name = self.arguments[0]
-        group = MUTANTS if name == "ALL" else FAMILIES.get(name)
-        if group is None:
-            raise self.error(f"there is no family of bugs {name!r}")
-        rows = []
-        for mutant in group:
-            row = row_of(mutant)
-            ours, theirs = (len(finders(row, which)) if row else 0 for which in (True, False))
-            rows.append(
-                [
-                    nodes.paragraph("", "", link_to(mutant.name, self.env.docname)),
-                    row.harm if row else "not recorded yet",
-                    f"{ours} of ours, {theirs} of others" if row else "not recorded yet",
-                ]
-            )
-        return [bug_table(("bug", "what it does to a small case", "checks that find it"), *rows)]
-
-
-class CheckTable(SphinxDirective):
-    """All checks, what each looks at, and how many bugs it finds."""
-
-    def run(self) -> list[nodes.Node]:
-        """Writes a line per check."""
-        checks = record().conditions["checks"]
-        rows = []
-        for check in CHECKS:
-            found = "not recorded yet"
-            if check.name in checks:
-                column = checks.index(check.name)
-                found = str(sum(row.marks[column] != "." for row in record().points))
-            whose = "ours" if check.ours else "others"
-            name = nodes.paragraph("", "", nodes.literal("", check.name))
-            rows.append((name, check.promise, whose, found))
-        return [bug_table(("check", "what it looks at", "whose", f"finds, of {len(record().points)}"), *rows)]
-
-
-class BugRole(SphinxRole):
-    """`` {bug}`name` ``: a link to a bug's entry."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Makes the link; Sphinx warns if there is no such entry."""
-        return [link_to(self.text, self.env.docname)], []
+def check_rows() -> list[list[str]]:
+    """Returns a line for each check: what it looks at, and how many bugs it finds; heads first."""
+    rows = [["check", "what it looks at", "whose", f"finds, of {len(record().points)}"]]
+    for check in CHECKS:
+        whose = "ours" if check.ours else "others"
+        rows.append([f"`{check.name}`", check.promise, whose, str(found_by(check.name))])
+    return rows
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tells Sphinx of the directives and the role."""
+    """Tells Sphinx of the directive."""
     app.add_directive("bug", Bug)
-    app.add_directive("bug-table", BugTable)
-    app.add_directive("check-table", CheckTable)
-    app.add_role("bug", BugRole())
     return {"parallel_read_safe": True, "parallel_write_safe": True}

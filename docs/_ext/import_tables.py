@@ -1,8 +1,4 @@
-"""Who imports whom, read from the files of the package at every build: tables for the architecture page.
-
-`packages`: a line for each package, with what it imports and how long it is. `files-of PACKAGE`: what each
-file of a package is for, and what it imports.
-"""
+"""Who imports whom, read from the files of the package at every build: tables for the architecture page."""
 
 from __future__ import annotations
 
@@ -12,11 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
-from walk_nodes import fold, scrolling, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,17 +46,16 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
     for name, path in paths.items():
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
-        said = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].replace("`", "").split())
-        folders = path.relative_to(root).parts[1:-1]
+        purpose = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].replace("`", "").split())
+        package = next(iter(path.relative_to(root).parts[1:-1]), "")
         others = frozenset(imported(tree, paths) - {name})
-        found[name] = Module(name, folders[0] if folders else "", said, others, len(source.splitlines()))
+        found[name] = Module(name, package, purpose, others, len(source.splitlines()))
     return found
 
 
 def name_of(path: Path, root: Path) -> str:
     """Returns the full name of a file."""
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imported(tree: ast.Module, known: Iterable[str]) -> set[str]:
@@ -82,12 +72,11 @@ def imported(tree: ast.Module, known: Iterable[str]) -> set[str]:
 
 def package_imports(found: Mapping[str, Module]) -> dict[str, set[str]]:
     """Returns the packages that each package imports; `minispec` itself is none."""
-    names = {module.package for module in found.values()} - {""}
-    return {
-        name: {found[other].package for m in found.values() if m.package == name for other in m.imports}
-        - {name, ""}
-        for name in sorted(names)
-    }
+    imports: dict[str, set[str]] = {module.package: set() for module in found.values() if module.package}
+    for module in found.values():
+        if module.package:
+            imports[module.package] |= {found[other].package for other in module.imports}
+    return {package: others - {package, ""} for package, others in imports.items()}
 
 
 def packages(found: Mapping[str, Module]) -> list[str]:
@@ -102,13 +91,14 @@ def packages(found: Mapping[str, Module]) -> list[str]:
 def package_rows() -> list[list[str]]:
     """Returns the table of packages, heads first."""
     found = modules()
-    order, imports = packages(found), package_imports(found)
+    order = packages(found)
+    imports = package_imports(found)
     rows = [["package", "what it is", "imports", "files", "lines"]]
     for package in order:
-        mine = [module for module in found.values() if module.package == package]
+        files = [module for module in found.values() if module.package == package]
         others = ", ".join(other for other in order if other in imports[package])
-        count = f"{sum(module.lines for module in mine):,}"
-        rows.append([package, found[f"minispec.{package}"].says, others or "–", str(len(mine)), count])
+        count = f"{sum(module.lines for module in files):,}"
+        rows.append([package, found[f"minispec.{package}"].says, others or "–", str(len(files)), count])
     return rows
 
 
@@ -121,33 +111,3 @@ def file_rows(package: str) -> list[list[str]]:
             others = sorted(other.removeprefix(prefix).removeprefix("minispec.") for other in module.imports)
             rows.append([name.removeprefix(prefix), module.says, ", ".join(others) or "–", str(module.lines)])
     return rows
-
-
-class Packages(SphinxDirective):
-    """A row for each package."""
-
-    def run(self) -> list[nodes.Node]:
-        """Returns the table."""
-        return [scrolling(table(package_rows()), "The packages, and what each imports")]
-
-
-class FilesOf(SphinxDirective):
-    """A row for each file of a package."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Returns the table, folded."""
-        package = self.arguments[0]
-        rows = file_rows(package)
-        if len(rows) == 1:
-            raise self.error(f"there is no package called {package!r}")
-        inside = scrolling(table(rows), f"The files of {package}")
-        return [fold("", inside, summary=f"The {len(rows) - 1} files of {package}", opened=False)]
-
-
-def setup(app: Sphinx) -> None:
-    """Registers both directives."""
-    app.add_directive("packages", Packages)
-    app.add_directive("files-of", FilesOf)
-    app.setup_extension("walk_nodes")

@@ -31,7 +31,8 @@ def rounds_table(recording: Recording, most: int) -> list[list[str]]:
     for r in recording.trace.rounds[:most]:
         words = [quoted(recording.words[t]) for t in r.draft.tokens[0, : r.drafted(0)].tolist()]
         signs = [STATES[state].glyph for state in verdicts(r)]
-        kind, said = r.kind(0), "the end"
+        kind = r.kind(0)
+        said = "the end"
         if kind != "draft":
             said = f"{STATES[kind].glyph} {kind} {quoted(recording.words[int(r.verdict.token[0])])}"
         table.append(
@@ -50,7 +51,9 @@ def rounds_table(recording: Recording, most: int) -> list[list[str]]:
 
 def verdicts(r: Round) -> list[str]:
     """Returns the state of each drafted token of the first row once the round has been verified."""
-    accepted, tested, drafted = r.accepted(0), r.tested(0), r.drafted(0)
+    accepted = r.accepted(0)
+    tested = r.tested(0)
+    drafted = r.drafted(0)
     return ["accepted"] * accepted + ["rejected"] * (tested - accepted) + ["untested"] * (drafted - tested)
 
 
@@ -65,7 +68,8 @@ def moments(lengths: CacheLengths | None, row: int = 0) -> str:
 @cache
 def ragged_run() -> tuple[Trace, tuple[str, ...]]:
     """Decodes the walkthrough's prompt in two rows, the second four tokens further on, at temperature 0."""
-    pair, recording = load_pair("stories"), run("greedy")
+    pair = load_pair("stories")
+    recording = run("greedy")
     prompt = list(recording.trace.prompts[0])
     rows = [prompt, prompt + recording.trace.tokens()[: len(recording.trace.rounds[0].emitted[0])]]
     trace = record(

@@ -15,12 +15,12 @@ from minispec.core.records import Round
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 
-Facts = Mapping[str, str | int | float | Sequence[int]]
+# A list of ids stands for its words, and a text is quoted; numbers are numbers.
+Facts = dict[str, str | int | float | Sequence[int]]
 
 ROUNDS: Mapping[str, Callable[[Round], bool]] = {
     "first": lambda r: r.index == 0,
     "corrected": lambda r: 0 < r.accepted(0) < r.drafted(0),
-    "refused": lambda r: r.accepted(0) == 0 < r.drafted(0),
     "full": lambda r: r.kind(0) == "bonus",
     "cut": lambda r: r.kind(0) == "draft",
 }
@@ -33,26 +33,25 @@ def run(name: str) -> Recording:
 
 
 def round_of(recording: Recording, name: str) -> Round:
-    """Returns the first round in which something happens; `+1` after the name: the round after it.
+    """Returns the first round in which something happens.
 
     Raises:
         ValueError: if the name is unknown, or there is no such round.
     """
-    plain, _, later = name.partition("+")
-    if plain not in ROUNDS:
-        raise ValueError(f"there is no round called {plain!r}; choose one of {', '.join(ROUNDS)}")
-    rounds = recording.trace.rounds
-    index = next((r.index for r in rounds if ROUNDS[plain](r)), None)
-    if index is None or index + int(later or 0) >= len(rounds):
+    if name not in ROUNDS:
+        raise ValueError(f"there is no round called {name!r}; choose one of {', '.join(ROUNDS)}")
+    found = next((r for r in recording.trace.rounds if ROUNDS[name](r)), None)
+    if found is None:
         raise ValueError(f"the run has no round {name!r}")
-    return rounds[index + int(later or 0)]
+    return found
 
 
-def tell(wanted: str) -> tuple[str, bool]:
-    """Returns a fact of a run, and whether it is words of the text.
+def tell(wanted: str) -> str:
+    """Returns a fact of a run in Markdown: words of the text as code, numbers as they are.
 
     Args:
-        wanted: `greedy:corrected.drafted`: the run, the round, the fact. Without a round, of the whole.
+        wanted: `greedy:tokens`, of the whole run; `greedy:corrected.drafted`, of a round;
+            `greedy:corrected@last.p`, of the last of its drafted tokens that was tested.
 
     Raises:
         ValueError: if there is no such run, round or fact.
@@ -61,19 +60,20 @@ def tell(wanted: str) -> tuple[str, bool]:
     recording = run(name)
     where, _, fact = rest.rpartition(".")
     if not where:
-        facts: Mapping[str, str | int | float | Sequence[int]] = facts_of_run(recording)
+        facts = facts_of_run(recording)
+    elif where.endswith("@last"):
+        facts = facts_of_last(recording, round_of(recording, where.removesuffix("@last")))
     else:
-        where, _, place = where.partition("@")
-        r = round_of(recording, where)
-        facts = facts_of_place(recording, r, place) if place else facts_of_round(recording, r)
+        facts = facts_of_round(round_of(recording, where))
     if fact not in facts:
         raise ValueError(f"{wanted}: there is no {fact!r}; there are {', '.join(facts)}")
     value = facts[fact]
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, float):
-        return decimal(value), False
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return plain(recording.words[token] for token in value) or "(nothing)", True
-    return plain([str(value)]), isinstance(value, str) and fact in ("prompt", "text")
+        return decimal(value)
+    words = value if isinstance(value, str) else plain(recording.words[token] for token in value)
+    return f"`{words or '(nothing)'}`"
 
 
 def decimal(value: float) -> str:
@@ -88,20 +88,11 @@ def plain(words: Iterable[str]) -> str:
 
 
 def facts_of_run(recording: Recording) -> Facts:
-    """Returns what can be said of a whole run."""
-    trace, counts = recording.trace, recording.trace.statistics()
-    facts: dict[str, str | int | float | Sequence[int]] = {}
-    rounds = len(trace.rounds)
-    for i in range(trace.config["k"]):
-        tested = sum((r.tested(0) or 0) > i for r in trace.rounds)
-        accepted = sum(r.accepted(0) > i for r in trace.rounds)
-        facts |= {f"tested-{i + 1}": tested, f"accepted-{i + 1}": accepted}
-        facts |= {
-            f"alpha-{i + 1}": accepted / (tested or 1),
-            f"per-position-{i + 1}": accepted / rounds,
-        }
-    return facts | {
-        "prompt": "".join(recording.words[token] for token in trace.prompts[0]),
+    """Returns what can be told of a whole run."""
+    trace = recording.trace
+    counts = trace.statistics()
+    facts: Facts = {
+        "prompt": plain(recording.words[token] for token in trace.prompts[0]),
         "text": recording.text().strip(),
         "prompt-tokens": len(trace.prompts[0]),
         "prefill": trace.prefill_lengths[0],
@@ -115,18 +106,25 @@ def facts_of_run(recording: Recording) -> Facts:
         "accepted-over-drafted": counts.accepted_over_drafted or 0.0,
         "mean-acceptance-length": counts.mean_acceptance_length or 0.0,
         "tokens-per-call": counts.tokens_per_target_call or 0.0,
-        "finish": trace.finish() or "",
         "vocabulary": len(recording.words),
     }
+    for i in range(trace.config["k"]):
+        tested = sum((r.tested(0) or 0) > i for r in trace.rounds)
+        accepted = sum(r.accepted(0) > i for r in trace.rounds)
+        facts[f"tested-{i + 1}"] = tested
+        facts[f"accepted-{i + 1}"] = accepted
+        facts[f"alpha-{i + 1}"] = accepted / (tested or 1)
+        facts[f"per-position-{i + 1}"] = accepted / len(trace.rounds)
+    return facts
 
 
-def facts_of_round(recording: Recording, r: Round) -> Facts:
-    """Returns what can be said of a round; a list of ids stands for its words."""
-    drafted, accepted = r.drafted(0), r.accepted(0)
+def facts_of_round(r: Round) -> Facts:
+    """Returns what can be told of a round."""
+    drafted = r.drafted(0)
+    accepted = r.accepted(0)
     tokens = r.draft.tokens[0, :drafted].tolist()
-    facts: dict[str, str | int | float | Sequence[int]] = {
+    facts: Facts = {
         "index": r.index,
-        "number": r.index + 1,
         "pending": [int(r.pending[0])],
         "k": drafted,
         "k+1": drafted + 1,
@@ -137,37 +135,32 @@ def facts_of_round(recording: Recording, r: Round) -> Facts:
         "wrong": tokens[accepted : accepted + 1],
         "last-drafted": tokens[-1:],
         "accepted": accepted,
-        "tested": r.tested(0),
+        "tested": r.tested(0) or 0,
         "next": [int(r.verdict.token[0])],
         "emitted": r.emitted[0],
         "gained": len(r.emitted[0]),
-        "kind": r.kind(0),
-        "finish": r.finish[0] or "",
     }
-    for owner, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
+    for model, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
         if lengths is not None:
-            at = {"before": lengths.before[0], "verified": lengths.verified[0], "after": lengths.after[0]}
-            facts |= {f"{owner}-{moment}": length for moment, length in at.items()}
-            facts[f"{owner}-forgotten"] = max(at["verified"] - at["after"], 0)
+            facts[f"{model}-before"] = lengths.before[0]
+            facts[f"{model}-verified"] = lengths.verified[0]
+            facts[f"{model}-after"] = lengths.after[0]
     return facts
 
 
-def facts_of_place(recording: Recording, r: Round, place: str) -> Facts:
-    """Returns what can be said of a drafted token: `last`, the last that was tested, or a number from 1."""
-    i = r.tested(0) - 1 if place == "last" else int(place) - 1
+def facts_of_last(recording: Recording, r: Round) -> Facts:
+    """Returns what can be told of the last drafted token that was tested."""
+    i = (r.tested(0) or 0) - 1
     token = int(r.draft.tokens[0, i])
     p, q = r.target_probs[0, i].double(), r.draft.probs[0, i].double()
-    draw = recording.accept_draw(r.index, i)
-    facts: dict[str, str | int | float | Sequence[int]] = {
+    facts: Facts = {
         "token": [token],
         "p": float(p[token]),
         "q": float(q[token]),
-        "ratio": float(p[token] / q[token]),
         "probability": min(1.0, float(p[token] / q[token])),
-        "best": [int(p.argmax())],
-        "p-best": float(p.max()),
         "alpha": float(p.minimum(q).sum()),
     }
+    draw = recording.accept_draw(r.index, i)
     if draw is not None and draw.number is not None:
         facts["number"] = draw.number
     return facts

@@ -1,161 +1,177 @@
-"""Source and prose side by side.
+"""Source beside prose, taken from the package by symbol at every build.
 
     ```{side-by-side} minispec.core.prefill.prefill
-    :start-at: cache = model.new_cache
-    :end-before: return cache
-    What is to be said about these lines.
+    What is to be said about this function.
     ```
 
-The source is taken from the file at every build; `shown_source` finds it. `:mark: text ; first … last` marks
-lines of a piece by their texts, `:mark: all` every line. `` ```{full-source} minispec.core.basic `` shows a
-file as it is, `` ```{whole-file} minispec.native.backend `` its functions, each folded under its name.
+Several names stand with blanks between them; those after the first may leave out their module. `:start-at:`
+and `:end-before:` cut a piece out of one, by a text in its first line and in the line after its last.
+`:mark: text ; first … last` marks lines. `` ```{full-source} minispec.core.basic `` shows a file from its
+first line to its last; `:folded:` under a line that opens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import ast
+import html
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import shown_source
 from docutils import nodes
 from docutils.parsers.rst import directives
-from shown_source import ROOT, Piece, Shown
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata
-from walk_nodes import fold, scrolling, table
+
+ROOT = Path(__file__).resolve().parents[2]
+STATIC = Path(__file__).with_name("walk_static")
+TO = " … "  # in a mark: from a line with this text to the next line with that text
+FRAGMENT = re.compile(r"^`{3,}\{side-by-side\} (.+)\n((?::.*\n)*)", re.MULTILINE)
+DOCUMENTED = (ast.FunctionDef, ast.ClassDef)
 
 
-class SideBySide(SphinxDirective):
-    """Prose on the left, the lines that it speaks of on the right; one under the other where it is narrow."""
+@dataclass(frozen=True)
+class Piece:
+    """Lines of a file.
 
-    required_arguments = 1
-    has_content = True
-    option_spec = {
-        "start-at": directives.unchanged_required,
-        "end-before": directives.unchanged_required,
-        "open": directives.flag,  # the docstring stands open
-        "mark": directives.unchanged_required,
-    }
+    Attributes:
+        name: full name of what they belong to.
+        path: of the file.
+        numbers: of the lines, counted from 1, without docstrings.
+        text: these lines, shifted to the left.
+        docstring: the object's, where the piece begins with its first line; else None.
+    """
 
-    def run(self) -> list[nodes.Node]:
-        """Returns the pair."""
-        options = self.options
-        shown = Shown(
-            self.arguments[0],
-            options.get("start-at"),
-            options.get("end-before"),
-            marks=shown_source.texts_of(options.get("mark")),
-        )
-        try:
-            piece = shown_source.cut(shown)
-        except ValueError as error:
-            raise self.error(str(error)) from None
-        self.env.note_dependency(str(ROOT / piece.path))
-        prose = nodes.container(classes=["walk-prose"])
-        prose += self.parse_content_to_nodes()
-        code = nodes.container(classes=["walk-code"])
-        code += [where(shown.name, piece), *source(shown.name, piece, "open" in self.options)]
-        pair = nodes.container(classes=["walk"])
-        pair += [prose, code]
-        return [pair]
+    name: str
+    path: Path
+    numbers: tuple[int, ...]
+    text: str
+    docstring: str | None
+
+    @property
+    def where(self) -> str:
+        """Returns which lines of which file these are."""
+        first, last = self.numbers[0], self.numbers[-1]
+        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        return f"{self.path.relative_to(ROOT).as_posix()}, {lines}"
 
 
-class FullSource(SphinxDirective):
-    """A file from its first line to its last, as it is."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Returns the file as one block."""
-        path = ROOT.joinpath(*self.arguments[0].split(".")).with_suffix(".py")
-        if not path.is_file():
-            raise self.error(f"{self.arguments[0]}: there is no such module")
-        self.env.note_dependency(str(path))
-        text = path.read_text(encoding="utf-8")
-        block = nodes.literal_block(text, text, language="python")
-        said = nodes.paragraph(classes=["walk-where"])
-        said += nodes.inline(text=f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines")
-        whole = nodes.container(classes=["walk-whole"])
-        whole += [said, scrolling(block, f"Source of {self.arguments[0]}")]
-        return [whole]
+@cache
+def parsed(path: Path) -> tuple[ast.Module, tuple[str, ...]]:
+    """Returns a file's tree and its lines."""
+    source = path.read_text(encoding="utf-8")
+    return ast.parse(source), tuple(source.splitlines())
 
 
-class WholeFile(SphinxDirective):
-    """All public functions and classes of a file, each folded under its name."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Returns the folds."""
-        made: list[nodes.Node] = []
-        try:
-            for shown in shown_source.all_of(self.arguments[0]):
-                piece = shown_source.cut(shown)
-                said = shown_source.first_sentence(piece.docstring or "")
-                inside = [where(shown.name, piece), *source(shown.name, piece)]
-                made.append(fold("", *inside, summary=f"{short(shown.name)}: {said}", opened=False))
-        except ValueError as error:
-            raise self.error(str(error)) from None
-        self.env.note_dependency(str(ROOT / piece.path))
-        return made
+def path_of(module: str) -> Path:
+    """Returns the file of a module of the package, whether it is there or not."""
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
-class WhereShown(SphinxDirective):
-    """A list of everything that the walk-through shows, each with its page."""
+def find(name: str) -> tuple[Path, ast.stmt]:
+    """Finds a function, method, class or constant by its full name.
 
-    def run(self) -> list[nodes.Node]:
-        """Returns a table of files, names and pages."""
-        here = Path(self.env.doc2path(self.env.docname)).parent
-        pages: dict[str, dict[str, str]] = {}
-        for page in sorted(here.glob("*.md")):
-            self.env.note_dependency(str(page))
-            for shown in shown_source.pieces_of(page):
-                path = shown_source.find(shown.name).path.relative_to(ROOT).as_posix()
-                pages.setdefault(path, {}).setdefault(shown.name, page.stem)
-        rows: list[list[str | nodes.Node]] = [["file", "shown"]]
-        for path in sorted(pages):
-            names = nodes.paragraph()
-            for place, (name, page) in enumerate(pages[path].items()):
-                names += [nodes.Text(", ")] if place else []
-                names += self._link(short(name), page)
-            rows.append([path, names])
-        return [scrolling(table(rows), "Where each function is shown")]
-
-    def _link(self, text: str, page: str) -> nodes.Node:
-        folder = self.env.docname.rpartition("/")[0]
-        link = addnodes.pending_xref(
-            refdomain="std", reftype="doc", reftarget=f"/{folder}/{page}", refexplicit=True, refwarn=True
-        )
-        link += nodes.literal(text=text)
-        return link
+    Raises:
+        ValueError: if there is no such module, or no such object in it.
+    """
+    parts = name.split(".")
+    length = next((n for n in range(len(parts) - 1, 0, -1) if path_of(".".join(parts[:n])).is_file()), None)
+    if length is None:
+        raise ValueError(f"{name}: there is no such module")
+    path = path_of(".".join(parts[:length]))
+    node: ast.AST = parsed(path)[0]
+    for part in parts[length:]:
+        inside = [child for child in getattr(node, "body", []) if part == name_of(child)]
+        if not inside:
+            raise ValueError(f"{name}: {path.name} has no {part}")
+        node = inside[0]
+    assert isinstance(node, ast.stmt)
+    return path, node
 
 
-def where(name: str, piece: Piece) -> nodes.paragraph:
-    """Says what the lines are and where they stand; the name leads to the API where it is listed."""
-    link = addnodes.pending_xref(
-        refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refwarn=False
-    )
-    link += nodes.literal(text=short(name))
-    said = nodes.paragraph(classes=["walk-where"])
-    text = f" {piece.path}, {span(piece.numbers)}"
-    if piece.marked:
-        text += f"; marked: {runs([piece.numbers[n - 1] for n in piece.marked])}"
-    said += [link, nodes.inline(text=text)]
-    return said
+def name_of(node: ast.stmt) -> str:
+    """Returns the name that a statement gives; "" if it gives none."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
+    return getattr(target, "name", "") or getattr(target, "id", "")
 
 
-def source(name: str, piece: Piece, opened: bool = False) -> Iterable[nodes.Node]:
-    """Yields the lines, and the docstring to be opened."""
-    block = nodes.literal_block(piece.text, piece.text, language="python")
-    if piece.marked:
-        block["highlight_args"] = {"hl_lines": list(piece.marked)}
-    yield scrolling(block, f"Source of {short(name)}, {span(piece.numbers)}")
-    if piece.docstring is not None:
-        said = nodes.literal_block(piece.docstring, piece.docstring, language="text")
-        summary = f"Docstring: {shown_source.first_sentence(piece.docstring)}"
-        yield fold("", scrolling(said, f"Docstring of {short(name)}"), summary=summary, opened=opened)
+def lines_of(node: ast.stmt) -> list[int]:
+    """Returns the numbers of a statement's lines: decorators too, docstrings not."""
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+    numbers = set(range(first, (node.end_lineno or first) + 1))
+    for inner in ast.walk(node):
+        if isinstance(inner, DOCUMENTED) and ast.get_docstring(inner) is not None:
+            docstring = inner.body[0]
+            numbers -= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+    return sorted(numbers)
+
+
+def cut(name: str, start_at: str | None = None, end_before: str | None = None) -> Piece:
+    """Cuts an object, or a piece of it, out of its file.
+
+    Raises:
+        ValueError: if the object or one of the texts is not there, or the first text is there twice.
+    """
+    path, node = find(name)
+    lines = parsed(path)[1]
+    numbers = lines_of(node)
+    whole = start_at is None
+    if start_at is not None:
+        starts = [n for n in numbers if start_at in lines[n - 1]]
+        if len(starts) != 1:
+            raise ValueError(f"{name}: {len(starts)} lines have {start_at!r}; one should")
+        numbers = [n for n in numbers if n >= starts[0]]
+    if end_before is not None:
+        ends = [n for n in numbers[1:] if end_before in lines[n - 1]]
+        if not ends:
+            raise ValueError(f"{name}: no line after the piece's first has {end_before!r}")
+        numbers = [n for n in numbers if n < ends[0]]
+    while not lines[numbers[-1] - 1].strip():
+        numbers.pop()
+    text = textwrap.dedent("\n".join(lines[n - 1] for n in numbers))
+    docstring = ast.get_docstring(node) if whole and isinstance(node, DOCUMENTED) else None
+    return Piece(name, path, tuple(numbers), text, docstring)
+
+
+def pieces(names: str, start_at: str | None = None, end_before: str | None = None) -> list[Piece]:
+    """Returns what a page asks for: one piece, or several objects of one file.
+
+    Raises:
+        ValueError: if something is not there.
+    """
+    first, *others = names.split()
+    found = [cut(first, start_at, end_before)]
+    module = ".".join(found[0].path.relative_to(ROOT).with_suffix("").parts)
+    return found + [cut(name if name.startswith("minispec.") else f"{module}.{name}") for name in others]
+
+
+def marked_lines(text: str, marks: str) -> list[int]:
+    """Returns which lines of a piece are marked, counted from 1.
+
+    Raises:
+        ValueError: if no line has one of the texts.
+    """
+    lines = text.splitlines()
+    marked: set[int] = set()
+    for mark in marks.split(" ; "):
+        first, to, last = mark.strip().partition(TO)
+        starts = [n for n, line in enumerate(lines, 1) if first in line]
+        ends = [n for n, line in enumerate(lines, 1) if starts and n > starts[0] and last in line]
+        if not starts or (to and not ends):
+            raise ValueError(f"no line of the piece to mark has {mark!r}")
+        marked |= set(range(starts[0], ends[0] + 1)) if to else set(starts)
+    return sorted(marked)
+
+
+def pieces_of(page: Path) -> Iterator[Piece]:
+    """Yields what a page shows beside prose, in order."""
+    for names, options in FRAGMENT.findall(page.read_text(encoding="utf-8")):
+        wanted = dict(re.findall(r"^:(start-at|end-before): (.*?) *$", options, re.MULTILINE))
+        yield from pieces(names, wanted.get("start-at"), wanted.get("end-before"))
 
 
 def short(name: str) -> str:
@@ -164,25 +180,80 @@ def short(name: str) -> str:
     return ".".join(parts[-2:] if parts[-2][:1].isupper() else parts[-1:])
 
 
-def runs(numbers: Sequence[int]) -> str:
-    """Writes numbers in ascending order, neighbours joined: 3, 5–7."""
-    firsts = [n for n in numbers if n - 1 not in numbers]
-    lasts = [n for n in numbers if n + 1 not in numbers]
-    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in zip(firsts, lasts, strict=True))
+def fold(summary: str, *inside: nodes.Node) -> list[nodes.Node]:
+    """Returns what opens on request."""
+    opening = f'<details class="walk-fold"><summary>{html.escape(summary)}</summary>'
+    return [nodes.raw("", opening, format="html"), *inside, nodes.raw("", "</details>", format="html")]
 
 
-def span(numbers: Sequence[int]) -> str:
-    """Says which lines of a file are meant."""
-    if len(numbers) == 1:
-        return f"line {numbers[0]}"
-    return f"lines {numbers[0]} to {numbers[-1]}"
+class SideBySide(SphinxDirective):
+    """Prose on the left, the lines that it speaks of on the right; one under the other where it is narrow."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec = {name: directives.unchanged_required for name in ("start-at", "end-before", "mark")}
+
+    def run(self) -> list[nodes.Node]:
+        """Returns the pair."""
+        code = nodes.container(classes=["walk-code"])
+        try:
+            found = pieces(self.arguments[0], self.options.get("start-at"), self.options.get("end-before"))
+            for piece in found:
+                code += self.shown(piece)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        prose = nodes.container("", *self.parse_content_to_nodes(), classes=["walk-prose"])
+        return [nodes.container("", prose, code, classes=["walk"])]
+
+    def shown(self, piece: Piece) -> list[nodes.Node]:
+        """Returns the name, which leads to the API where it is listed, the lines, and the docstring."""
+        self.env.note_dependency(str(piece.path))
+        link = addnodes.pending_xref(
+            "",
+            nodes.literal(text=short(piece.name)),
+            refdomain="py",
+            reftype="obj",
+            reftarget=piece.name,
+            refexplicit=True,
+            refwarn=False,
+        )
+        where = nodes.paragraph("", "", link, nodes.Text(f" {piece.where}"), classes=["walk-where"])
+        block = nodes.literal_block(piece.text, piece.text, language="python")
+        if "mark" in self.options:
+            block["highlight_args"] = {"hl_lines": marked_lines(piece.text, self.options["mark"])}
+        if piece.docstring is None:
+            return [where, block]
+        summary = " ".join(piece.docstring.split("\n\n")[0].split())
+        docstring = nodes.literal_block(piece.docstring, piece.docstring, language="text")
+        return [where, block, *fold(f"Docstring: {summary}", docstring)]
 
 
-def setup(app: Sphinx) -> ExtensionMetadata:
-    """Registers the directives."""
-    app.setup_extension("walk_nodes")
+class FullSource(SphinxDirective):
+    """A file from its first line to its last, as it is."""
+
+    required_arguments = 1
+    option_spec = {"folded": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """Returns the file as one block."""
+        path = path_of(self.arguments[0])
+        if not path.is_file():
+            raise self.error(f"{self.arguments[0]}: there is no such module")
+        self.env.note_dependency(str(path))
+        text = path.read_text(encoding="utf-8")
+        block = nodes.literal_block(text, text, language="python")
+        where = f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines"
+        if "folded" in self.options:
+            return fold(where, block)
+        heading = nodes.paragraph("", where, classes=["walk-where"])
+        return [nodes.container("", heading, block, classes=["walk-whole"])]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Registers the directives and the style sheet."""
     app.add_directive("side-by-side", SideBySide)
-    app.add_directive("whole-file", WholeFile)
     app.add_directive("full-source", FullSource)
-    app.add_directive("where-shown", WhereShown)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("config-inited", lambda app, config: config.html_static_path.append(str(STATIC)))
+    app.add_css_file("walkthrough.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -62,7 +62,7 @@ def page(found: Found) -> str:
     parts = [
         "# An atlas of rules",
         fill(HEAD),
-        "```{recorded-figure} atlas\n```",
+        "```{made} atlas\n```",
         fill(LINE),
         "## Lossless rules",
         fill(COLUMNS.format(largest=largest, error=error)),

@@ -119,7 +119,8 @@ def every_prediction(rows: Sequence[Mapping[str, Any]]) -> Picture:
     axes = charts.prepare(figure.add_subplot(), "predicted speed-up", "measured speed-up")
     limit = max(max(row["predicted"], row["high"]) for row in rows) * 1.08
     for name in dict.fromkeys(row["section"] for row in rows):
-        some, look = [row for row in rows if row["section"] == name], LOOKS[name]
+        some = [row for row in rows if row["section"] == name]
+        look = LOOKS[name]
         gains = [row["measured"] for row in some]
         spans = [
             [row["measured"] - row["low"] for row in some],

@@ -28,7 +28,8 @@ from minispec.train.recipes import CURRICULA, CurriculumStage, Recipe, gpt
 from minispec.train.teacher import Teacher
 from minispec.train.training import Progress, State, make_optimizers, train_model
 
-PLAIN_STEPS, DISTILL_STEPS = 900, 300
+PLAIN_STEPS = 900
+DISTILL_STEPS = 300
 # Layers × width. The vocabulary is the target's.
 SIZES: dict[str, GPTConfig] = {
     "1×16": gpt(layers=1, width=16, heads=2, kv_heads=1, ffn=32, vocab_size=512),

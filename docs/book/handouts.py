@@ -52,14 +52,17 @@ class Handout:
 
 def handouts() -> list[Handout]:
     """Returns all pages, from the recorded walkthroughs; no model is loaded."""
-    greedy, sampled = load_walkthrough("greedy"), load_walkthrough("rejection")
-    trace, words = greedy.trace, greedy.words
+    greedy = load_walkthrough("greedy")
+    sampled = load_walkthrough("rejection")
+    trace = greedy.trace
+    words = greedy.words
     corrected, full = (
         next(r for r in trace.rounds if r.kind(0) == kind and r.accepted(0))
         for kind in ("correction", "bonus")
     )
     index = telling(sampled)
-    r, drawn = sampled.trace.rounds[index], numbers_drawn(sampled, index)
+    r = sampled.trace.rounds[index]
+    drawn = numbers_drawn(sampled, index)
     block = [words[token] for token in (int(corrected.pending[0]), *corrected.draft.tokens[0].tolist())]
     mask = attention_mask(corrected.target_cache.before[0], len(block) - 1, block)
     blank, solved = (

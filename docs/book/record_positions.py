@@ -43,7 +43,8 @@ def drafts(pair: Pair) -> Iterator[dict[str, Any]]:
         how: dict[str, Any] = {"k": K, "verifier": verify_rejection, "warp": Warp(), "rng": SeededRng(number)}
         rounds = speculate(pair.target, ModelDrafter(pair.draft), [prompt], max_new_tokens=100, **how)
         for r in islice(rounds, ROUNDS):
-            target, tokens = r.target_probs[0], r.draft.tokens[0].tolist()
+            target = r.target_probs[0]
+            tokens = r.draft.tokens[0].tolist()
             both = [pooled([target[i], r.draft.probs[0, i]], token) for i, token in enumerate(tokens)]
             yield {"p": [*(p for p, _ in both), *pooled([target[K]])], "q": [q for _, q in both]}
 

@@ -91,7 +91,9 @@ def unclear_ratios(recording: Recording) -> Iterator[str]:
 
 def acceptance_ratios(r: Round) -> list[float]:
     """Returns p/q of each token of the first row that was tested, not cut at 1."""
-    tokens, p, q = r.draft.tokens[0].tolist(), r.target_probs[0].double(), r.draft.probs[0].double()
+    tokens = r.draft.tokens[0].tolist()
+    p = r.target_probs[0].double()
+    q = r.draft.probs[0].double()
     return [float(p[i, tokens[i]] / q[i, tokens[i]]) for i in range(r.tested(0) or 0)]
 
 

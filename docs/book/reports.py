@@ -75,7 +75,8 @@ def measurement_of(report: Report, kind: str) -> Measurement:
         points = tuple(KINDS[kind](**{name: row[name] for name in names}) for row in rows)
     except KeyError as error:
         raise ValueError(f"the report does not say {error}: it takes a bench --full") from None
-    own, best = report["conditions"], report["sections"]["target-only"]
+    own = report["conditions"]
+    best = report["sections"]["target-only"]
     conditions = {"pair": report["pair"], "dtype": own["dtype"]} | best["speculative"]
     if kind != "latency":
         conditions |= {
@@ -120,7 +121,8 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: PYTHONPATH=docs python -m book.reports REPORT.json [FOLDER]", file=sys.stderr)
         return 2
     try:
-        report, folder = load_report(arguments[0]), Path(arguments[1]) if arguments[1:] else FOLDER
+        report = load_report(arguments[0])
+        folder = Path(arguments[1]) if arguments[1:] else FOLDER
         for kind, found in {kind: measurement_of(report, kind) for kind in MAKERS}.items():
             save_measurement(found, folder / f"{kind}.json")
     except ValueError as error:

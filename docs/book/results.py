@@ -141,7 +141,7 @@ def _peers(report: Report) -> Iterator[str]:
     yield fill(
         f"transformers {found['version']}, the same weights from the pair's own files, greedy, key-value "
         f"cache on, end to end on both sides. Its logits differ from ours by at most "
-        f"{found['logit_difference']:.1g}. Its best assisted setting was chosen among all of those below."
+        f"{found['logit_difference']:.1g}. {tables.best_assisted(found['assisted'])}"
     )
     yield tables.transformers(report)
     yield fill(tables.same_language(report))
@@ -150,7 +150,6 @@ def _peers(report: Report) -> Iterator[str]:
         rest = f", {of['near_ties']} of the others part at a certified near tie" * (of["equal"] < of["texts"])
         lines.append(f"- {name}: {of['equal']} of {of['texts']} texts equal those of our target alone{rest}")
     yield "\n".join(lines)
-    yield tables.assisted(report)
 
 
 def _real_sizes(report: Report) -> Iterator[str]:
@@ -160,8 +159,10 @@ def _real_sizes(report: Report) -> Iterator[str]:
         f"Random weights in the shapes of three models ({sizes} weights), the same on every backend, whose "
         f"logits were compared first. Milliseconds of a forward over n new tokens of one text, with "
         f"{found['cached_tokens']} in the cache and the logits of all n: medians, interleaved in one "
-        f"process. Beside each of the others, how many times as long as native it takes."
+        f"process, with the most threads; `bench-real-sizes.json` in `minispec/evidence/recorded` has the "
+        f"others too. Beside each of the others, how many times as long as native it takes."
     )
+    report = tables.most_threads(report)
     yield tables.real_sizes(report)
     yield fill(
         "What it means for speculative decoding on the native backend: t(n)/t(1), and by these times the "
@@ -257,7 +258,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Iterator[str]]], ...] = (
 
 def _figure(report: Report, name: str) -> str:
     """Returns the directive that draws a figure when the book is built."""
-    return f"```{{bench-figure}} {name} {report['pair']}\n```"
+    return f"```{{made}} {name} {report['pair']}\n```"
 
 
 def _threads(where: Mapping[str, Any]) -> str:

@@ -61,7 +61,8 @@ def compared(report: Found, section: str) -> str:
             star = " ★" if section == "widths" and prompts == "reporting" else ""
             cells = [setting + star, times(gain), span(low, high)]
             if one := said.get(setting):
-                predicted, simple = one["speedup"], one["simple"]
+                predicted = one["speedup"]
+                simple = one["simple"]
                 cells += [f"{predicted:.2f}x", f"{predicted / gain - 1:+.0%}", f"{simple:.2f}x"]
             rows.append(cells)
     columns = ("setting", "measured", "quartiles", "predicted", "off by", "theorem 3.8")
@@ -92,10 +93,22 @@ def choices(report: Found) -> str:
 
 
 def drafters(rows: Sequence[Found]) -> str:
-    """Returns what each drafter gains; a loss says so."""
-    grid = bench_tables.drafters(rows, times)
-    head = ("drafter", "backend", "T", "K", "tokens a call", "speed-up", "quartiles", "predicted")
-    return markdown(Grid((*head, "over the same backend"), grid.rows, grid.left))
+    """Returns what each drafter gains over the target alone on the same backend; a loss says so."""
+    found: dict[tuple[str, float], dict[str, Found]] = {}
+    for row in rows:
+        found.setdefault((row["name"], row["temperature"]), {})[row["backend"]] = row
+    cells = []
+    for (name, temperature), backends in found.items():
+        cell = [name, f"{temperature:g}"]
+        for backend in ("torch", "native"):
+            row = backends.get(backend)
+            if row is None:
+                cell += ["–"] * 3
+            else:
+                tokens = f"{row['tokens_per_target_call']:.2f}"
+                cell += [times(row["speedup_same_backend"]), str(row["k"]), tokens]
+        cells.append(cell)
+    return table(("drafter", "T", "torch", "K", "a call", "native", "K", "a call"), cells)
 
 
 def losses(report: Found) -> str:
@@ -124,7 +137,8 @@ def baseline(report: Found) -> tuple[float, float]:
 def same_language(report: Found) -> str:
     """Returns how the torch backend compares: it starts operations from Python, as transformers does."""
     sections = report["sections"]
-    found, k = sections["transformers"], sections["target-only"]["k"]
+    found = sections["transformers"]
+    k = sections["target-only"]["k"]
     rows = [r for r in sections["target-only"]["rows"] if (r["path"], r["verifier"]) == ("torch", "greedy")]
     alone, drafted = (max(row[side] for row in rows) for side in ("target_only", "speculative"))
     gain = found["assisted_over_plain"]["ratio"]
@@ -149,15 +163,21 @@ def transformers(report: Found) -> str:
     return table(("", "tokens/s", "compared with", "ratio", "quartiles"), rows)
 
 
-def assisted(report: Found) -> str:
-    """Returns every setting of assisted generation that was tried."""
-    found = report["sections"]["transformers"]["assisted"]
-    rows = []
-    for row in found["tried"]:
-        star = " ★" if row == found["best"] else ""
-        rate = f"{row['tokens_per_second']:.0f}{star}"
-        rows.append((str(row["tokens"]), f"{row['threshold']:g}", str(row["threads"]), rate))
-    return table(("num_assistant_tokens", "confidence threshold", "threads", "tokens/s"), rows, 0)
+def best_assisted(found: Found) -> str:
+    """Returns which setting of assisted generation was the fastest of all that were tried."""
+    best = found["best"]
+    threads = f"{best['threads']} thread{'s' * (best['threads'] > 1)}"
+    return (
+        f"Its best assisted setting was chosen among {len(found['tried'])}: {best['tokens']} tokens, a "
+        f"confidence threshold of {best['threshold']:g} and {threads}; the report of this pair in "
+        "`minispec/evidence/recorded` has all."
+    )
+
+
+def most_threads(report: Found) -> Found:
+    """Returns a report whose forwards at real sizes are those with the most threads."""
+    most = max(row["threads"] for row in report["real_sizes"])
+    return {**report, "real_sizes": [row for row in report["real_sizes"] if row["threads"] == most]}
 
 
 def real_sizes(report: Found) -> str:

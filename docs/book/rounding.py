@@ -26,7 +26,8 @@ from minispec.io.files import write_whole
 
 RECORD = Path(__file__).with_name("rounding.json")
 TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-TEXTS, TOKENS = 64, 160
+TEXTS = 64
+TOKENS = 160
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: 
     new = torch.tensor([list(step) for step in steps]).T  # [B, n]
     texts = torch.cat([torch.tensor(prompts), new], dim=1)
     at_once = target(texts[:, :-1])[:, -tokens:].double()  # [B, n, V]
-    cache, read = prefill(target, prompts), texts[:, -tokens - 1 : -1]
+    cache = prefill(target, prompts)
+    read = texts[:, -tokens - 1 : -1]
     singly = torch.cat([target(column[:, None], cache) for column in read.T], dim=1).double()
     apart = 0.5 * (at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1)  # [B, n]
     ratio = log_probability(at_once, new) - log_probability(singly, new)  # [B]

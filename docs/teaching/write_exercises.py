@@ -3,8 +3,6 @@
 A test compares the page with what this writes now.
 """
 
-import ast
-import re
 from pathlib import Path
 
 from minispec.classroom.exercises import EXERCISES
@@ -13,7 +11,6 @@ from minispec.io.files import write_whole
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "exercises.md"
-SOLUTIONS = HERE.parents[1] / "notebooks" / "solutions"
 INTRODUCTION = f"""# The exercises
 
 There are {len(EXERCISES)} functions and classes to write, each checked by what it does, not by how it is
@@ -24,8 +21,8 @@ the step that decides, and leaves it to the student.
 `draft-one-row` and `accept-one-row` are about one row of lists. `remember-q` and `write-the-verifier` ask for
 the same with many rows and ragged lengths: a second step, for engineers.
 
-The solutions below are in the repository. For a second form of {len(FORMS)} of these exercises, whose
-solutions are not, see [a semester's tag](grading.md).
+The solutions are in the repository, in `notebooks/solutions`. For a second form of {len(FORMS)} of these
+exercises, whose solutions are not, see [a semester's tag](grading.md).
 
 Points, for [grading](grading.md), are the difficulty: ● 1, ●● 2, ●●● 3.
 
@@ -62,15 +59,11 @@ def section(exercise):
         f"## {exercise.title}",
         "",
         f"Notebook {exercise.notebook}, {'●' * exercise.difficulty}, about {exercise.minutes} minutes. "
-        f"Its name is `{exercise.key}`. Explained in the {solved}.",
+        f"Its name is `{exercise.key}`. Solved in the {solved}.",
         "",
         f"**Hint 1.** {exercise.hints[0]}",
         "",
         f"**Hint 2.** {exercise.hints[1]}",
-        "",
-        "A solution:",
-        "",
-        f"<!-- run by: tests/classroom/test_exercises.py -->\n```python\n{solution(exercise)}\n```",
         "",
         "| typical wrong answer | message |",
         "|---|---|",
@@ -78,16 +71,6 @@ def section(exercise):
         "",
     ]
     return "\n".join(lines)
-
-
-def solution(exercise):
-    """Returns the definition of the solution, as it stands in the notebook of solutions."""
-    text = (SOLUTIONS / f"{exercise.notebook:02d}_solutions.py").read_text(encoding="utf-8")
-    for source in re.split(r"^# %%.*$", text, flags=re.MULTILINE):
-        if f'check("{exercise.key}", ' in source:
-            nodes = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-            return "\n\n\n".join(ast.get_source_segment(source, node) for node in nodes)
-    raise ValueError(f"there is no solution of {exercise.key}")
 
 
 def cell(text):

@@ -72,7 +72,8 @@ def find(page: Path, text: str, first: int) -> list[Block]:
     """Returns the code blocks of a text whose first line is line `first` of its page."""
     found = []
     for match in FENCE.finditer(text):
-        info, line = match["info"].strip(), first + text.count("\n", 0, match.start("ticks"))
+        info = match["info"].strip()
+        line = first + text.count("\n", 0, match.start("ticks"))
         mark, _, reason = (match["mark"] or "").partition(":")
         if info.startswith("{code"):
             info = info.partition("}")[2].strip()

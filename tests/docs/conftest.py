@@ -1,21 +1,7 @@
-"""What the tests of the site share: where it lies, and the modules that build it."""
+"""What the tests of the book share: the modules that build it can be imported."""
 
-import importlib
 import sys
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-BUILT = ROOT / "docs" / "_build" / "html"
-
-
-@pytest.fixture(scope="session")
-def vendor():
-    """The module that fetches MathJax and axe-core; tests are skipped where Sphinx is missing."""
-    pytest.importorskip("sphinx")
-    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-    try:
-        return importlib.import_module("vendor")
-    finally:
-        sys.path.pop(0)
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs" / "_ext")]

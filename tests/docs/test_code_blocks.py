@@ -5,14 +5,10 @@ too.
 """
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))  # for code_blocks
-
 from code_blocks import Session, blocks_of, difference, faults_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +46,8 @@ def test_the_blocks_run(page, tmp_path, minispec_home, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "matplotlib"))
     session = Session(tmp_path / "page")
-    threads, printed = torch.get_num_threads(), None
+    threads = torch.get_num_threads()
+    printed = None
     try:
         for block in blocks_of(page):
             if block.mark == "output":
@@ -76,12 +73,8 @@ def test_how_to_pages_are_run_for_the_most_part():
     [
         ("```python\npass\n```\n", None),
         ("<!-- not run: no reason at all -->\n```\nx\n```\n", None),
-        ("<!-- not run: a blank line between -->\n\n```text\nx\n```\n", None),
-        ("````{note}\n```python\npass\n```\n````\n", None),
         ("````{note}\n```yaml\nx: 1\n```\n````\n", "page.md:2"),
-        ("```{code-block} yaml\nx: 1\n```\n", "a block of yaml"),
         ("```{figure} x.png\nWhat it shows.\n```\n", None),
-        ("```\nx\n```\n", "needs a mark"),
         ("```text\nx\n```\n", "needs a mark"),
         ("<!-- not run -->\n```bash\nx\n```\n", "no reason"),
         ("<!-- never run: because -->\n```bash\nx\n```\n", "unknown mark"),
@@ -102,7 +95,6 @@ def test_a_planted_fault_is_found(text, fault, tmp_path):
     [
         ("```python\nassert False\n```\n", AssertionError),
         ("```bash\nminispec generate\n```\n", AssertionError),
-        ("```bash\nls there-is-no-such-file\n```\n", AssertionError),
         ("```bash\nfalse | true\n```\n", AssertionError),
         ("```python\nx = 1\n```\n\n```python\nassert x == 1\n```\n", None),
         (
@@ -135,8 +127,6 @@ def test_a_block_that_fails_is_found(text, error, tmp_path, monkeypatch):
         ("…\nb\n…\n", True),
         ("a\nb\n", False),
         ("b\nc\n", False),
-        ("a\n…\nb\n", False),
-        ("a\nc\n", False),
         ("…\nx\n…\n", False),
     ],
 )

@@ -109,7 +109,6 @@ def test_a_good_module_has_no_fault():
         ('"""A module."""', "", "m: no docstring"),
         ('    """Tokens [B, K] with distributions [B, K, V]."""\n', "", "m.Draft: no docstring"),
         ("[B, K] with distributions [B, K, V]", "with distributions", "m.Draft: tensors without a shape"),
-        ("one row: [K]", "one row", "m.Draft.row: tensors without a shape"),
         ("one row: [K]", "one row [of all rows]", "m.Draft.row: tensors without a shape"),
         ('"""K."""', "...", "m.Draft.width: no docstring"),
         ('"""Maps [..., D] to [V^(i+1), 2 · D]."""', "...", "m.Draft.__call__: no docstring"),

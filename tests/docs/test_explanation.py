@@ -5,7 +5,6 @@ records, and what the sentences around them say of them is asserted here.
 """
 
 import re
-import sys
 from fractions import Fraction
 from itertools import product
 from math import inf
@@ -14,8 +13,12 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from facts import FACTS
+from figures import FIGURES
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from running_example import tell
+from tables import TABLES
 
 from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
@@ -28,11 +31,6 @@ from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-
-from facts import FACTS  # noqa: E402
-from recorded_figures import FIGURES  # noqa: E402
-
 PAGES = sorted(
     [*ROOT.glob("docs/explanation/*.md"), *map(ROOT.joinpath, ["docs/pitfalls.md", "docs/references.md"])]
 )
@@ -156,9 +154,13 @@ def test_the_table_of_caches_is_what_the_loop_does():
     for context, prompts, rounds in rounds_of_all_kinds():
         committed = [len(prompt) for prompt in prompts]
         for r in rounds:
-            width, target, draft = r.draft.k, r.target_cache, r.draft_cache
+            width = r.draft.k
+            target = r.target_cache
+            draft = r.draft_cache
             for row, n in enumerate(committed):
-                accepted, emitted, drafted = r.accepted(row), len(r.emitted[row]), r.drafted(row)
+                accepted = r.accepted(row)
+                emitted = len(r.emitted[row])
+                drafted = r.drafted(row)
                 committed[row] += emitted
                 if drafted < width and accepted == drafted and emitted:
                     # A row whose budget is smaller than the block lacks nothing, says "Ragged rows".
@@ -184,27 +186,36 @@ def test_the_table_of_caches_is_what_the_loop_does():
 
 SIZES = ("target-weights", "target-cache", "draft-weights", "draft-cache")
 WORDS = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches", "rounding-texts", *SIZES)
-ROLE = re.compile(r"\{(fact|recorded-figure)\}[` ]`?([\w-]+)")
+ALL_PAGES = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "node_modules"} & set(path.parts)]
 
 
-def test_facts_and_figures_are_known_and_used():
-    """No page names one that is not there, and none is there that no page names."""
-    named = {"fact": set(), "recorded-figure": set()}
-    others = (ROOT / "docs" / name for name in ("index.md", "atlas.md", "walkthrough/native.md"))
-    for page in {*PAGES, *others}:
-        for kind, name in ROLE.findall(page.read_text(encoding="utf-8")):
-            named[kind].add(name)
-    assert named["fact"] == set(FACTS)
-    assert named["recorded-figure"] == set(FIGURES)
-    assert all(fact() for fact in FACTS.values())
+def test_facts_are_known():
+    """No page names one that is not there, and each says something."""
+    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
+    named = set(re.findall(r"\{fact\}`([^`]+)`", text))
+    said = [tell(name) if ":" in name else FACTS[name]() for name in sorted(named)]
+    assert len(said) > 100 and all(said) and "`(nothing)`" not in said
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_words(name):
-    """Each can be drawn from what is recorded; it has an alternative text, a caption and a twin."""
-    picture = FIGURES[name]()
-    assert picture.alt and picture.twin
-    assert picture.caption.endswith(".") and re.search(r"\d", picture.caption)
+def made():
+    """Returns what pages ask of code: names and arguments of figures and tables."""
+    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
+    return sorted(set(re.findall(r"^```\{made\} (.+)$", text, re.MULTILINE)))
+
+
+def test_figures_and_tables_are_known_and_used():
+    """None is there that no page names."""
+    assert {wanted.split()[0] for wanted in made()} == {*FIGURES, *TABLES}
+
+
+@pytest.mark.parametrize("wanted", made())
+def test_figures_have_words_and_tables_rows(wanted):
+    """Each can be drawn from what is recorded: a figure has an alternative text, a caption and a twin."""
+    name, *arguments = wanted.split()
+    if name in TABLES:
+        assert "\n" in TABLES[name](*arguments)
+    elif not isinstance(picture := FIGURES[name](*arguments), str):
+        assert picture.alt and picture.twin and picture.caption.endswith(".")
 
 
 def test_what_the_cost_model_says_of_the_recorded_numbers():

@@ -118,6 +118,7 @@ def test_both_are_written_as_they_are_committed(pair, tmp_path, capsys):
     write_walkthroughs(pair, tmp_path)
     said = capsys.readouterr().out
     for verifier in VERIFIERS:
-        new, old = load_recording(tmp_path / f"walkthrough-{verifier}.json"), load_walkthrough(verifier)
+        new = load_recording(tmp_path / f"walkthrough-{verifier}.json")
+        old = load_walkthrough(verifier)
         assert new.trace.tokens() == old.trace.tokens() and new.info == old.info
         assert f"walkthrough-{verifier}.json: seed {old.info['seed']}" in said and old.text() in said

@@ -33,7 +33,8 @@ def test_a_model_that_computes_alike_has_no_distance():
 
 def test_the_record_is_of_the_shipped_pair():
     """Measured again on a few short texts: the same order of magnitude, whatever the processor."""
-    again, types = of_pair(texts=8, tokens=32), recorded()["types"]
+    again = of_pair(texts=8, tokens=32)
+    types = recorded()["types"]
     assert set(types) == set(TYPES) == set(again)
     for name in ("float32", "bfloat16"):
         assert types[name]["logit"] / 30 < again[name].logit < types[name]["logit"] * 30

@@ -13,7 +13,9 @@ from threading import Thread
 import pytest
 
 pytestmark = pytest.mark.browser
-BUILT = Path(__file__).resolve().parents[2] / "docs" / "_build" / "html"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BUILT = DOCS / "_build" / "html"
+AXE_CORE = DOCS / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = sorted(
     path.relative_to(BUILT).as_posix() for path in BUILT.rglob("*.html") if "_static" not in path.parts
 )
@@ -41,12 +43,11 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def axe(vendor):
+def axe():
     """The source of axe-core."""
-    try:
-        return vendor.fetch(vendor.AXE).read_text(encoding="utf-8")
-    except RuntimeError as error:
-        pytest.skip(str(error))
+    if not AXE_CORE.is_file():
+        pytest.skip("axe-core is not installed: run `make docs`")
+    return AXE_CORE.read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -148,27 +149,3 @@ def test_formulas_are_drawn(browser, address):
     with opened(browser, address, "explanation/losslessness.html") as page:
         assert page.locator("mjx-container svg").count() > 5
         assert page.locator("mjx-container mjx-assistive-mml math").count() > 5
-
-
-@pytest.mark.parametrize(
-    ("planted", "fault"),
-    [
-        ("<img src='https://example.org/a.png' alt='a dot'>", "asked for https://example.org/a.png"),
-        ("<img src='nowhere.png' alt='a dot'>", "404"),
-        ("<script>nothing.at.all</script>", "script: "),
-        ("<script>console.error('bad')</script>", "error: bad"),
-    ],
-)
-def test_a_planted_fault_is_found(browser, address, planted, fault):
-    with pytest.raises(AssertionError, match=fault), opened(browser, address, "claims.html") as page:
-        page.evaluate(
-            "html => document.body.append(document.createRange().createContextualFragment(html))", planted
-        )
-        page.wait_for_timeout(500)
-
-
-def test_a_planted_barrier_is_found(browser, address, axe):
-    with opened(browser, address, "claims.html") as page:
-        page.evaluate(axe)
-        page.evaluate("document.querySelector('h1').style.color = '#ccc'")
-        assert any(line.startswith("color-contrast: <h1") for line in page.evaluate(AXE))

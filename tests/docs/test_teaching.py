@@ -11,9 +11,7 @@ from book.handouts import handouts, main, sheet_of, write_handouts
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.exercises.semester import FORMS
 from minispec.classroom.questions import QUESTIONS
-from minispec.evidence.theory.formulas import Hardware, forward_cost
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "Six", "Seven", "Eight")
 TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching"
@@ -74,19 +72,6 @@ def test_the_minutes_of_four_classes_add_up():
         assert sum(steps) == whole == 90
 
 
-@pytest.mark.parametrize("name", ["one_class.md", "four_classes.md"])
-def test_plans_are_complete(name):
-    """Each part has a board, what to leave out when late, and homework; each plan has an exit question."""
-    text = text_of(name)
-    parts = [part for _, part in sections(text)] or re.split(r"(?m)^## Class", text)[1:]
-    assert len(parts) == (CLASSES if name == "four_classes.md" else len(ONE_CLASS))
-    for part in parts:
-        assert "**On the board" in part and "**Homework" in part
-        assert "**If you are late**" in part or "**Skip when late**" in part
-        assert name == "one_class.md" or "**Exit question**" in part
-    assert "exit question" in text.lower()
-
-
 def planned(name):
     """Yields (notebook, key) of each prediction and exercise that a plan's tables name."""
     for number, part in sections(text_of(name)):
@@ -119,25 +104,6 @@ def test_one_class_writes_the_accept_test_and_types_few_predictions():
     written = [key for key in keys if key in EXERCISE_OF]
     assert written == ["verify-greedily", "residual", "accept-one-row"] and "`u < p[x] / q[x]`" in text
     assert "All measured, none computed" in text and "one and the same backend" in text
-
-
-def test_a_graduate_class_replaces_two_notebooks():
-    """Its four things take the minutes of notebooks 1 and 5."""
-    (table,) = (t for t in tables(text_of("one_class.md")) if t[0] == ["minutes", "what they do"])
-    assert sum(minutes_in(table)) == ONE_CLASS[1] + ONE_CLASS[5] == 35
-    for words in ("prove the three lines", "block verification", "write-the-verifier", "check_verifier"):
-        assert any(words in row[1] for row in table[2:])
-
-
-def test_the_large_service_is_still_limited_by_memory():
-    """64 users, K = 3: fewer tokens a pass than an H100 computes while it reads the weights."""
-    text = " ".join(text_of("four_classes.md").split())
-    large = Hardware("H100", bandwidth=3.35e12, arithmetic=989e12)
-    one = forward_cost(1, 2, large)
-    assert 64 * (3 + 1) == 256 < one.moving / one.computing < 300
-    assert (
-        "64 · (3 + 1) = 256" in text and "{fact}`balanced-h100`" in text and "still limited by memory" in text
-    )
 
 
 def test_four_classes_ask_every_question():
@@ -245,9 +211,3 @@ def test_a_pdf_is_written_whole_and_the_same_each_time(tmp_path, monkeypatch, ca
     assert main([str(tmp_path / "nowhere" / "x.pdf")]) == 2
     assert main([]) == 2 and main(["x.png"]) == 2
     assert capsys.readouterr().err.count("\n") == 3
-
-
-def test_the_recipe_for_a_class_counts_the_second_forms():
-    """It tells how many exercises have one."""
-    page = (TEACHING.parent / "howto" / "class.md").read_text(encoding="utf-8")
-    assert f"{NUMBERS[len(FORMS)].capitalize()} of them have a second" in page

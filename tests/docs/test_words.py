@@ -1,16 +1,13 @@
 """What the explanation pages, the glossary and the references name is there, and their code blocks run."""
 
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from code_blocks import Session, blocks_of, difference
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))  # for code_blocks
-
-from code_blocks import Session, blocks_of, difference  # noqa: E402
 
 OTHERS = [ROOT / "docs" / name for name in ("pitfalls.md", "references.md")]
 PAGES = sorted([*ROOT.glob("docs/explanation/*.md"), *OTHERS])
@@ -27,7 +24,9 @@ def text_of(name):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
 def test_code_blocks_print_what_the_page_shows(page, tmp_path):
     """From top to bottom; every block is Python, or what the one before it prints."""
-    session, printed, outputs = Session(tmp_path), None, 0
+    session = Session(tmp_path)
+    printed = None
+    outputs = 0
     for block in blocks_of(page):
         if block.mark == "output":
             wrong = difference(block.text, printed)
@@ -98,7 +97,7 @@ NOT_PROSE = re.compile(
 REPLACED = re.compile(r"\b(?:laws?|chances?|behind)\b", re.IGNORECASE)
 
 
-PROSE = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "_vendor"} & set(path.parts)]
+PROSE = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "node_modules"} & set(path.parts)]
 
 
 @pytest.mark.parametrize("page", sorted([*PROSE, ROOT / "CONTRIBUTING.md"]), ids=name_of)
@@ -118,7 +117,8 @@ SOURCE = re.compile(
 
 def test_every_source_that_the_code_cites_is_listed():
     """Name and year, and every arXiv number."""
-    listed, missing = text_of("references"), set()
+    listed = text_of("references")
+    missing = set()
     for file in sorted((ROOT / "minispec").rglob("*.py")):
         text = re.sub(r"\s+", " ", file.read_text(encoding="utf-8"))
         for name, year in SOURCE.findall(text):

@@ -35,7 +35,7 @@ from minispec.evidence.zoo.check_native import on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, find_function, planted
+from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, patch_of, planted
 from minispec.native.decisions import NativeRng
 from minispec.native.library import lacking
 
@@ -81,8 +81,8 @@ def zoo(
         if mutant.is_native:  # table models meet the decisions only
             decides = mutant.path.endswith("decisions.h")
             return [case for case in cases if decides or isinstance(case.target, GPT)]
-        code = find_function(mutant.function).__code__
-        return [case for case in cases if code in called[case]] or cases
+        function = patch_of(mutant).function
+        return [case for case in cases if function is not None and function.__code__ in called[case]] or cases
 
     specimens = []
     for mutant in mutants:

@@ -22,8 +22,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +41,7 @@ QUICK = tuple("-O1" if flag == "-O3" else flag for flag in FLAGS)  # builds in a
 
 @dataclass(frozen=True)
 class Mutant:
-    """One idea of how to get it wrong: a patch (see mutants.txt)."""
+    """One idea of how to get it wrong: a patch (see mutants.toml)."""
 
     name: str  #: short, with hyphens
     title: str  #: what it does, in a few words
@@ -95,8 +94,8 @@ def planted(mutant: Mutant) -> Iterator[None]:
             setattr(what, name, faulty)
         yield
     finally:
-        for what, name, own in shipped:
-            setattr(what, name, own)
+        for what, name, sound in shipped:
+            setattr(what, name, sound)
 
 
 def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
@@ -114,12 +113,6 @@ def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
         copy = shutil.copytree(SOURCE.parent, Path(folder) / "cpp")
         (copy / Path(mutant.path).name).write_text(patch_of(mutant).faulty, encoding="utf-8")
         return load_native(dtype, source=copy / SOURCE.name, flags=QUICK)
-
-
-def build_all(mutants: Iterable[Mutant]) -> None:
-    """Builds the libraries of mutants in C++, two at a time."""
-    with ThreadPoolExecutor(2) as two:
-        list(two.map(lambda one: faulty_library(one, torch.float64), (m for m in mutants if m.is_native)))
 
 
 def code_run(work: Callable[[], object]) -> frozenset[CodeType]:

@@ -35,7 +35,7 @@ from minispec.evidence.zoo.check_native import on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, patch_of, planted
+from minispec.evidence.zoo.mutation import Mutant, code_run, patch_of, planted
 from minispec.native.decisions import NativeRng
 from minispec.native.library import lacking
 
@@ -58,7 +58,6 @@ def zoo(
     By default these are `size_ordered_cases`. The seed is of the cases' models, and of sampled damage.
     """
     started = perf_counter()
-    tell("building")
     cases = size_ordered_cases(seed) if cases is None else cases
     if not cases:
         raise ValueError("there is no case to try; give at least one")
@@ -68,7 +67,6 @@ def zoo(
     if left_out is not None:
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
-    build_all(mutants)
     unmutated = {}
     theirs = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
     for case in cases:

@@ -184,7 +184,7 @@ def share(results):
 
 
 def test_quick_family():
-    """All pass; their false-alarm rates add up to 1e-6 at most; none is blind."""
+    """All pass; their false-alarm rates add up to 1e-6; what is 0.07 off is missed once in 10^6 seeds."""
     results = sampled_tests(seed=0)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)
@@ -201,9 +201,12 @@ def test_every_experiment_has_ragged_rounds_and_a_border_inside():
         assert one.case.max_new_tokens > one.case.k
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_full_family():
-    """All pass, with the N that is promised, and the trained pair among them."""
+    """All pass, with the N that is promised, and the trained pair among them.
+
+    Once in 10^6 seeds it misses what is 0.03 off, or 0.06 on the trained pair; the quick one what is 0.07.
+    """
     results = sampled_tests(seed=0, full=True)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)

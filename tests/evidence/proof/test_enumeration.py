@@ -22,16 +22,11 @@ def coins(n, heads=0.25):
 @pytest.mark.parametrize("most_rows", [1, 3, 512])
 def test_coins(most_rows):
     """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
-    found = {outcome: weight for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)}
-    assert set(found) == set(itertools.product([True, False], repeat=4))
-    for outcome, weight in found.items():
+    found = [(outcome, weight) for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)]
+    assert sorted(outcome for outcome, _ in found) == sorted(itertools.product([True, False], repeat=4))
+    for outcome, weight in found:
         heads = sum(outcome)
         assert weight == pytest.approx(0.25**heads * 0.75 ** (4 - heads))
-
-
-def test_each_branch_comes_once():
-    """As many branches as leaves, not more."""
-    assert len(list(enumerate_branches(coins(6), [0], 10))) == 64
 
 
 def test_starts_are_kept_apart():

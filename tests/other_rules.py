@@ -17,7 +17,8 @@ def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambd
     """
 
     def rule(draft, target_probs, rng):
-        p, q = target_probs.double(), draft.probs.double()
+        p = target_probs.double()
+        q = draft.probs.double()
         left = here = p[:, 0]
 
         def accepts(i, testing, depth):
@@ -50,7 +51,8 @@ def ratio(draft, target_probs, i):
 
 def accept_while(draft, test):
     """How many tokens each row keeps: [B]; test(i, going) says which rows keep token i."""
-    accepted, going = torch.zeros_like(draft.lengths), draft.lengths > 0
+    accepted = torch.zeros_like(draft.lengths)
+    going = draft.lengths > 0
     for i in range(draft.k):
         kept = going & test(i, going)
         accepted = accepted + kept

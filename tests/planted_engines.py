@@ -22,7 +22,8 @@ def table_of(model):
     return model.table.softmax(-1).tolist()
 
 
-P, Q = table_of(PLAIN.target), table_of(PLAIN.draft)
+P = table_of(PLAIN.target)
+Q = table_of(PLAIN.draft)
 
 
 def context(text):
@@ -51,8 +52,11 @@ class Loop:
     def __call__(self, prompt, n, seed):
         self.texts += 1
         self.random = random.Random(self.seed_of(seed)).random
-        self.seed, self.prompt, self.n = seed, list(prompt), n
-        self.round, self.rejected = 0, None
+        self.seed = seed
+        self.prompt = list(prompt)
+        self.n = n
+        self.round = 0
+        self.rejected = None
         text = list(prompt)
         while len(text) < len(prompt) + n:
             text += self.round_after(text)
@@ -66,7 +70,8 @@ class Loop:
         self.coins = []
         for i, token in enumerate(drafts):
             before = text + drafts[:i]
-            p, q = self.p(before), self.q_told(before)
+            p = self.p(before)
+            q = self.q_told(before)
             self.coins.append(self.coin())
             if not self.accepts(p[token], q[token], self.coins[-1]):
                 self.rejected = token
@@ -112,7 +117,8 @@ class Alone(Loop):
     """The target without a draft, from n numbers."""
 
     def __call__(self, prompt, n, seed):
-        self.seed, text = seed, list(prompt)
+        self.seed = seed
+        text = list(prompt)
         for number in self.numbers(n, seed):
             text.append(self.token(text, number, n - (len(text) - len(prompt))))
         return text[len(prompt) :]

@@ -128,7 +128,8 @@ def imported(place: str) -> Any:
 
 def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
-    case, damage = report.counterexample, report.damage
+    case = report.counterexample
+    damage = report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
     found = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
     found["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]

@@ -75,7 +75,8 @@ def filled(text: str, bound: dict[str, str]) -> str:
 def spliced(source: str, place: Sequence[ast.expr | ast.stmt], new: str) -> str:
     """Returns the source with new text in a place; further lines get the indentation of the first."""
     lines = source.encode().splitlines(keepends=True)  # columns are counted in bytes
-    first, last = place[0], place[-1]
+    first = place[0]
+    last = place[-1]
     before = b"".join(lines[: first.lineno - 1]) + lines[first.lineno - 1][: first.col_offset]
     end = last.end_lineno or last.lineno
     after = lines[end - 1][last.end_col_offset :] + b"".join(lines[end:])

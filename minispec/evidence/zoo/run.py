@@ -139,7 +139,8 @@ def damage_of(
     the core, branch by branch, and ends at the first difference.
     """
     sampled = mutant.effect == "biased" and (mutant.is_native or mutant.function.startswith(GENERATOR))
-    found, distances = shipped, [0.0]
+    found = shipped
+    distances = [0.0]
     try:
         if sampled:
             given = Experiment(case, SAMPLES, rng=SeededRng)

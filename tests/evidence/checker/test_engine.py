@@ -4,7 +4,7 @@ import os
 import random
 import sys
 import time
-from bisect import bisect, bisect_left
+from bisect import bisect_left
 from dataclasses import replace
 from functools import partial
 from math import fsum
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from engines import PLAIN, check, engine_of, target_of
+from planted_engines import Alone
 
 from minispec import Warp, check_engine
 from minispec.evidence.checker.beginnings import NextToken, grow
@@ -59,7 +60,8 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     """Its exact damage says how many texts it takes to miss it once in 10^6 seeds; the bounds hold it."""
     with planted(mutant_named(name)):
         damage, exact = exact_damage(BUGS[name])
-        most, alarm = 256 << (MOST_LOOKS - 1), ALARM / 2 / MOST_LOOKS
+        most = 256 << (MOST_LOOKS - 1)
+        alarm = ALARM / 2 / MOST_LOOKS
         enough = range(1, most)
         samples = 1 + bisect_left(enough, -damage, key=lambda n: -detected_distance(exact, n, alarm))
         assert samples < most
@@ -70,9 +72,9 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     assert shown.prompt in BUGS[name].prompts and abs(shown.found - shown.expected) > 0.02
 
 
-@pytest.mark.parametrize("case", [PLAIN, ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
+@pytest.mark.parametrize("case", [ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
 def test_the_shipped_loop_passes(case):
-    """Four seeds a case: a false alarm once in 80,000 runs. What is 0.2 off is missed once in 10^6."""
+    """Four seeds a case: a false alarm once in 125,000 runs. What is 0.2 off is missed once in 10^6."""
     for seed in range(4):
         report = check(case, tokens=7, samples=2048, seed=5000 * seed)
         assert report.passed and report.damage is None and report.counterexample is None, report
@@ -89,42 +91,22 @@ def test_no_false_alarm(seeds):
     assert all(check(PLAIN, tokens=7, samples=1024, seed=5000 * seed).passed for seed in range(seeds))
 
 
-def target_alone(later):
-    """An engine that draws from the target token by token, by uniform numbers that `later` changes: [n]."""
-    probs, ids = PLAIN.target.table.softmax(-1).sort(descending=True, stable=True)
-    sums, ids = probs.cumsum(-1).tolist(), ids.tolist()
+class NarrowLate(Alone):
+    """Token 9 is too often a likely one."""
 
-    def generate(prompt, n, seed):
-        text = list(prompt)
-        for number in later(torch.rand(n, generator=torch.Generator().manual_seed(seed)).tolist()):
-            context = (text[-2] if len(text) > 1 else 3) * 3 + text[-1]
-            text.append(ids[context][min(bisect(sums[context], number), 2)])
-        return text[len(prompt) :]
-
-    return generate
+    def numbers(self, n, seed):
+        uniform = super().numbers(n, seed)
+        uniform[8] *= 0.7
+        return uniform
 
 
-def repeated_late(uniform):
-    return [*uniform[:9], uniform[8]]
-
-
-def narrow_late(uniform):
-    return [*uniform[:8], uniform[8] * 0.7, uniform[9]]
-
-
-@pytest.mark.parametrize(("later", "test"), [(repeated_late, "tokens 9 and 10"), (narrow_late, "token 9")])
-def test_what_goes_wrong_later_is_found_in_later_tokens(later, test):
-    """Where no text comes twice: one number for two neighbours, and a token that is too often a likely one.
-
-    One pair in five is off by about 3/4, so by 0.15 in all, and a token by about 0.3. At 4096 texts `detects`
-    is below that: each is missed once in 10^6 seeds.
-    """
-    report = check(PLAIN, target_alone(later), tokens=10, samples=4096)
+def test_what_goes_wrong_later_is_found_and_shown_in_later_tokens():
+    """Where no text comes twice. The token is off by about 0.3, which 4096 texts miss once in 10^6 seeds."""
+    report = check(PLAIN, NarrowLate(), tokens=10, samples=4096)
     assert report.tests[0].passed and report.tests[0].name == "beginnings"
-    assert not report.passed and report.failure.name == test, report
-    if test == "token 9":
-        assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
-        assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
+    assert not report.passed and report.failure.name == "token 9", report
+    assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
+    assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
 
 
 def test_at_temperature_0_one_other_token_is_enough():

@@ -28,7 +28,9 @@ from minispec.native.drafter import DrawnDraft
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
 TREES = tree_instances()
-SURE, HALF, THIRD = fractions(1, 0), fractions(1, 1), fractions(1, 2)
+SURE = fractions(1, 0)
+HALF = fractions(1, 1)
+THIRD = fractions(1, 2)
 BEAMS = (  # chains side by side, each drawn by itself
     ((0, 0), ((2, 2, 1), (3, 4, 0))),
     ((0, 0, 1, 2), ((2, 2, 1), (3, 2, 0))),
@@ -111,9 +113,12 @@ def test_a_wrong_rule_for_trees_is_caught(what):
 
 def longest_of_beams(draft, target_probs, rng):
     """Verifies each beam as a chain, with coins of its own, and keeps the longest."""
-    p, q, rows = target_probs.double(), draft.probs.double(), torch.arange(len(target_probs))
+    p = target_probs.double()
+    q = draft.probs.double()
+    rows = torch.arange(len(target_probs))
     sees = Tree.after(draft.lengths, draft.parents).mask
-    depths, parents = sees[0].sum(-1) - 1, draft.parents[0].tolist()
+    depths = sees[0].sum(-1) - 1
+    parents = draft.parents[0].tolist()
     kept = torch.ones(len(p), draft.k + 1, dtype=torch.bool)
     for i, parent in enumerate(parents):
         x = draft.tokens[:, i, None]
@@ -259,7 +264,8 @@ def test_drafts_come_as_drafters_draw_them(choice):
     """Every draft of a tree, its probability and its q are those of `draw_tree`, branch by branch."""
     two_deep = next(one for one in reversed(TREES) if one.choice == choice and len(one.q) == 2)
     one = replace(two_deep, parents=(0, 0, 1, 1, 2, 2), lengths=(6,))
-    size, parents = one.vocab_size, one.parents
+    size = one.vocab_size
+    parents = one.parents
     tables = [torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in one.q]
 
     def run(rng, keys):
@@ -270,7 +276,8 @@ def test_drafts_come_as_drafters_draw_them(choice):
             after = [(tables[one.depths[i]], numbers[i]) for i in at]
             return torch.stack([table[number % len(table)] for table, number in after], 1)
 
-        pending, space = torch.zeros(len(keys), dtype=torch.long), torch.full((len(keys),), one.k)
+        pending = torch.zeros(len(keys), dtype=torch.long)
+        space = torch.full((len(keys),), one.k)
         draft = draw_tree(read, pending, parents, space, CHOICES[choice](2), lambda probs: probs, rng)
         return list(zip(draft.tokens.tolist(), draft.probs, strict=True))
 

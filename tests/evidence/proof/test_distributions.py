@@ -139,6 +139,7 @@ def test_models_are_pure_functions_of_their_seed():
     """The same seed gives the same numbers, and torch's global generator stays where it was."""
     state = torch.get_rng_state()
     assert torch.equal(table_model(3, 5).table, table_model(3, 5).table)
-    one, two = tiny_gpt_pair(4)[0], tiny_gpt_pair(4)[0]
+    one = tiny_gpt_pair(4)[0]
+    two = tiny_gpt_pair(4)[0]
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert torch.equal(torch.get_rng_state(), state)

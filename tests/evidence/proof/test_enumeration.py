@@ -84,8 +84,10 @@ def test_a_number_is_known_as_far_as_it_was_compared():
     assert found == {(True, True, True): 0.5, (True, False, True): 0.25, (False, True, True): 0.25}
 
     def two(rng, keys):
-        u, half = Uniform(rng), torch.tensor(0.5)
-        first, second = (u < torch.tensor([0.5, 0.25])).tolist(), (half > u).tolist()
+        u = Uniform(rng)
+        half = torch.tensor(0.5)
+        first = (u < torch.tensor([0.5, 0.25])).tolist()
+        second = (half > u).tolist()
         return [(*first, *second)]
 
     found = {said: weight for _, said, weight in enumerate_branches(two, [0], most_rows=1)}

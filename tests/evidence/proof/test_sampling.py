@@ -109,7 +109,8 @@ class OneCoin:
     """Gives all tests of a round the same number: each position right, the joint distribution wrong."""
 
     def __init__(self, rng):
-        self.rng, self.uniform = rng, None
+        self.rng = rng
+        self.uniform = None
 
     def bernoulli(self, probs, **names):
         if self.uniform is None:
@@ -144,7 +145,8 @@ def test_a_planted_fault_is_caught(fault, caught):
 def test_a_shared_coin_is_seen_only_jointly():
     """The first token alone is right under `one_coin`: it takes the joint distribution to see it."""
     wrong = Experiment(case(verifier=one_coin), SAMPLES)
-    counts, first = wrong.draw(0), Counter()
+    counts = wrong.draw(0)
+    first = Counter()
     assert not check_sample("joint", counts, wrong.distribution(), ALARM).passed
     for text, count in counts.items():
         first[text[:1]] += count

@@ -71,7 +71,9 @@ def test_coins_by_enumeration(text, k):
     text = text[:6]
     mean = 0.0
     for coins in product((True, False), repeat=len(text)):
-        weight, t, count = 1.0, 0, 0
+        weight = 1.0
+        t = 0
+        count = 0
         for kept, probability in zip(coins, text, strict=True):
             weight *= probability if kept else 1 - probability
         while t < len(text):
@@ -85,7 +87,8 @@ def test_coins_by_enumeration(text, k):
 @given(st.integers(1, 40), st.integers(0, 9))
 def test_limits(size, k):
     """A draft that is the target takes ⌈N/(K+1)⌉ rounds; one that is never right takes N."""
-    always, never = rounds([1.0] * size, k), rounds([0.0] * size, k)
+    always = rounds([1.0] * size, k)
+    never = rounds([0.0] * size, k)
     assert always.target_calls == ceil(size / (k + 1)) and never.target_calls == size
 
 

@@ -18,7 +18,8 @@ from minispec.native.library import COMPUTES_IN, native_functions
 from minispec.native.model import NativeGPT
 
 ABSOLUTE = mutant_named("residual-absolute")
-P, Q = torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0])
+P = torch.tensor([0.5, 0.5])
+Q = torch.tensor([1.0, 0.0])
 
 
 def test_every_bug_is_in_the_live_code_while_it_is_planted():

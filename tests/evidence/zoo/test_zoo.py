@@ -91,7 +91,8 @@ def test_no_mutant_survives_and_nothing_kills_the_shipped_code(report):
 def test_each_mutant_does_what_it_is_said_to_do(report):
     """A biased one has a total variation; a slower one has none, but accepts or emits less."""
     for s in report.specimens:
-        name, damage = s.mutant.name, s.damage
+        name = s.mutant.name
+        damage = s.damage
         assert s.instance is not None, name
         assert damage.shows(s.mutant.effect), name
         if s.mutant.effect == "biased" and not damage.crash:
@@ -125,7 +126,8 @@ def test_who_finds_what_is_wrong_with_other_drafters(report):
     """Bias is found by the law; where nothing is lost, by what a draft should be, or by the draft's cache."""
     for family in ("LOOK_UPS", "ON_THE_TARGET", "TREES", "REFILL"):
         for found in report.specimens:
-            mutant, killers = found.mutant, report.killers(found)
+            mutant = found.mutant
+            killers = report.killers(found)
             if mutant not in FAMILIES[family]:
                 continue
             if mutant.effect == "biased":

@@ -254,7 +254,7 @@ def test_chosen_candidates_by_hand(choice):
     drafts = Instance(((q,), (q,)), ((q,),), (), (0, 0), choice).drafts()
     pairs = map(tuple, drafts.draft.tokens.tolist())
     found = dict(zip(pairs, (36 * drafts.weights).tolist(), strict=True))
-    assert sum(found.values()) == pytest.approx(36, abs=1e-13)
+    assert sum(found.values()) == pytest.approx(36, abs=36e-15)
     assert {pair: found[pair] for pair in BY_HAND[choice]} == pytest.approx(BY_HAND[choice])
     assert choice == "with replacement" or len(found) == len(BY_HAND[choice])
 

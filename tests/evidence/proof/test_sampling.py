@@ -103,34 +103,8 @@ def test_a_shortened_model_is_the_same_model():
 
 
 from_target = rule_with("correction-from-p")
-
-
-class OneCoin:
-    """Gives all tests of a round the same number: each position right, the joint distribution wrong."""
-
-    def __init__(self, rng):
-        self.rng = rng
-        self.uniform = None
-
-    def bernoulli(self, probs, **names):
-        if self.uniform is None:
-            thousandths = torch.ones(probs.shape[0], 1000, dtype=torch.float64)
-            self.uniform = (self.rng.categorical(thousandths) + 0.5) / 1000
-        return (self.uniform < probs) & names["live"]
-
-    def categorical(self, probs, **names):
-        return self.rng.categorical(probs, **names)
-
-
-def one_coin(draft, target_probs, rng):
-    """One uniform number for all positions of a round."""
-    return verify_rejection(draft, target_probs, OneCoin(rng))
-
-
-def draft_bonus(draft, target_probs, rng):
-    """Takes the bonus from the last drafted position's distribution, one position too early."""
-    late = torch.cat([target_probs[:, : draft.k], target_probs[:, max(draft.k - 1, 0), None]], 1)
-    return verify_rejection(draft, late, rng)
+one_coin = rule_with("one-number-for-all-places")
+draft_bonus = rule_with("bonus-from-the-place-before")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ SOME = {
     "ACCEPT": ["one-number-for-all-places", "rounded-ratio", "ratio-inverted", "going-on-after-a-rejection"],
     "NEXT": ["no-way-out-of-a-zero-residual", "correction-from-p"],
     "WARPS": ["temperature-after-the-cut"],
-    "RANDOMNESS": ["seed-reset", "noise-without-position"],
+    "RANDOMNESS": ["id-beyond-the-vocabulary", "noise-without-position"],
     "ENDS": ["overshoot", "least-room-for-all"],
     "CACHES": ["rows-cut-to-the-shortest"],
     "DRAFT_CACHE": ["token-missing-in-the-drafts-cache", "pending-read-again", "padding-counted"],

@@ -27,7 +27,7 @@ NOTEBOOKS := $(VENV)/.stamp-notebooks
 BROWSER := $(VENV)/.stamp-browser
 DOCS := $(VENV)/.stamp-docs
 
-.PHONY: help demo lab test sanitize lint notebooks docs docs-zip browser clean
+.PHONY: help demo lab test evidence sanitize lint notebooks docs docs-zip browser clean
 # Two pips in one environment would get in each other's way.
 .NOTPARALLEL:
 
@@ -41,10 +41,15 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 	@$(VENV_PYTHON) -m minispec lab $(LAB_ARGS)
 
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
-	@$(VENV_PYTHON) -m pytest -q -m 'not browser' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m 'not browser and not evidence' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 sanitize: $(TEST)  ## run the native backend's tests under address, undefined-behaviour and thread sanitizers
 	@$(VENV_PYTHON) tests/native/sanitize.py
+
+evidence: $(TEST)  ## the slow half of the evidence, for a job once a week: every bug, every case, more seeds
+	@$(VENV_PYTHON) -m pytest -q -m evidence tests $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m minispec zoo
+	@$(VENV_PYTHON) -m minispec prove --full
 
 lint: $(LINT)  ## check style, format, types and the order of imports
 	@$(VENV_PYTHON) -m ruff check .

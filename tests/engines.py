@@ -22,7 +22,8 @@ def engine_of(case, rows=512):
 
 def target_of(case):
     """What the case's table says after the last two tokens."""
-    probs, size = case.warp(case.target.table), case.target.vocab_size
+    probs = case.warp(case.target.table)
+    size = case.target.vocab_size
     return lambda ids: probs[(ids[-2] if len(ids) > 1 else size) * size + ids[-1]]
 
 

@@ -22,7 +22,8 @@ def table_of(model):
     return model.table.softmax(-1).tolist()
 
 
-P, Q = table_of(PLAIN.target), table_of(PLAIN.draft)
+P = table_of(PLAIN.target)
+Q = table_of(PLAIN.draft)
 
 
 def context(text):
@@ -51,8 +52,11 @@ class Loop:
     def __call__(self, prompt, n, seed):
         self.texts += 1
         self.random = random.Random(self.seed_of(seed)).random
-        self.seed, self.prompt, self.n = seed, list(prompt), n
-        self.round, self.rejected = 0, None
+        self.seed = seed
+        self.prompt = list(prompt)
+        self.n = n
+        self.round = 0
+        self.rejected = None
         text = list(prompt)
         while len(text) < len(prompt) + n:
             text += self.round_after(text)
@@ -66,7 +70,8 @@ class Loop:
         self.coins = []
         for i, token in enumerate(drafts):
             before = text + drafts[:i]
-            p, q = self.p(before), self.q_told(before)
+            p = self.p(before)
+            q = self.q_told(before)
             self.coins.append(self.coin())
             if not self.accepts(p[token], q[token], self.coins[-1]):
                 self.rejected = token
@@ -112,7 +117,8 @@ class Alone(Loop):
     """The target without a draft, from n numbers."""
 
     def __call__(self, prompt, n, seed):
-        self.seed, text = seed, list(prompt)
+        self.seed = seed
+        text = list(prompt)
         for number in self.numbers(n, seed):
             text.append(self.token(text, number, n - (len(text) - len(prompt))))
         return text[len(prompt) :]
@@ -125,6 +131,16 @@ class Alone(Loop):
         p = P[context(text)]
         likeliest = sorted(range(V), key=lambda token: -p[token])
         return likeliest[picked([p[token] for token in likeliest], number)]
+
+
+def altered(engine, **methods):
+    """Returns an engine with other methods."""
+    return type("Altered", (engine,), methods)
+
+
+def seeded(engine, other):
+    """Returns an engine that decodes the text of a seed with another one."""
+    return altered(engine, seed_of=lambda self, seed: other(seed))
 
 
 # Numbers that are used again.
@@ -145,41 +161,6 @@ class FromFourBack(Alone):
         return uniform
 
 
-class EveryTextTwice(Alone):
-    def seed_of(self, seed):
-        return seed // 2
-
-
-class EveryTextTwiceDrafted(Loop):
-    def seed_of(self, seed):
-        return seed // 2
-
-
-class FewSeeds(Alone):
-    def seed_of(self, seed):
-        return seed % 1000
-
-
-class ManySeeds(Alone):
-    def seed_of(self, seed):
-        return seed % 8192
-
-
-class SameSeedAtTimes(Loop):
-    def seed_of(self, seed):
-        return 7 if seed % 10 == 0 else seed
-
-
-class SameSeedSeldom(Loop):
-    def seed_of(self, seed):
-        return 7 if seed % 100 == 0 else seed
-
-
-class TwoRowsAlike(Loop):
-    def seed_of(self, seed):
-        return seed - 2 if seed % 64 == 5 else seed
-
-
 class FirstNumberOfPairs(Alone):
     def numbers(self, n, seed):
         return super().numbers(n, seed // 2)[:1] + super().numbers(n, seed)[1:]
@@ -189,11 +170,6 @@ class Antithetic(Alone):
     def numbers(self, n, seed):
         uniform = super().numbers(n, seed // 2)
         return [1 - number for number in uniform] if seed % 2 else uniform
-
-
-class OneCoin(Loop):
-    def coin(self):
-        return self.coins[0] if self.coins else self.random()
 
 
 class CoinCorrects(Loop):
@@ -221,20 +197,13 @@ class LateContext(Alone):
 
 
 class StaleAfterRejection(Loop):
+    rows = 1  # in one row of so many
+
     def p(self, text):
-        if self.rejected is not None and len(text) > len(self.prompt):
+        is_stale = self.rejected is not None and self.seed % self.rows == 3 % self.rows
+        if is_stale and len(text) > len(self.prompt):
             return P[context([*text[:-2], self.rejected, text[-1]])]
         return super().p(text)
-
-
-class OneRowStale(StaleAfterRejection):
-    def p(self, text):
-        return super().p(text) if self.seed % 8 == 3 else Loop.p(self, text)
-
-
-class OneRowOf64Stale(StaleAfterRejection):
-    def p(self, text):
-        return super().p(text) if self.seed % 64 == 3 else Loop.p(self, text)
 
 
 class OnePrompt(Loop):
@@ -259,42 +228,12 @@ class WarmerByOnePercent(Loop):
         return sharper(super().p(text), 0.99)
 
 
-class BonusFromDraft(Loop):
-    def bonus(self, text):
-        return picked(self.q(text), self.random())
-
-
-class BonusRepeats(Loop):
-    def bonus(self, text):
-        return picked(self.p(text[:-1]), self.random())
-
-
 class RestToLastId(Loop):
     """The residual is not normalised, and what is missing to 1 goes to the last id."""
 
     def correction(self, p, q):
         more = residual(p, q)
         return [*more[:-1], more[-1] + 1 - sum(more)]
-
-
-class FromP(Loop):
-    def correction(self, p, q):
-        return p
-
-
-class NoCoin(Loop):
-    def accepts(self, p, q, coin):
-        return p >= q
-
-
-class Lenient(Loop):
-    def accepts(self, p, q, coin):
-        return coin * q < 1.05 * p
-
-
-class StaleQ(Loop):
-    def q_told(self, text):
-        return self.q(text[:-1]) if len(text) > len(self.prompt) else self.q(text)
 
 
 class GreedyAtTimes(Loop):
@@ -304,13 +243,6 @@ class GreedyAtTimes(Loop):
 
 
 # Ends and ties: with targets of their own.
-
-
-class GoesOn(Loop):
-    """It ends one token too late."""
-
-    def cut(self, text):
-        return text[: text.index(2) + 2] if 2 in text else text
 
 
 class NeverFirst(Loop):
@@ -325,16 +257,6 @@ class NeverFirst(Loop):
 
 
 TIED = [0.4, 0.2, 0.2, 0.2]  # with top-p 0.6 the ids 0 and 1 are kept: ties go to the lowest id
-
-
-class TiesToTheHighest(Alone):
-    def token(self, text, number, left):
-        return (0, 3)[picked([0.4, 0.2], number)]
-
-
-class TiesAllKept(Alone):
-    def token(self, text, number, left):
-        return picked(TIED, number)
 
 
 def nucleus(ids):
@@ -356,36 +278,68 @@ class Fault:
 FAULTS = {
     "token 7 reuses the number of token 5": Fault(FromTwoBack, DEFAULT, "tokens 5 and 7"),
     "each token reuses the number of the fourth before": Fault(FromFourBack, DEFAULT),
-    "every text comes twice": Fault(EveryTextTwice, DEFAULT, "texts 1 apart, from 1"),
-    "every text comes twice, with a draft": Fault(EveryTextTwiceDrafted, DEFAULT, "texts 1 apart, from 1"),
-    "seeds come again after 1,000 texts": Fault(FewSeeds, DEFAULT),
-    "seeds come again after 8,192 texts": Fault(ManySeeds, 2 * DEFAULT),
-    "every tenth text has the same seed": Fault(SameSeedAtTimes, DEFAULT),
-    "every hundredth text has the same seed": Fault(SameSeedSeldom, 32 * DEFAULT),
-    "two rows of a batch of 64 are alike": Fault(TwoRowsAlike, 8 * DEFAULT),
+    "every text comes twice": Fault(seeded(Alone, lambda seed: seed // 2), DEFAULT, "texts 1 apart, from 1"),
+    "every text comes twice, with a draft": Fault(
+        seeded(Loop, lambda seed: seed // 2), DEFAULT, "texts 1 apart, from 1"
+    ),
+    "seeds come again after 1,000 texts": Fault(seeded(Alone, lambda seed: seed % 1000), DEFAULT),
+    "seeds come again after 8,192 texts": Fault(seeded(Alone, lambda seed: seed % 8192), 2 * DEFAULT),
+    "every tenth text has the same seed": Fault(
+        seeded(Loop, lambda seed: 7 if seed % 10 == 0 else seed), DEFAULT
+    ),
+    "every hundredth text has the same seed": Fault(
+        seeded(Loop, lambda seed: 7 if seed % 100 == 0 else seed), 32 * DEFAULT
+    ),
+    "two rows of a batch of 64 are alike": Fault(
+        seeded(Loop, lambda seed: seed - 2 if seed % 64 == 5 else seed), 8 * DEFAULT
+    ),
     "two texts share their first number": Fault(FirstNumberOfPairs, DEFAULT),
     "every second text uses 1 - u": Fault(Antithetic, DEFAULT),
-    "one coin for both drafted tokens": Fault(OneCoin, DEFAULT),
+    "one coin for both drafted tokens": Fault(
+        altered(Loop, coin=lambda self: self.coins[0] if self.coins else self.random()), DEFAULT
+    ),
     "the coin's number draws the correction": Fault(CoinCorrects, DEFAULT),
     "a wrong context at the last token only": Fault(LastContext, DEFAULT, "token 8"),
     "the last token forgets all but the one before": Fault(LastContextShort, DEFAULT),
     "a wrong context after position 20 only": Fault(LateContext, DEFAULT, settings={"tokens": 24}),
     "a rejected token stays in the cache": Fault(StaleAfterRejection, DEFAULT),
-    "the same in one row of 8": Fault(OneRowStale, DEFAULT),
-    "the same in one row of 64": Fault(OneRowOf64Stale, 64 * DEFAULT),
+    "the same in one row of 8": Fault(altered(StaleAfterRejection, rows=8), DEFAULT),
+    "the same in one row of 64": Fault(altered(StaleAfterRejection, rows=64), 64 * DEFAULT),
     "a wrong context after one of two prompts": Fault(OnePrompt, DEFAULT),
     "the temperature is ignored after the first round": Fault(TemperatureOnce, DEFAULT),
     "a temperature of 1.01 instead of 1": Fault(WarmerByOnePercent, None),
-    "the bonus is drawn from the draft": Fault(BonusFromDraft, DEFAULT),
-    "the bonus is drawn one place before": Fault(BonusRepeats, DEFAULT),
+    "the bonus is drawn from the draft": Fault(
+        altered(Loop, bonus=lambda self, text: picked(self.q(text), self.random())), DEFAULT
+    ),
+    "the bonus is drawn one place before": Fault(
+        altered(Loop, bonus=lambda self, text: picked(self.p(text[:-1]), self.random())), DEFAULT
+    ),
     "the residual is not normalised, its rest goes to the last id": Fault(RestToLastId, DEFAULT),
-    "the correction is drawn from p": Fault(FromP, DEFAULT),
-    "accepted where p is at least q": Fault(NoCoin, DEFAULT),
-    "accepted with 1.05 p/q": Fault(Lenient, DEFAULT),
-    "q is told of the place before": Fault(StaleQ, DEFAULT),
+    "the correction is drawn from p": Fault(altered(Loop, correction=lambda self, p, q: p), DEFAULT),
+    "accepted where p is at least q": Fault(altered(Loop, accepts=lambda self, p, q, coin: p >= q), DEFAULT),
+    "accepted with 1.05 p/q": Fault(
+        altered(Loop, accepts=lambda self, p, q, coin: coin * q < 1.05 * p), DEFAULT
+    ),
+    "q is told of the place before": Fault(
+        altered(
+            Loop,
+            q_told=lambda self, text: self.q(text[:-1]) if len(text) > len(self.prompt) else self.q(text),
+        ),
+        DEFAULT,
+    ),
     "one text of 200 is greedy": Fault(GreedyAtTimes, 64 * DEFAULT),
-    "goes on for a token after the end": Fault(GoesOn, DEFAULT, settings={"eos": 2}),
+    "goes on for a token after the end": Fault(
+        altered(Loop, cut=lambda self, text: text[: text.index(2) + 2] if 2 in text else text),
+        DEFAULT,
+        settings={"eos": 2},
+    ),
     "never ends at the first token": Fault(NeverFirst, DEFAULT, settings={"eos": 2}),
-    "top-p keeps the last of equal ids": Fault(TiesToTheHighest, DEFAULT, target=nucleus),
-    "top-p keeps all equal ids": Fault(TiesAllKept, DEFAULT, target=nucleus),
+    "top-p keeps the last of equal ids": Fault(
+        altered(Alone, token=lambda self, text, number, left: (0, 3)[picked([0.4, 0.2], number)]),
+        DEFAULT,
+        target=nucleus,
+    ),
+    "top-p keeps all equal ids": Fault(
+        altered(Alone, token=lambda self, text, number, left: picked(TIED, number)), DEFAULT, target=nucleus
+    ),
 }

@@ -23,13 +23,11 @@ START = (
 PASSED_ON = 65_536  # bytes at a time
 
 
-def run_apart(
-    function: Callable[[dict[str, Any]], dict[str, Any]], request: dict[str, Any], limit: float
-) -> Any:
+def run_apart(function: Callable[..., dict[str, Any]], request: dict[str, Any], limit: float) -> Any:
     """Runs a function of a module in a process of its own; returns the document that it returns.
 
     Args:
-        function: gets the request; raises ValueError for what a person can cause.
+        function: gets the request as keywords; raises ValueError for what a person can cause.
         request: plain data.
         limit: seconds until it must have ended.
 
@@ -94,7 +92,7 @@ def answer() -> None:
     started_as = os.getpid()
     document: dict[str, Any]
     try:
-        document = {"answer": getattr(import_module(module), function)(json.loads(request))}
+        document = {"answer": getattr(import_module(module), function)(**json.loads(request))}
     except (ValueError, OSError) as error:
         document = {"error": str(error)}
     if os.getpid() == started_as:

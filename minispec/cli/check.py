@@ -51,10 +51,10 @@ def check_command(
         raise ValueError("--candidates says how candidates of trees are chosen; give --trees too")
     if not 0 < limit < float("inf"):
         raise ValueError(f"--limit must be seconds above 0, not {limit}")
-    request = {"rule": rule, "trees": trees, "candidates": candidates or [], "greedy": greedy}
-    request |= {"samples": samples, "tolerance": tolerance, "seed": seed}
+    request = {"name": rule, "trees": trees, "candidates": candidates or [], "greedy": greedy}
+    settings = {"samples": samples, "tolerance": tolerance, "seed": seed}
     try:
-        answer, printed = run_apart(check_named, request, limit)
+        answer, printed = run_apart(check_named, request | settings, limit)
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
     found = answer["document"]
@@ -72,26 +72,19 @@ def check_command(
         raise typer.Exit(1)
 
 
-def check_named(request: dict[str, Any]) -> dict[str, Any]:
+def check_named(
+    name: str, trees: bool, candidates: Sequence[str], greedy: bool, **settings: Any
+) -> dict[str, Any]:
     """Imports a rule and checks it; returns the report as a text and as a document."""
-    rule = rule_named(request["rule"])
-    report = check_verifier(
-        rule,
-        instances=instances_for(rule, request),
-        tolerance=request["tolerance"],
-        samples=request["samples"],
-        seed=request["seed"],
-    )
+    rule = rule_named(name)
+    instances: Sequence[Instance] | None = None  # what `check_verifier` chooses
+    if trees:
+        make = greedy_tree_instances if greedy or getattr(rule, "greedy", False) else tree_instances
+        instances = make(*candidates)
+    elif greedy:
+        instances = greedy_instances()
+    report = check_verifier(rule, instances=instances, **settings)
     return {"text": str(report), "document": document(report)}
-
-
-def instances_for(rule: Verifier, request: dict[str, Any]) -> Sequence[Instance] | None:
-    """Returns what a rule is tried on; None for what `check_verifier` chooses."""
-    greedy = request["greedy"] or getattr(rule, "greedy", False)
-    if request["trees"]:
-        make = greedy_tree_instances if greedy else tree_instances
-        return make(*request["candidates"])
-    return greedy_instances() if request["greedy"] else None
 
 
 def rule_named(name: str) -> Verifier:
@@ -128,7 +121,8 @@ def imported(place: str) -> Any:
 
 def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
-    case, damage = report.counterexample, report.damage
+    case = report.counterexample
+    damage = report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
     found = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
     found["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]

@@ -62,15 +62,8 @@ def rules(tmp_path, monkeypatch):
 
 def asked(rule, **settings):
     """What the command's process answers, in this one."""
-    plain = {
-        "trees": False,
-        "candidates": [],
-        "greedy": False,
-        "samples": 1000,
-        "tolerance": 1e-10,
-        "seed": 0,
-    }
-    return check_named({"rule": rule} | plain | settings)["document"]
+    plain = {"trees": False, "candidates": [], "greedy": False, "samples": 1000}
+    return check_named(rule, **plain | settings)["document"]
 
 
 def test_a_right_rule_passes_whatever_it_prints(rules, capsys):

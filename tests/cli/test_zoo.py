@@ -55,7 +55,7 @@ def test_zoo_prints_a_table(capsys, small, monkeypatch):
 
 def test_a_survivor_is_exit_status_1(capsys, monkeypatch):
     """People and machines are told which one."""
-    harmless = replace(FEW[0], name="harmless", old="return torch.where", new="return torch.where")
+    harmless = replace(FEW[0], name="harmless", new=FEW[0].old)
     report = zoo([harmless], size_ordered_cases()[:1], SOME)
     monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: report)
     assert run(["zoo", "--json"]) == 1

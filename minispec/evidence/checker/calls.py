@@ -51,7 +51,8 @@ class CheckedRng(Lender):
 
     def __init__(self, rng: EnumeratingRng, rows: int) -> None:
         """Passes requests on to `rng`, for a batch of `rows` rows."""
-        self._rng, self._rows = rng, rows
+        self._rng = rng
+        self._rows = rows
 
     def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
@@ -81,7 +82,8 @@ class CheckedRng(Lender):
 
     def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
         """Returns the row that each draw is for, and which draws are to be made: [n], [n]."""
-        rows, live = which.get("rows"), which.get("live")
+        rows = which.get("rows")
+        live = which.get("live")
         if rows is not None:
             rows = rows.expand(shape).reshape(-1)
         elif self._rows == 1:
@@ -140,7 +142,8 @@ def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
             raise Broken(f"it returned {name} of shape {list(values.shape)} for {rows} rows")
         if values.dtype.is_floating_point or values.dtype.is_complex or values.dtype == torch.bool:
             raise Broken(f"it returned {name} as {str(values.dtype).removeprefix('torch.')}, not as integers")
-    accepted, lengths = verdict.accepted.cpu(), draft.lengths
+    accepted = verdict.accepted.cpu()
+    lengths = draft.lengths
     beyond = (accepted < 0) | (accepted > lengths)
     if bool(beyond.any()):
         row = int(beyond.long().argmax())
@@ -159,7 +162,8 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
         return
     if verdict.path.shape != draft.tokens.shape or verdict.path.dtype != torch.bool:
         raise Broken(f"it returned a path of shape {list(verdict.path.shape)}, {verdict.path.dtype}")
-    path, last = verdict.path.cpu(), verdict.last.cpu()
+    path = verdict.path.cpu()
+    last = verdict.last.cpu()
     sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]
     whole = sees[torch.arange(len(last)), last, 1:]  # [B, K], the path to the last token
     wrong = (path != whole).any(-1) | (path.sum(-1) != verdict.accepted.cpu()) | (last > draft.lengths)

@@ -97,16 +97,8 @@ def check_engine(
     for size in sizes:
         drawn.draw(size)
         tests = tuple(drawn.tests(alarm / len(sizes)))
-        omitted = left_out(tokens)
-        report = EngineReport(
-            tests,
-            size,
-            tokens,
-            len(prompts),
-            alarm,
-            drawn.counterexample(tests),
-            (omitted,) if omitted else (),
-        )
+        shown = drawn.counterexample(tests)
+        report = EngineReport(tests, size, tokens, len(prompts), alarm, shown, left_out(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
     return report
@@ -147,7 +139,8 @@ class Drawn:
             cell = self.tree.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
-                low, width = 0.0, 0.0  # nothing can follow the end
+                low = 0.0
+                width = 0.0  # nothing can follow the end
                 if not self.ends.intersection(text[:i]):
                     low, width = self.after.interval(Beginning(prompt, text[: i + 1]))
                 probability *= width

@@ -1,6 +1,5 @@
 """What is said about an engine that was checked: the record, and the text that people read."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
 from minispec.evidence.checker.groupings import Grouping
 from minispec.evidence.checker.report import RuleDamage, columns
-from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
+from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, margin
 
 BEGINNINGS = "beginnings"  # the name of a test
 AGAIN = "repeated texts"  # and of another
@@ -75,10 +74,10 @@ class EngineReport:
         test = self.failure
         if test is None:
             return None
-        margin = math.sqrt((test.cells - 1) / test.samples) / 2 + deviation(test.false_alarm, test.samples)
+        off = margin(test.cells, test.samples, test.false_alarm)
         largest = max(one.distance for one in self.tests if not one.passed)
         least = test.false_alarm / test.samples if test.impossible else 0.0
-        return RuleDamage(max(least, test.distance - margin), min(1.0, test.distance + margin), largest)
+        return RuleDamage(max(least, test.distance - off), min(1.0, test.distance + off), largest)
 
     @property
     def detects(self) -> float:
@@ -89,7 +88,8 @@ class EngineReport:
         return max((test.detects for test in self.tests if test.detects < 1), default=1.0)
 
     def __str__(self) -> str:
-        damage, test = self.damage, self.failure
+        damage = self.damage
+        test = self.failure
         text = ["passed: the tests see no difference from the target's distribution"]
         if not self.instances:
             text = ["checked nothing: no test can fail with so few texts; give more samples"]
@@ -123,12 +123,15 @@ def beginning_that_differs(
 
     Shortest: the test, with its `alarm`, fails too if it looks at no token after this one.
     """
-    depth, exact, seen = 0, Counter[Any](tree.exact), Counter[Any](counts)
+    depth = 0
+    exact = Counter[Any](tree.exact)
+    seen = Counter[Any](counts)
     impossible = [one for one in counts if one not in tree.exact]
     worst = min(impossible, key=lambda one: len(one.text), default=None)
     if worst is None:
         for depth in range(1, 1 + max(len(one.text) for one in tree.likely)):
-            exact, seen = cut(tree.exact, depth), cut(counts, depth)
+            exact = cut(tree.exact, depth)
+            seen = cut(counts, depth)
             if not check_sample(BEGINNINGS, seen, exact, alarm).passed:
                 break
         total = sum(seen.values())

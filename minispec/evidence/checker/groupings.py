@@ -60,11 +60,11 @@ def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:
         yield from text_to_text(numbers, apart)
 
 
-def left_out(n: int) -> str | None:
-    """Says which pairs of n tokens no grouping looks at; None if there is none."""
+def left_out(n: int) -> tuple[str, ...]:
+    """Says which pairs of n tokens no grouping looks at."""
     far = max(0, n - 1 - FARTHEST)
     pairs = far * (far + 1) // 2
-    return f"{pairs:,} pairs of tokens more than {FARTHEST} apart" if pairs else None
+    return (f"{pairs:,} pairs of tokens more than {FARTHEST} apart",) if pairs else ()
 
 
 def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:

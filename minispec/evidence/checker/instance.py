@@ -196,12 +196,15 @@ def _proposing(
 ) -> tuple[Tensor, ...]:
     """Returns the columns of `PossibleDrafts`, of rows that propose n tokens, padded to K."""
     count, size = p[0].shape
-    k, depths = len(parents), depths_of(parents)
+    k = len(parents)
+    depths = depths_of(parents)
     # A trap: any rule accepts such padding.
     uniform = torch.full((count, k + 1, size), 1 / size, dtype=torch.float64)
-    tokens, prefixes = torch.zeros(count, k, dtype=torch.long), torch.zeros(count, k + 1, dtype=torch.long)
+    tokens = torch.zeros(count, k, dtype=torch.long)
+    prefixes = torch.zeros(count, k + 1, dtype=torch.long)
     prefixes[:, 0] = torch.arange(count)
-    probs, weights = uniform[:, :k], uniform.new_ones(count)
+    probs = uniform[:, :k]
+    weights = uniform.new_ones(count)
     for i, parent in enumerate(parents[:n]):
         siblings = [j for j in range(i) if parents[j] == parent]
         chosen = torch.zeros(len(tokens), size, dtype=torch.bool).scatter(1, tokens[:, siblings], True)
@@ -210,8 +213,11 @@ def _proposing(
         dist = choose(here, here, chosen)  # [S, V]; q orders the tokens as logits would
         rows, token = (dist > 0).nonzero(as_tuple=True)
         weights = weights[rows] * dist[rows, token]
-        tokens, prefixes, probs = tokens[rows], prefixes[rows], probs[rows]
-        tokens[:, i], prefixes[:, i + 1] = token, prefixes[:, parent] * size + token
+        tokens = tokens[rows]
+        prefixes = prefixes[rows]
+        probs = probs[rows]
+        tokens[:, i] = token
+        prefixes[:, i + 1] = prefixes[:, parent] * size + token
         probs[:, i] = dist[rows]
     target_probs = uniform[:1].repeat(len(tokens), 1, 1)
     for i in range(n + 1):

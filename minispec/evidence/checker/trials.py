@@ -14,7 +14,7 @@ from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, Raised, Refused, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
-from minispec.evidence.theory.statistics import Cell, check_sample, deviation
+from minispec.evidence.theory.statistics import Cell, check_sample, margin
 
 MOST_ROWS = 512  # rows of a batch
 MOST_BRANCHES = 30_000  # of one instance; with more it is sampled
@@ -121,7 +121,8 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     """
     drafted, kept, tokens, weights = zip(*leaves, strict=True)
     draft, last, token = (torch.tensor(column) for column in (drafted, kept, tokens))
-    weight, depth = torch.tensor(weights, dtype=torch.float64), torch.tensor(instance.depths)[last]
+    weight = torch.tensor(weights, dtype=torch.float64)
+    depth = torch.tensor(instance.depths)[last]
     said = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
     parts = []
     for n in instance.lengths:
@@ -145,16 +146,23 @@ def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, toleranc
         leaves = enumerate_rule(rule, drafts, most_rows)
         if len(drafts) <= SMALL and not same(leaves, enumerate_rule(rule, drafts, most_rows, backwards=True)):
             raise NotScripted("the same draft and the same draws did not give the same verdict twice")
-    except Broken as broken:
-        return InstanceResult(instance, str(broken), raised=isinstance(broken, Raised))
-    except Refused as refused:
-        return InstanceResult(instance, left_out=f"{REFUSED}: {refused}")
-    except TooMany:
-        return InstanceResult(instance, left_out=BRANCHES)
-    expected, found = instance.distribution(), text_distribution(leaves.values(), instance, drafts)
-    error, distance = float((found - expected).abs().max()), float((found - expected).abs().sum()) / 2
+    except (Broken, Refused, TooMany) as stopped:
+        return without_texts(instance, stopped)
+    expected = instance.distribution()
+    found = text_distribution(leaves.values(), instance, drafts)
+    error = float((found - expected).abs().max())
+    distance = float((found - expected).abs().sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
     return with_reason(result, expected, found, tolerance) if error > tolerance else result
+
+
+def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
+    """Returns what is known of an instance on which no distribution came out."""
+    if isinstance(stopped, Broken):
+        return InstanceResult(instance, str(stopped), raised=isinstance(stopped, Raised))
+    return InstanceResult(
+        instance, left_out=BRANCHES if isinstance(stopped, TooMany) else f"{REFUSED}: {stopped}"
+    )
 
 
 def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
@@ -203,11 +211,10 @@ def compare_samples(
     drafts = instance.drafts()
     try:
         leaves = drawn_leaves(rule, drafts, samples, seed, one_by_one)
-    except Broken as broken:
-        return InstanceResult(instance, str(broken), raised=isinstance(broken, Raised))
-    except Refused as refused:
-        return InstanceResult(instance, left_out=f"{REFUSED}: {refused}")
-    expected, found = instance.distribution(), text_distribution(leaves, instance, drafts)
+    except (Broken, Refused) as stopped:
+        return without_texts(instance, stopped)
+    expected = instance.distribution()
+    found = text_distribution(leaves, instance, drafts)
     columns = [(expected, found)]
     if len(expected) > MOST_TEXTS and instance.lengths == (instance.k,):
         columns = list(zip(*(by_place(one, instance.vocab_size) for one in (expected, found)), strict=True))
@@ -217,9 +224,9 @@ def compare_samples(
         counts, exact = (dict[Cell, Any](enumerate(one.tolist())) for one in (samples * came, right))
         tests.append(check_sample("rule", counts, exact, share))
     worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
-    margin = math.sqrt((worst.cells - 1) / samples) / 2 + deviation(share, samples)
     detects = max(test.detects for test in tests)
-    result = InstanceResult(instance, None, worst.distance, margin, samples=samples, detects=detects)
+    off = margin(worst.cells, samples, share)
+    result = InstanceResult(instance, None, worst.distance, off, samples=samples, detects=detects)
     if not worst.passed:
         return with_reason(result, expected, found, 0.0)
     if detects >= 1:
@@ -236,7 +243,8 @@ def drawn_leaves(
         Broken: if the rule did what no rule may do.
         Refused: if it does not take such drafts.
     """
-    mine, given = SeededRng(seed), SeededRng(seed + 1)
+    mine = SeededRng(seed)
+    given = SeededRng(seed + 1)
     said: Counter[Any] = Counter()  # how often a draft, the last token that stays, the next one
     for done in range(0, samples, CHUNK):
         rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))

@@ -65,7 +65,8 @@ def warp_by_hand(logits: Sequence[float], warp: Warp) -> list[float]:
     mass = [exp((logit - max(logits)) / warp.temperature) for logit in logits]
     ranked = sorted(range(len(mass)), key=lambda token: (-mass[token], token))[: warp.top_k]
     if warp.top_p is not None:
-        whole, kept = fsum(mass[token] for token in ranked), []
+        whole = fsum(mass[token] for token in ranked)
+        kept = []
         for token in ranked:
             kept.append(token)
             if fsum(mass[other] for other in kept) / whole >= warp.top_p - ROUNDING:
@@ -96,7 +97,8 @@ def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]
 
     Where a drafter draws from another, and says so, the text is right all the same; the drafts fit it less.
     """
-    drafter, warp = case.drafter(case.draft, case.draft_warp), case.draft_warp or case.warp
+    drafter = case.drafter(case.draft, case.draft_warp)
+    warp = case.draft_warp or case.warp
     found: dict[Draw, list[float]] = {}
     for text, drafted in set(draws):
         if isinstance(drafter, TreeDrafter):
@@ -109,11 +111,13 @@ def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]
 
 def own_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
     """Returns what a drafter must say of the next token: [1, V]."""
-    read, whole = torch.tensor([text]), torch.tensor([text + drafted])
+    read = torch.tensor([text])
+    whole = torch.tensor([text + drafted])
     if isinstance(drafter, LookupDrafter):
         return looked_up(2 if isinstance(drafter, NgramDrafter) else len(text), case, text, drafted)
     if isinstance(drafter, ExitDrafter):  # the exit on the stream after the first layers
-        model, exit = drafter.target.model, drafter.target.exit
+        model = drafter.target.model
+        exit = drafter.target.exit
         x = model.layers(model.embed_tokens(whole), model.view(whole.shape[1], None), 0, exit.layers)
         return model.head(exit(x))[:, -1]
     if isinstance(drafter, MedusaDrafter):  # a head on the state before the pending token is read
@@ -145,7 +149,8 @@ def candidate(drafter: TreeDrafter, case: Case, text: Text, drafted: Text) -> Te
     node = parent = drafter.parents[len(drafted)]
     path: Text = ()
     while node > 0:
-        path, node = (drafted[node - 1], *path), drafter.parents[node - 1]
+        path = (drafted[node - 1], *path)
+        node = drafter.parents[node - 1]
     logits = logits_after(case.draft, [text + path])
     chosen = torch.zeros_like(logits, dtype=torch.bool)
     chosen[0, [token for token, of in zip(drafted, drafter.parents, strict=False) if of == parent]] = True

@@ -122,7 +122,8 @@ class Case:
         def warp(own: Warp) -> Warp:
             return backend.warp(own.temperature, own.top_k, own.top_p)
 
-        drafts, shares = self.drafts_with, isinstance(self.target, EarlyExitGPT)
+        drafts = self.drafts_with
+        shares = isinstance(self.target, EarlyExitGPT)
         target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
         rules = {verify_greedy: backend.rules["greedy"], verify_rejection: backend.rules["rejection"]}
         return replace(

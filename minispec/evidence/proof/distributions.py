@@ -103,11 +103,14 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
     texts = [tuple(prompt) for prompt in prompts]
     steps: list[list[RowRound]] = [[] for _ in prompts]
     for r in rounds:
-        drafted, lengths = r.draft.tokens.tolist(), r.draft.lengths.tolist()
-        accepted, said = r.verdict.accepted.tolist(), r.verdict.token.tolist()
+        drafted = r.draft.tokens.tolist()
+        lengths = r.draft.lengths.tolist()
+        accepted = r.verdict.accepted.tolist()
+        said = r.verdict.token.tolist()
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
-                proposed, name = tuple(drafted[row][: lengths[row]]), r.names[row]
+                proposed = tuple(drafted[row][: lengths[row]])
+                name = r.names[row]
                 verdict = accepted[row], said[row]
                 steps[name].append(RowRound(r, row, texts[name], proposed, *verdict, emitted, finish))
                 texts[name] += emitted
@@ -143,12 +146,17 @@ def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
     """Enumerates every branch of `speculate`, and adds them up; together: see `branches`."""
     distributions: list[Distribution] = [{} for _ in case.prompts]
     coverage: Counter[str] = Counter()
-    count, accepted, tested, emitted, calls = 0, 0.0, 0.0, 0.0, 0.0
+    count = 0
+    accepted = 0.0
+    tested = 0.0
+    emitted = 0.0
+    calls = 0.0
     for branch in branches(case, together):
         count += 1
         # A text without space for a token has no round; it has ended before.
         finish = branch.finish if branch.steps else case.finish(case.prompts[branch.prompt], ())
-        own, outcome = distributions[branch.prompt], (branch.tokens, finish)
+        own = distributions[branch.prompt]
+        outcome = (branch.tokens, finish)
         own[outcome] = own.get(outcome, 0.0) + branch.weight
         coverage.update(mark for step in branch.steps for mark in marks(case, step))
         accepted += branch.weight * sum(step.accepted for step in branch.steps)
@@ -166,7 +174,8 @@ def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
 
 def marks(case: Case, step: RowRound) -> Iterator[str]:
     """Yields what a row's round shows: what was drafted and accepted, how the row ends, and so on."""
-    drafted, live = len(step.drafted), step.round.live
+    drafted = len(step.drafted)
+    live = step.round.live
     if not case.drafts_all:
         name = case.drafter_name
         yield f"{name}: drafted {drafted}"

@@ -74,7 +74,8 @@ class EnumeratingRng(Lender):
 
     def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
-        probs, picked = probs.double(), []
+        probs = probs.double()
+        picked = []
         whole = probs.sum(-1, keepdim=True)
         for row, distribution, live in zip(*self._rows(probs / whole, which), strict=True):
             ids = [token for token, p in enumerate(distribution) if p > 0]
@@ -89,7 +90,9 @@ class EnumeratingRng(Lender):
 
     def _rows(self, probs: Tensor, which: Which) -> tuple[Sequence[int], list[Any], list[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
-        count, rows, live = probs.shape[0], which.get("rows"), which.get("live")
+        count = probs.shape[0]
+        rows = which.get("rows")
+        live = which.get("live")
         scripts = len(self._scripts)
         if scripts == 1:
             names: Sequence[int] = [0] * count
@@ -101,7 +104,8 @@ class EnumeratingRng(Lender):
 
     def _take(self, row: int, probabilities: list[float]) -> int:
         """Takes the outcome that the row's script names next; returns its index."""
-        way, script = self.ways[row], self._scripts[row]
+        way = self.ways[row]
+        script = self._scripts[row]
         choice = script[len(way)] if len(way) < len(script) else 0
         if choice >= len(probabilities):
             raise NotScripted("the script names an outcome that there is not: the code did not repeat itself")
@@ -132,19 +136,24 @@ class Uniform:
 
     def __init__(self, rng: Rng) -> None:
         """Begins with all numbers from 0 to 1."""
-        self._rng, self._low, self._high = rng, torch.zeros(()).double(), torch.ones(()).double()
+        self._rng = rng
+        self._low = torch.zeros(()).double()
+        self._high = torch.ones(()).double()
 
     def __lt__(self, other: float | Tensor) -> Tensor:
         bound = torch.as_tensor(other, dtype=torch.float64).clamp(self._low, self._high)
         shares = (bound - self._low) / (self._high - self._low)
         below = self._rng.bernoulli(shares.reshape(-1)).reshape(shares.shape)
-        self._low, self._high = torch.where(below, self._low, bound), torch.where(below, bound, self._high)
+        self._low = torch.where(below, self._low, bound)
+        self._high = torch.where(below, bound, self._high)
         return below
 
     def __gt__(self, other: float | Tensor) -> Tensor:
         return ~(self < other)
 
-    __le__, __ge__ = __lt__, __gt__  # they differ where numbers are equal, which has probability 0
+    # These differ from those where numbers are equal, which has probability 0.
+    __le__ = __lt__
+    __ge__ = __gt__
 
 
 def enumerate_branches(

@@ -21,7 +21,8 @@ PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are 
 REPEATING = ((0,), (1, 0), (0, 1, 0, 1, 0))  # a look-up finds nothing, or much
 LOOK_UPS = ("ngram", "suffix")
 CHAINS = ("exit", "eagle", "parallel")
-COLD, COOL = Warp(temperature=0), Warp(temperature=0.7)
+COLD = Warp(temperature=0)
+COOL = Warp(temperature=0.7)
 WARPS = (
     COLD,
     COOL,
@@ -74,8 +75,10 @@ def length_cases(seed: int, longer: int) -> Iterator[Case]:
 
     An automatic K learns from all rows of a batch, so its branches run one by one.
     """
-    tables, gpts = table_pair(2, seed), tiny_gpt_pair(seed, vocab_size=2)
-    automatic, stopping = DRAFTERS["automatic"], DRAFTERS["stopping"]
+    tables = table_pair(2, seed)
+    gpts = tiny_gpt_pair(seed, vocab_size=2)
+    automatic = DRAFTERS["automatic"]
+    stopping = DRAFTERS["stopping"]
     yield Case(f"two tokens {seed}, automatic K", *tables, PROMPTS[:1], 3, 5, drafter=automatic, rows=1)
     yield Case(f"GPT {seed}, automatic K", *gpts, PROMPTS[:1], 3, 4, drafter=automatic, rows=1)
     stops = Case(f"two tokens {seed}, stop rule", *tables, PROMPTS, 3, 5 + longer, drafter=stopping)

@@ -63,7 +63,8 @@ def first_token(
         pairs = zip(verdict.accepted.tolist(), verdict.token.tolist(), drafted, strict=True)
         return [(bool(kept), own if kept else token) for kept, token, own in pairs]
 
-    kept, said = [0.0] * size, [0.0] * size
+    kept = [0.0] * size
+    said = [0.0] * size
     possible = [token for token in range(size) if real[token] > 0]
     for drafted, (was_kept, token), weight in enumerate_branches(run, possible):
         (kept if was_kept else said)[token] += float(real[drafted]) * weight
@@ -79,8 +80,10 @@ def first_token_counts(
     rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int, seed: int = 0
 ) -> list[int]:
     """Counts the first tokens of sampled texts, one drafted token each: p and q, [V] each, to V counts."""
-    rng, size = SeededRng(seed), len(p)
-    target, draft = torch.tensor(p).expand(samples, 2, size), torch.tensor(q).expand(samples, 1, size)
+    rng = SeededRng(seed)
+    size = len(p)
+    target = torch.tensor(p).expand(samples, 2, size)
+    draft = torch.tensor(q).expand(samples, 1, size)
     drafted = rng.categorical(draft[:, 0])
     verdict = rule(Draft(drafted[:, None], draft), target, rng)
     first = torch.where(verdict.accepted == 1, drafted, verdict.token)

@@ -52,7 +52,8 @@ class TableModel:
         if cache is None:
             if new > self.max_length:
                 raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
-            seen, positions = tokens, torch.arange(new).expand(rows, new)
+            seen = tokens
+            positions = torch.arange(new).expand(rows, new)
         else:
             positions = (cache.lengths[:, None] + torch.arange(new)).clamp(max=cache.capacity - 1)
             cache.begin(new)
@@ -107,7 +108,8 @@ def tiny_gpt_pair(
 ) -> tuple[GPT, GPT]:
     """Returns a 2-layer target and a 1-layer draft, which shares all but the target's second layer."""
     sizes = GPTConfig(vocab_size, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
-    target, draft = tiny_gpt(sizes, seed), tiny_gpt(replace(sizes, layers=1), seed)
+    target = tiny_gpt(sizes, seed)
+    draft = tiny_gpt(replace(sizes, layers=1), seed)
     for name in ("self_attn.o_proj", "mlp.down_proj"):
         target.get_parameter(f"layers.1.{name}.weight").mul_(0.6)
     draft.load_state_dict({n: w for n, w in target.state_dict().items() if "layers.1." not in n})

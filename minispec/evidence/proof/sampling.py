@@ -50,7 +50,8 @@ class Experiment:
 
     def draw(self, seed: int) -> Counter[Text]:
         """Samples continuations through the whole loop; returns how often each came."""
-        rng, counts = self.rng(seed), Counter[Text]()
+        rng = self.rng(seed)
+        counts = Counter[Text]()
         for first in range(0, self.samples, self.rows):
             rows = min(self.rows, self.samples - first)
             rounds = list(self.case.rounds([self.case.prompts[0]] * rows, rng))
@@ -127,7 +128,8 @@ def trained_experiments(samples: int) -> list[Experiment]:
     pair = load_pair("stories")
     prompt = tuple(pair.tokenizer.encode(MOMENT))
     length = len(prompt) + 3 + 2
-    target, draft = shortened(pair.target, length), shortened(pair.draft, length)
+    target = shortened(pair.target, length)
+    draft = shortened(pair.draft, length)
     plain = Case("stories, 3 tokens, K = 2", target, draft, (prompt,), 2, 3)
     warped = plain.but("warped, hotter draft", warp=Warp(0.8, top_k=20), draft_warp=Warp(1.5))
     return [Experiment(case, samples, rows=512, least=LEAST) for case in (plain, warped)]

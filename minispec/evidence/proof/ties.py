@@ -74,7 +74,8 @@ def first_flip(
     many, steps = logits_both_ways(target, prompt, one[:position])
     logits = float(many[a]), float(many[b])
     difference = float((many.double() - steps.double()).abs().max())
-    gap, limit = abs(logits[0] - logits[1]), limit_of(many.dtype, difference)
+    gap = abs(logits[0] - logits[1])
+    limit = limit_of(many.dtype, difference)
     return Flip(position, (a, b), logits, gap, difference, limit)
 
 

@@ -92,7 +92,8 @@ def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
     Both pick token i exactly if no exponential clock of rate max(p_j / p_i, q_j / q_i) rings before
     that of i, so the probability is the sum over i of 1 / Σ_j max(p_j / p_i, q_j / q_i).
     """
-    p, q = p.double(), q.double()
+    p = p.double()
+    q = q.double()
     both = (p > 0) & (q > 0)  # [..., V]: no other token can be picked by both
     # 1 / Σ_j max(p_j / p_i, q_j / q_i), multiplied through by p_i q_i so that nothing is divided by 0.
     rates = torch.maximum(p[..., None, :] * q[..., :, None], q[..., None, :] * p[..., :, None]).sum(-1)

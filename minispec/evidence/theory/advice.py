@@ -94,7 +94,8 @@ def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ..
     """Returns what keeps K from a speed-up of `goal`; where no fault alone does, all that matter."""
     found = here.speed_up(k)
     aim = "break even" if goal == 1 else f"give {goal:g}x"
-    alone, together = [], []
+    alone = []
+    together = []
     for fault, words in FAULTS.items():
         best = here.with_less(fault, 0.0).speed_up(k)
         said = words.format(here.size(fault, k), tokens=k + 1, backend=backend)
@@ -109,7 +110,8 @@ def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ..
 
 def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
     """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if here.with_less(fault, middle).speed_up(k) >= goal else (low, middle)

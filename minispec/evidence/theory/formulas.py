@@ -118,7 +118,8 @@ def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, token
     """
     if min(parameters, bytes_each, tokens) <= 0:
         raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
-    moved, done = parameters * bytes_each, 2 * parameters * tokens
+    moved = parameters * bytes_each
+    done = 2 * parameters * tokens
     return ForwardCost(tokens, moved, done, moved / hardware.bandwidth, done / hardware.arithmetic)
 
 

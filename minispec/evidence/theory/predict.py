@@ -75,7 +75,8 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
     by_width = [0.0] * (k + 1)
     caught_up = 0.0
     for t in range(n):
-        width, here = min(k, n - 1 - t), begins[t]
+        width = min(k, n - 1 - t)
+        here = begins[t]
         by_width[width] += here
         for j in range(width):
             begins[t + j + 1] += here * (1 - text[t + j])

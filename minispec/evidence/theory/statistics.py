@@ -114,6 +114,14 @@ def deviation(probability: float, samples: int) -> float:
     return math.sqrt(math.log(1 / probability) / (2 * samples))
 
 
+def margin(cells: int, samples: int, probability: float) -> float:
+    """Returns how far the empirical distribution of so many cells may be from the true one.
+
+    It is within its mean, at most ½·√((m − 1)/N), plus a deviation of this probability.
+    """
+    return math.sqrt((cells - 1) / samples) / 2 + deviation(probability, samples)
+
+
 def detected_distance(exact: Exact, samples: int, false_alarm: float, miss: float = MISS) -> float:
     """Returns how far off a distribution must be to be caught but for a probability `miss`.
 

@@ -34,7 +34,8 @@ def two_ids(seed: int) -> Sequence[Case]:
     """Returns cases of a vocabulary of two."""
     target, draft = table_pair(2, seed)
     short, long = (table_pair(2, seed, max_length=length) for length in (4, 5))
-    close, opposite = table_pair(2, seed, distance=0.2)[1], TableModel(-target.table)
+    close = table_pair(2, seed, distance=0.2)[1]
+    opposite = TableModel(-target.table)
     one = Case("V 2, K 1", target, draft, ONE, 1, 2)
     least = one.but("cap 2")
     two = Case("V 2, K 2", target, draft, ONE, 2, 3)

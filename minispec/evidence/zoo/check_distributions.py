@@ -143,7 +143,8 @@ def check_acceptance(case: Case) -> str | None:
     p = distributions_after(case.target, case.warp, list({text + drafted for _, text, drafted in seen}))
     q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in seen])
     for (_, text, drafted), (tested_weight, kept_weight) in seen.items():
-        got, want = kept_weight / tested_weight, overlap(case, p[text + drafted], q[text, drafted])
+        got = kept_weight / tested_weight
+        want = overlap(case, p[text + drafted], q[text, drafted])
         if not abs(got - want) <= 1e-9:
             return f"after {list(text + drafted)} it accepts with probability {got:.4f}, not {want:.4f}"
     return None

@@ -94,7 +94,8 @@ def cache_fault(
 def check_ends(case: Case) -> str | None:
     """Nothing follows end-of-sequence; cap and context are kept; ids are in range; the reason is right."""
     for branch in branches(case):
-        prompt, tokens = case.prompts[branch.prompt], branch.tokens
+        prompt = case.prompts[branch.prompt]
+        tokens = branch.tokens
         if not all(0 <= token < case.target.vocab_size for token in tokens):
             return f"{list(tokens)} has an id outside the vocabulary"
         for n in range(len(tokens)):
@@ -159,7 +160,8 @@ def generator_fault() -> str | None:
         if edge.bernoulli(torch.tensor([0.0, 1.0])).tolist() != [False, True]:
             return f"a uniform number of {uniform} says yes at a probability of 0, or no at 1"
     even = torch.full((ROWS, 2), 0.5, dtype=torch.float64)
-    seeded, keyed = SeededRng(0), KeyedRng(0)
+    seeded = SeededRng(0)
+    keyed = KeyedRng(0)
     draws = {
         "seeded": [seeded.bernoulli(even[:, 0]).long() for _ in range(2)],
         "keyed": [keyed.categorical(even, positions=position) for position in range(2)],

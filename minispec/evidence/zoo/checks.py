@@ -54,7 +54,8 @@ def check_like_vllm_rejection(case: Case) -> str | None:
     """
     scores = torch.rand(2, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     p, q = torch.softmax(scores, dim=-1)
-    n, rng = POOLED_ROWS, SeededRng(1)
+    n = POOLED_ROWS
+    rng = SeededRng(1)
     tokens = torch.stack([rng.categorical(q.expand(n, -1)) for _ in range(2)], dim=1)
     verdict = verify_rejection(Draft(tokens, q.expand(n, 2, -1)), p.expand(n, 3, -1), rng)
     kept = torch.arange(2) < verdict.accepted[:, None]

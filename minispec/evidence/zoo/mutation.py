@@ -1,11 +1,11 @@
 """Mutation: plant a bug in the shipped code, and take it out again.
 
-A mutant is a patch of a few lines, kept as text. To plant it, the source of one function is read, the lines
-are replaced, the result is compiled, and the live function gets the new code object. So everything that
-refers to the function sees the bug, and nothing is copied: what a check catches, it would catch in the real
-thing.
+A mutant is a pattern of code and what replaces it. To plant it, the source of one function is read, the
+place that the pattern fits is replaced, the result is compiled, and the live function gets the new code
+object. So everything that refers to the function sees the bug, and nothing is copied: what a check catches,
+it would catch in the real thing.
 
-Code in C++ cannot be patched while it runs. There the lines are replaced in a copy of the source, which is
+Code in C++ cannot be patched while it runs. There the place is replaced in a copy of the source, which is
 built like the shipped one, and kept; all models and rules that use the shipped library then call this one.
 
 Mutation testing goes back to DeMillo, Lipton and Sayward 1978, "Hints on test data selection".
@@ -18,21 +18,20 @@ import ast
 import difflib
 import importlib
 import inspect
-import re
 import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
+from minispec.evidence.zoo.patterns import replacements, replacements_in_cpp
 from minispec.native.library import COMPUTES_IN, FLAGS, SOURCE, load_native, native_functions
 
 Effect = Literal["biased", "slower", "breaks"]
@@ -42,12 +41,12 @@ QUICK = tuple("-O1" if flag == "-O3" else flag for flag in FLAGS)  # builds in a
 
 @dataclass(frozen=True)
 class Mutant:
-    """One idea of how to get it wrong: a patch (see mutants.txt)."""
+    """One idea of how to get it wrong: a patch (see mutants.toml)."""
 
     name: str  #: short, with hyphens
     title: str  #: what it does, in a few words
-    function: str  #: where: `module:function`, `module:Class.method`, in C++ `file:function`
-    old: str  #: lines of that function (in C++, of the file), which occur once
+    function: str  #: where: `module:function`, `module:Class.method`, `module:Class`, in C++ `file:function`
+    old: str  #: a pattern that fits there once (see patterns.py)
     new: str  #: what stands there instead
     seen: str = "not seen in other code"  #: where such a bug was seen
     #: `biased`: the output has another distribution. `slower`: it has not, but less is accepted, drafted or
@@ -73,6 +72,14 @@ class Mutant:
         return {name: getattr(self, name) for name in names} | {"diff": diff(self)}
 
 
+class Patch(NamedTuple):
+    """What a mutant changes."""
+
+    function: FunctionType | None  #: the live function; None in C++
+    source: str  #: its source, the outer indentation removed; in C++ the whole file
+    faulty: str  #: the same with the bug
+
+
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Runs the body of a `with` statement with the bug in the live code; takes it out whatever happens.
@@ -87,15 +94,15 @@ def planted(mutant: Mutant) -> Iterator[None]:
             setattr(what, name, faulty)
         yield
     finally:
-        for what, name, own in shipped:
-            setattr(what, name, own)
+        for what, name, sound in shipped:
+            setattr(what, name, sound)
 
 
 def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
     """Returns what is given which attribute: a function another code, the libraries other functions."""
-    if not mutant.is_native:
-        function = find_function(mutant.function)
-        return [(function, "__code__", compiled(mutant, function))]
+    function, _, faulty = patch_of(mutant)
+    if function is not None:
+        return [(function, "__code__", compiled(mutant, faulty))]
     both = [(native_functions(dtype), faulty_library(mutant, dtype)) for dtype in COMPUTES_IN]
     return [(live, name, function) for live, faulty in both for name, function in vars(faulty).items()]
 
@@ -104,14 +111,8 @@ def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of the library with a bug; it is built if it is not there."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree(SOURCE.parent, Path(folder) / "cpp")
-        (copy / Path(mutant.path).name).write_text(patched(mutant, source_of(mutant)), encoding="utf-8")
+        (copy / Path(mutant.path).name).write_text(patch_of(mutant).faulty, encoding="utf-8")
         return load_native(dtype, source=copy / SOURCE.name, flags=QUICK)
-
-
-def build_all(mutants: Iterable[Mutant]) -> None:
-    """Builds the libraries of mutants in C++, two at a time."""
-    with ThreadPoolExecutor(2) as two:
-        list(two.map(lambda one: faulty_library(one, torch.float64), (m for m in mutants if m.is_native)))
 
 
 def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
@@ -126,56 +127,59 @@ def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
     return frozenset(seen)
 
 
-def find_function(name: str) -> FunctionType:
-    """Returns a plain function: a method's, a property's getter, or what stands inside a decorator.
+def functions_at(place: str) -> list[FunctionType]:
+    """Returns the plain functions of a place: also what properties call, and what decorators wrap.
+
+    Args:
+        place: `module:function` or `module:Class.method`, which are one, or `module:Class` for all of it.
 
     Raises:
-        ValueError: if there is no function of that name, `module:function` or `module:Class.method`.
+        ValueError: if there is none.
     """
-    module_name, _, path = name.partition(":")
+    module_name, _, path = place.partition(":")
     found: Any = importlib.import_module(module_name)
     for part in path.split("."):
         found = inspect.getattr_static(found, part, None)
-    if isinstance(found, property):
-        found = found.fget
-    plain = inspect.unwrap(found)
-    if not isinstance(plain, FunctionType):
-        raise ValueError(f"there is no function {name}")
-    return plain
+    members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
+    plain = [inspect.unwrap(getattr(member, "fget", member)) for member in members]
+    functions = [one for one in plain if isinstance(one, FunctionType) and has_source(one)]
+    if not functions:
+        raise ValueError(f"there is no function {place}")
+    return functions
 
 
-def source_of(mutant: Mutant) -> str:
-    """Returns what a mutant patches: a function, its outer indentation removed; in C++ the whole file."""
-    if mutant.is_native:
-        return SOURCE.with_name(Path(mutant.path).name).read_text(encoding="utf-8")
-    return textwrap.dedent(inspect.getsource(find_function(mutant.function)))
+def has_source(function: FunctionType) -> bool:
+    """Whether it stands in a file; what `dataclass` makes does not."""
+    return not function.__code__.co_filename.startswith("<")
 
 
-def patched(mutant: Mutant, source: str) -> str:
-    """Returns the source with the patch applied; further lines get the indentation of the first.
+def patch_of(mutant: Mutant) -> Patch:
+    """Finds the one place that a mutant's pattern fits.
 
     Raises:
-        ValueError: if the old lines do not occur exactly once.
+        ValueError: if it fits nowhere, or more than one place.
     """
-    first = mutant.old.split("\n", 1)[0]
-    found = []
-    for match in re.finditer(re.escape(first), source):
-        line = source[source.rfind("\n", 0, match.start()) + 1 :]
-        margin = "\n" + line[: len(line) - len(line.lstrip())]
-        if source.startswith(mutant.old.replace("\n", margin), match.start()):
-            found.append((match.start(), margin))
-    if len(found) != 1:
+    patches = []
+    if mutant.is_native:
+        source = SOURCE.with_name(Path(mutant.path).name).read_text(encoding="utf-8")
+        name = mutant.function.rpartition(":")[2]
+        patches = [
+            Patch(None, source, new) for new in replacements_in_cpp(source, name, mutant.old, mutant.new)
+        ]
+    else:
+        for function in functions_at(mutant.function):
+            source = textwrap.dedent(inspect.getsource(function))
+            patches += [Patch(function, source, new) for new in replacements(source, mutant.old, mutant.new)]
+    if len(patches) != 1:
         raise ValueError(
-            f"the patch of {mutant.name} should fit {mutant.function} in one place, not in {len(found)}"
+            f"the pattern of {mutant.name} should fit {mutant.function} in one place, not in {len(patches)}"
         )
-    start, margin = found[0]
-    after = source[start + len(mutant.old.replace("\n", margin)) :]
-    return source[:start] + mutant.new.replace("\n", margin) + after
+    return patches[0]
 
 
-def compiled(mutant: Mutant, function: FunctionType) -> CodeType:
-    """Returns the code of the function with the patch applied."""
-    tree = ast.parse(patched(mutant, source_of(mutant)))
+def compiled(mutant: Mutant, source: str) -> CodeType:
+    """Returns the code of the function that a source defines."""
+    tree = ast.parse(source)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []  # the live function stays inside its decorators
@@ -187,7 +191,7 @@ def compiled(mutant: Mutant, function: FunctionType) -> CodeType:
 
 def diff(mutant: Mutant) -> str:
     """Returns the patch as a unified diff, with two lines around it."""
-    source = source_of(mutant)
-    texts = source.splitlines(), patched(mutant, source).splitlines()
+    _, source, faulty = patch_of(mutant)
+    texts = source.splitlines(), faulty.splitlines()
     lines = difflib.unified_diff(*texts, mutant.path, mutant.name, lineterm="", n=2)
     return "\n".join(lines)

@@ -35,7 +35,7 @@ from minispec.evidence.zoo.check_native import on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Mutant, build_all, code_run, find_function, planted
+from minispec.evidence.zoo.mutation import Mutant, code_run, patch_of, planted
 from minispec.native.decisions import NativeRng
 from minispec.native.library import lacking
 
@@ -58,7 +58,6 @@ def zoo(
     By default these are `size_ordered_cases`. The seed is of the cases' models, and of sampled damage.
     """
     started = perf_counter()
-    tell("building")
     cases = size_ordered_cases(seed) if cases is None else cases
     if not cases:
         raise ValueError("there is no case to try; give at least one")
@@ -68,7 +67,6 @@ def zoo(
     if left_out is not None:
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
-    build_all(mutants)
     unmutated = {}
     theirs = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
     for case in cases:
@@ -81,8 +79,8 @@ def zoo(
         if mutant.is_native:  # table models meet the decisions only
             decides = mutant.path.endswith("decisions.h")
             return [case for case in cases if decides or isinstance(case.target, GPT)]
-        code = find_function(mutant.function).__code__
-        return [case for case in cases if code in called[case]] or cases
+        function = patch_of(mutant).function
+        return [case for case in cases if function is not None and function.__code__ in called[case]] or cases
 
     specimens = []
     for mutant in mutants:
@@ -141,7 +139,8 @@ def damage_of(
     the core, branch by branch, and ends at the first difference.
     """
     sampled = mutant.effect == "biased" and (mutant.is_native or mutant.function.startswith(GENERATOR))
-    found, distances = shipped, [0.0]
+    found = shipped
+    distances = [0.0]
     try:
         if sampled:
             given = Experiment(case, SAMPLES, rng=SeededRng)

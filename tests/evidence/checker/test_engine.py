@@ -4,7 +4,7 @@ import os
 import random
 import sys
 import time
-from bisect import bisect, bisect_left
+from bisect import bisect_left
 from dataclasses import replace
 from functools import partial
 from math import fsum
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from engines import PLAIN, check, engine_of, target_of
+from planted_engines import Alone
 
 from minispec import Warp, check_engine
 from minispec.evidence.checker.beginnings import NextToken, grow
@@ -59,7 +60,8 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     """Its exact damage says how many texts it takes to miss it once in 10^6 seeds; the bounds hold it."""
     with planted(mutant_named(name)):
         damage, exact = exact_damage(BUGS[name])
-        most, alarm = 256 << (MOST_LOOKS - 1), ALARM / 2 / MOST_LOOKS
+        most = 256 << (MOST_LOOKS - 1)
+        alarm = ALARM / 2 / MOST_LOOKS
         enough = range(1, most)
         samples = 1 + bisect_left(enough, -damage, key=lambda n: -detected_distance(exact, n, alarm))
         assert samples < most
@@ -70,59 +72,41 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     assert shown.prompt in BUGS[name].prompts and abs(shown.found - shown.expected) > 0.02
 
 
-@pytest.mark.parametrize("case", [PLAIN, ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
+@pytest.mark.parametrize("case", [ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
 def test_the_shipped_loop_passes(case):
-    """Four seeds a case: a false alarm once in 80,000 runs. What is 0.2 off is missed once in 10^6."""
+    """Four seeds a case: a false alarm once in 125,000 runs. What is 0.2 off is missed once in 10^6."""
     for seed in range(4):
         report = check(case, tokens=7, samples=2048, seed=5000 * seed)
         assert report.passed and report.damage is None and report.counterexample is None, report
         assert report.samples == 2048 and report.detects < 0.2
 
 
-@pytest.mark.slow
-def test_no_false_alarm_in_200_seeds():
-    """A false alarm once in 5,000 runs."""
-    assert all(check(PLAIN, tokens=7, samples=1024, seed=5000 * seed).passed for seed in range(200))
+@pytest.mark.parametrize("seeds", [30, pytest.param(200, marks=pytest.mark.evidence)])
+def test_no_false_alarm(seeds):
+    """With 30 seeds a false alarm once in 33,000 runs, with 200 once in 5,000.
 
-
-def target_alone(later):
-    """An engine that draws from the target token by token, by uniform numbers that `later` changes: [n]."""
-    probs, ids = PLAIN.target.table.softmax(-1).sort(descending=True, stable=True)
-    sums, ids = probs.cumsum(-1).tolist(), ids.tolist()
-
-    def generate(prompt, n, seed):
-        text = list(prompt)
-        for number in later(torch.rand(n, generator=torch.Generator().manual_seed(seed)).tolist()):
-            context = (text[-2] if len(text) > 1 else 3) * 3 + text[-1]
-            text.append(ids[context][min(bisect(sums[context], number), 2)])
-        return text[len(prompt) :]
-
-    return generate
-
-
-def repeated_late(uniform):
-    uniform[9] = uniform[8]
-    return uniform
-
-
-def narrow_late(uniform):
-    uniform[8] *= 0.7
-    return uniform
-
-
-@pytest.mark.parametrize(("later", "test"), [(repeated_late, "tokens 9 and 10"), (narrow_late, "token 9")])
-def test_what_goes_wrong_later_is_found_in_later_tokens(later, test):
-    """Where no text comes twice: one number for two neighbours, and a token that is too often a likely one.
-
-    One pair in five is off by about 3/4, so by 0.15 in all, and a token by about 0.3. At 4096 texts `detects`
-    is below that: each is missed once in 10^6 seeds.
+    A right engine that is called wrong once in ten times shows in 30 seeds with probability 0.95, in 200 one
+    that is called wrong once in 67.
     """
-    report = check(PLAIN, target_alone(later), tokens=10, samples=4096)
+    assert all(check(PLAIN, tokens=7, samples=1024, seed=5000 * seed).passed for seed in range(seeds))
+
+
+class NarrowLate(Alone):
+    """Token 9 is too often a likely one."""
+
+    def numbers(self, n, seed):
+        uniform = super().numbers(n, seed)
+        uniform[8] *= 0.7
+        return uniform
+
+
+def test_what_goes_wrong_later_is_found_and_shown_in_later_tokens():
+    """Where no text comes twice. The token is off by about 0.3, which 4096 texts miss once in 10^6 seeds."""
+    report = check(PLAIN, NarrowLate(), tokens=10, samples=4096)
     assert report.tests[0].passed and report.tests[0].name == "beginnings"
-    assert not report.passed and report.failure.name == test, report
-    if test == "token 9":
-        assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
-        assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
+    assert not report.passed and report.failure.name == "token 9", report
+    assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
+    assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
 
 
 def test_at_temperature_0_one_other_token_is_enough():
@@ -197,6 +181,35 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
 
 
 @pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda n: [0], "returned 1 ids; 8 were asked for"),
+        (lambda n: [0] * 9, "returned 9 ids"),
+        (lambda n: [2] * n, "the id 2; the ids are 0 to 1"),
+        (lambda n: [-1] * n, "the id -1"),
+        (lambda n: "abc", "must return a list of ids"),
+        (lambda n: "0" * n, "must return a list of ids"),
+        (lambda n: {0: 1}, "must return a list of ids"),
+        (lambda n: [0.9] * n, "0.9 in [0.9, 0.9"),
+        (lambda n: [1.0] * n, "which are integers"),
+        (lambda n: [True] * n, "which are integers"),
+        (lambda n: [float("inf")] * n, "inf in [inf"),
+        (lambda n: torch.ones(n), "which are integers"),
+        (lambda n: [10**30] * n, "the ids are 0 to 1"),
+        (lambda n: sys.exit(0), "it called sys.exit(0)"),
+        (lambda n: [os.fork() * 0] * n, "the copy of the process came back"),
+        (lambda n: None, "must return a list of ids"),
+        (lambda n: torch.zeros(1, n), "must return a list of ids"),
+    ],
+)
+def test_what_an_engine_may_not_do_is_one_clear_line(returned, words):
+    """Of n tokens too few or too many; none of the vocabulary; no ids at all; and not to come back."""
+    with pytest.raises(ValueError, match=".") as caught:
+        check_engine(**GOOD | {"generate": lambda prompt, n, seed: returned(n)})
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"prompts": []}, "no prompts"),
@@ -206,28 +219,11 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
         ({"samples": 0}, "1 or more"),
         ({"alarm": 0}, "0 to 1"),
         ({"seed": -1}, "seed must be"),
-        ({"generate": lambda prompt, n, seed: [0]}, "returned 1 ids; 8 were asked for"),
-        ({"generate": lambda prompt, n, seed: [0] * 9}, "returned 9 ids"),
-        ({"generate": lambda prompt, n, seed: [2] * n}, "the id 2; the ids are 0 to 1"),
-        ({"generate": lambda prompt, n, seed: [-1] * n}, "the id -1"),
-        ({"generate": lambda prompt, n, seed: "abc"}, "must return a list of ids"),
-        ({"generate": lambda prompt, n, seed: "0" * n}, "must return a list of ids"),
-        ({"generate": lambda prompt, n, seed: {0: 1}}, "must return a list of ids"),
-        ({"generate": lambda prompt, n, seed: [0.9] * n}, "0.9 in [0.9, 0.9"),
-        ({"generate": lambda prompt, n, seed: [1.0] * n}, "which are integers"),
-        ({"generate": lambda prompt, n, seed: [True] * n}, "which are integers"),
-        ({"generate": lambda prompt, n, seed: [float("inf")] * n}, "inf in [inf"),
-        ({"generate": lambda prompt, n, seed: torch.ones(n)}, "which are integers"),
-        ({"generate": lambda prompt, n, seed: [10**30] * n}, "the ids are 0 to 1"),
-        ({"generate": lambda prompt, n, seed: sys.exit(0)}, "it called sys.exit(0)"),
-        ({"generate": lambda prompt, n, seed: [os.fork() * 0] * n}, "the copy of the process came back"),
         ({"generate": lambda prompt, n, seed: time.sleep(9), "limit": 0.05}, "not come back after 0.05"),
         ({"limit": 0}, "seconds above 0"),
         ({"eos": "1"}, "eos must be token ids from 0 to 1, not '1'"),
         ({"eos": 2}, "eos must be token ids from 0 to 1, not 2"),
         ({"eos": [True]}, "eos must be token ids from 0 to 1, not True"),
-        ({"generate": lambda prompt, n, seed: None}, "must return a list of ids"),
-        ({"generate": lambda prompt, n, seed: torch.zeros(1, n)}, "must return a list of ids"),
         ({"target": lambda ids: [0.5, 0.4]}, "their sum 0.9"),
         ({"target": lambda ids: [1.5, -0.5]}, "sum to 1"),
         ({"target": lambda ids: [float("nan"), 0.5]}, "their sum nan"),

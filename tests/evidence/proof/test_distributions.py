@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from minispec import Warp, verify_coupled, verify_rejection
 from minispec.classroom.rules import rule_with
-from minispec.core.verify import next_distribution
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -140,16 +139,7 @@ def test_models_are_pure_functions_of_their_seed():
     """The same seed gives the same numbers, and torch's global generator stays where it was."""
     state = torch.get_rng_state()
     assert torch.equal(table_model(3, 5).table, table_model(3, 5).table)
-    one, two = tiny_gpt_pair(4)[0], tiny_gpt_pair(4)[0]
+    one = tiny_gpt_pair(4)[0]
+    two = tiny_gpt_pair(4)[0]
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_the_next_distribution_is_where_the_residual_comes_from():
-    """`next_distribution` gives the residual after a rejection, and p after full acceptance."""
-    p = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]]).double()
-    q = torch.tensor([[[0.75, 0.25]]]).double()
-    assert next_distribution(p, q, torch.tensor([0]), torch.tensor([1])).tolist() == [[0, 1]]
-    assert next_distribution(p, q, torch.tensor([1]), torch.tensor([1]))[0].tolist() == pytest.approx(
-        [0.1, 0.9]
-    )

@@ -22,16 +22,11 @@ def coins(n, heads=0.25):
 @pytest.mark.parametrize("most_rows", [1, 3, 512])
 def test_coins(most_rows):
     """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
-    found = {outcome: weight for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)}
-    assert set(found) == set(itertools.product([True, False], repeat=4))
-    for outcome, weight in found.items():
+    found = [(outcome, weight) for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)]
+    assert sorted(outcome for outcome, _ in found) == sorted(itertools.product([True, False], repeat=4))
+    for outcome, weight in found:
         heads = sum(outcome)
         assert weight == pytest.approx(0.25**heads * 0.75 ** (4 - heads))
-
-
-def test_each_branch_comes_once():
-    """As many branches as leaves, not more."""
-    assert len(list(enumerate_branches(coins(6), [0], 10))) == 64
 
 
 def test_starts_are_kept_apart():
@@ -89,8 +84,10 @@ def test_a_number_is_known_as_far_as_it_was_compared():
     assert found == {(True, True, True): 0.5, (True, False, True): 0.25, (False, True, True): 0.25}
 
     def two(rng, keys):
-        u, half = Uniform(rng), torch.tensor(0.5)
-        first, second = (u < torch.tensor([0.5, 0.25])).tolist(), (half > u).tolist()
+        u = Uniform(rng)
+        half = torch.tensor(0.5)
+        first = (u < torch.tensor([0.5, 0.25])).tolist()
+        second = (half > u).tolist()
         return [(*first, *second)]
 
     found = {said: weight for _, said, weight in enumerate_branches(two, [0], most_rows=1)}

@@ -10,7 +10,8 @@ from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.proof.first_token import first_token, parts
 from minispec.rules.coupled import verify_coupled
 
-P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
+P = (3 / 6, 2 / 6, 1 / 6)
+Q = (1 / 6, 1 / 6, 4 / 6)
 ALWAYS_C = (0.0, 0.0, 1.0)
 
 # By hand: what is kept and what is said, in twelfths.

@@ -96,7 +96,8 @@ def test_numbers_lie_inside_the_interval(probabilities, choice, interval):
 @pytest.fixture
 def calls(monkeypatch):
     """How often the library was called for what, and how often the core decided in its place."""
-    count, real = Counter(), decisions.native_functions
+    count = Counter()
+    real = decisions.native_functions
 
     def watched(dtype):
         functions = vars(real(dtype))
@@ -168,7 +169,8 @@ def test_the_checker_finds_a_bug_of_the_library(name):
 def test_a_draft_step_reports_what_the_core_would():
     """Tokens, distributions to 1e-12, and the cache's length, branch by branch; nothing beyond a budget."""
     model = NATIVE.model(tiny_gpt_pair(0)[1])
-    prompts, budgets = [[0, 1], [2, 0, 1]], [3, 1]
+    prompts = [[0, 1], [2, 0, 1]]
+    budgets = [3, 1]
 
     def propose(make, rng):
         drafter = make(model)

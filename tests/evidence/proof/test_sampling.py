@@ -103,33 +103,8 @@ def test_a_shortened_model_is_the_same_model():
 
 
 from_target = rule_with("correction-from-p")
-
-
-class OneCoin:
-    """Gives all tests of a round the same number: each position right, the joint distribution wrong."""
-
-    def __init__(self, rng):
-        self.rng, self.uniform = rng, None
-
-    def bernoulli(self, probs, **names):
-        if self.uniform is None:
-            thousandths = torch.ones(probs.shape[0], 1000, dtype=torch.float64)
-            self.uniform = (self.rng.categorical(thousandths) + 0.5) / 1000
-        return (self.uniform < probs) & names["live"]
-
-    def categorical(self, probs, **names):
-        return self.rng.categorical(probs, **names)
-
-
-def one_coin(draft, target_probs, rng):
-    """One uniform number for all positions of a round."""
-    return verify_rejection(draft, target_probs, OneCoin(rng))
-
-
-def draft_bonus(draft, target_probs, rng):
-    """Takes the bonus from the last drafted position's distribution, one position too early."""
-    late = torch.cat([target_probs[:, : draft.k], target_probs[:, max(draft.k - 1, 0), None]], 1)
-    return verify_rejection(draft, late, rng)
+one_coin = rule_with("one-number-for-all-places")
+draft_bonus = rule_with("bonus-from-the-place-before")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +119,8 @@ def test_a_planted_fault_is_caught(fault, caught):
 def test_a_shared_coin_is_seen_only_jointly():
     """The first token alone is right under `one_coin`: it takes the joint distribution to see it."""
     wrong = Experiment(case(verifier=one_coin), SAMPLES)
-    counts, first = wrong.draw(0), Counter()
+    counts = wrong.draw(0)
+    first = Counter()
     assert not check_sample("joint", counts, wrong.distribution(), ALARM).passed
     for text, count in counts.items():
         first[text[:1]] += count
@@ -184,7 +160,7 @@ def share(results):
 
 
 def test_quick_family():
-    """All pass; their false-alarm rates add up to 1e-6 at most; none is blind."""
+    """All pass; their false-alarm rates add up to 1e-6; what is 0.07 off is missed once in 10^6 seeds."""
     results = sampled_tests(seed=0)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)
@@ -201,9 +177,12 @@ def test_every_experiment_has_ragged_rounds_and_a_border_inside():
         assert one.case.max_new_tokens > one.case.k
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_full_family():
-    """All pass, with the N that is promised, and the trained pair among them."""
+    """All pass, with the N that is promised, and the trained pair among them.
+
+    Once in 10^6 seeds it misses what is 0.03 off, or 0.06 on the trained pair; the quick one what is 0.07.
+    """
     results = sampled_tests(seed=0, full=True)
     assert all(result.passed for result in results), results
     assert share(results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)

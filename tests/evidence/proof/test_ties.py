@@ -22,7 +22,9 @@ class Leaning:
     def __init__(self, dtype, gap, shift):
         self.table = tiny.TableModel(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
         self.shift = torch.tensor([0.0, 0.0, shift], dtype=torch.float64)
-        self.dtype, self.new_cache, self.head = dtype, self.table.new_cache, self.table.head
+        self.dtype = dtype
+        self.new_cache = self.table.new_cache
+        self.head = self.table.head
         self.hidden = self.table.hidden
 
     def __call__(self, tokens, cache=None):
@@ -85,7 +87,8 @@ def test_a_text_that_merely_ends_is_no_near_tie(pair):
 @pytest.mark.parametrize("prompt", [[3], [3, 1, 4, 1]])
 def test_the_difference_is_that_of_one_forward_and_of_steps(prompt):
     """The two ways are a forward over all, and prefill with one-token steps; bfloat16 keeps them close."""
-    model, more = tiny.gpt(tiny.config(width=64), dtype=torch.bfloat16), [5, 9, 2, 6, 5, 3, 5]
+    model = tiny.gpt(tiny.config(width=64), dtype=torch.bfloat16)
+    more = [5, 9, 2, 6, 5, 3, 5]
     many, steps = logits_both_ways(model, prompt, more)
     assert torch.equal(many, model(torch.tensor([prompt + more]))[0, -1])
     cache = model.new_cache(1)

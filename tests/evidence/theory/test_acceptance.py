@@ -43,9 +43,11 @@ def test_formula_is_what_the_noise_does():
     200,000 positions; the probability of a false alarm at five standard errors is below 1e-6, and a formula
     that is off by 0.012 would be found.
     """
-    p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.3, 0.5])
+    p = torch.tensor([0.6, 0.3, 0.1])
+    q = torch.tensor([0.2, 0.3, 0.5])
     n = 200_000
-    rows, positions = torch.arange(n) % 1000, torch.arange(n) // 1000
+    rows = torch.arange(n) % 1000
+    positions = torch.arange(n) // 1000
     picks = [
         KeyedRng(7).categorical(
             x.expand(n, 3), rows=rows, positions=positions, live=torch.ones(n, dtype=bool)

@@ -69,7 +69,8 @@ def test_reasons_that_could_each_mend_it_are_ordered():
     1.53 tokens in 2.2 steps: rejections would have to fall to 66%, the draft's cost to 44%.
     And 2.71 tokens in 2.9 steps: to 34%, and to 90%.
     """
-    bad, dear = replace(GOOD, t_draft=0.3), replace(GOOD, t_draft=0.95)
+    bad = replace(GOOD, t_draft=0.3)
+    dear = replace(GOOD, t_draft=0.95)
     assert starts(advise(bad, 0.35, 4, "native"))[:2] == ["acceptance", "a draft step"]
     assert starts(advise(dear, 0.9, 2, "native"))[:2] == ["a draft step", "acceptance"]
 
@@ -125,7 +126,8 @@ def test_what_would_break_even_does(t_draft, slope, more, alpha, k):
         pattern = r"(?:is|takes) ([\d.]+).* ([\d.]+) would (break even|give 1.1x)"
         if found := re.search(pattern, sentence):
             fault = next(name for name, words in FAULTS.items() if sentence.startswith(words.split("{")[0]))
-            now, then = float(found[1]), float(found[2])
+            now = float(found[1])
+            then = float(found[2])
             assert now == pytest.approx(here.size(fault, k), abs=0.0051)
             goal = 1.0 if found[3] == "break even" else 1.1
             assert improved(here, fault, k, then).speed_up(k) >= goal - 1e-6

@@ -31,7 +31,8 @@ DISTRIBUTIONS = (
 
 def test_by_hand():
     """p = (3, 2, 1)/6 and q = (1, 1, 4)/6 overlap in 1/6 + 1/6 + 1/6, and are 1/2 apart."""
-    p, q = [Fraction(n, 6) for n in (3, 2, 1)], [Fraction(n, 6) for n in (1, 1, 4)]
+    p = [Fraction(n, 6) for n in (3, 2, 1)]
+    q = [Fraction(n, 6) for n in (1, 1, 4)]
     assert acceptance(p, q) == pytest.approx(1 / 2) and total_variation(p, q) == pytest.approx(1 / 2)
     assert acceptance(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])) == 0
 
@@ -47,7 +48,8 @@ def test_acceptance_is_one_minus_total_variation(p, q):
 @given(st.lists(PROBABILITY, max_size=6))
 def test_expected_tokens_by_enumeration(alphas):
     """The mean over where the first rejection falls: h accepted tokens, and one more."""
-    mean, all_before = 0.0, 1.0
+    mean = 0.0
+    all_before = 1.0
     for kept, alpha in enumerate(alphas):
         mean += all_before * (1 - alpha) * (kept + 1)
         all_before *= alpha

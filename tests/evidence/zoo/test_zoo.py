@@ -17,7 +17,7 @@ from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.check_native import check_native_threads
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
-from minispec.evidence.zoo.mutation import find_function, planted
+from minispec.evidence.zoo.mutation import patch_of, planted
 from minispec.evidence.zoo.run import zoo
 
 FEW = size_ordered_cases()[:3]
@@ -32,20 +32,47 @@ IN_CPP = [
         "native-next-token-seen",
     )
 ]
+# One or two of each family, so that each check of ours finds one, and each of the others' tests too.
+SOME = {
+    "DRAFT": ["greedy-draft-soft-q"],
+    "LENGTHS": ["width-after-the-draw", "doubtful-token-dropped"],
+    "ACCEPT": ["one-number-for-all-places", "rounded-ratio", "ratio-inverted", "going-on-after-a-rejection"],
+    "NEXT": ["no-way-out-of-a-zero-residual", "correction-from-p"],
+    "WARPS": ["temperature-after-the-cut"],
+    "RANDOMNESS": ["id-beyond-the-vocabulary", "noise-without-position"],
+    "ENDS": ["overshoot", "least-room-for-all"],
+    "CACHES": ["rows-cut-to-the-shortest"],
+    "DRAFT_CACHE": ["token-missing-in-the-drafts-cache", "pending-read-again", "padding-counted"],
+    "LOOK_UPS": ["looked-up-not-certain", "copy-begins-too-early"],
+    "ON_THE_TARGET": ["heads-after-the-last-drafted"],
+    "TREES": ["sibling-tested-against-p", "drafts-path-not-moved"],
+    "BLOCK": ["block-residual-of-a-token"],
+    "REFILL": ["predecessors-budget-kept"],
+    "NATIVE": ["native-residual-reversed", "native-next-token-seen"],
+}
+LARGE = ("eagle", "parallel", "K 1, cap 3, T 0.5", "GPT, V 2, K 2, cap 3", "cap 3, two rows")
+SMALL = [c for c in size_ordered_cases() if not (c.name.startswith("GPT") and c.name.endswith(LARGE))]
 HARMLESS = replace(
     mutant_named("going-on-after-a-rejection"),
     name="harmless",
-    old="accepted = accepted + kept",
-    new="accepted = kept + accepted",
+    new="$kept & $testing & ($i + 1 < $lengths)",
 )
 
 
-@pytest.fixture(scope="module")
-def report():
-    """The whole zoo, once, but for most bugs of the C++: `minispec zoo` plants them all."""
-    before = {mutant.function: find_function(mutant.function).__code__ for mutant in IN_PYTHON}
-    report = zoo([*IN_PYTHON, *IN_CPP])
-    assert all(find_function(name).__code__ is code for name, code in before.items())
+@pytest.fixture(scope="module", params=["some", pytest.param("all", marks=pytest.mark.evidence)])
+def report(request):
+    """The zoo, once.
+
+    Of some bugs on the smaller cases: enough to see a check that has gone blind, and a family of bugs that is
+    no longer found. Only all of them, on all cases (`make evidence`), show that no single bug survives; there
+    most bugs of the C++ are left to `minispec zoo`.
+    """
+    before = {mutant: patch_of(mutant).function.__code__ for mutant in IN_PYTHON}
+    if request.param == "all":
+        report = zoo([*IN_PYTHON, *IN_CPP])
+    else:
+        report = zoo([mutant_named(name) for names in SOME.values() for name in names], SMALL)
+    assert all(patch_of(mutant).function.__code__ is code for mutant, code in before.items())
     return report
 
 
@@ -55,16 +82,17 @@ def specimen(report, name):
 
 def test_no_mutant_survives_and_nothing_kills_the_shipped_code(report):
     """A check of ours kills each mutant; all checks pass on every case."""
-    assert len(IN_PYTHON) == 91 and len(MUTANTS) - len(IN_PYTHON) >= 12
-    assert len(report.specimens) == len(IN_PYTHON) + (len(IN_CPP) if has_compiler() else 0)
+    assert len(IN_PYTHON) == 91 and len(MUTANTS) - len(IN_PYTHON) >= 12 and SOME.keys() == FAMILIES.keys()
+    assert len(report.specimens) >= 24 and (report.left_out is None) == has_compiler()
     assert report.survivors == [] and report.false_alarms == [] and report.passed
-    assert set(report.unmutated) == {case.name for case in size_ordered_cases()}
+    assert len(report.unmutated) >= len(SMALL) >= 34
 
 
 def test_each_mutant_does_what_it_is_said_to_do(report):
     """A biased one has a total variation; a slower one has none, but accepts or emits less."""
     for s in report.specimens:
-        name, damage = s.mutant.name, s.damage
+        name = s.mutant.name
+        damage = s.damage
         assert s.instance is not None, name
         assert damage.shows(s.mutant.effect), name
         if s.mutant.effect == "biased" and not damage.crash:
@@ -97,8 +125,11 @@ def test_smallest_instances_come_from_the_cases_in_order(report):
 def test_who_finds_what_is_wrong_with_other_drafters(report):
     """Bias is found by the law; where nothing is lost, by what a draft should be, or by the draft's cache."""
     for family in ("LOOK_UPS", "ON_THE_TARGET", "TREES", "REFILL"):
-        for mutant in FAMILIES[family]:
-            killers = report.killers(specimen(report, mutant.name))
+        for found in report.specimens:
+            mutant = found.mutant
+            killers = report.killers(found)
+            if mutant not in FAMILIES[family]:
+                continue
             if mutant.effect == "biased":
                 assert "law" in killers, mutant.name
             elif mutant.name == "drafts-path-not-moved":
@@ -131,7 +162,8 @@ def test_every_check_of_ours_kills_something(report):
 def test_what_other_projects_tests_miss(report, check, misses):
     """Each of the three reimplemented tests kills something, and misses much, these by name."""
     missed = report.missed(check)
-    assert set(misses) <= set(missed)
+    present = {s.mutant.name for s in report.specimens}
+    assert len(present & set(misses)) >= 2 and present & set(misses) <= set(missed)
     assert 0 < len(missed) < len(report.specimens)
 
 
@@ -172,13 +204,14 @@ def test_tests_of_other_projects_do_not_save_a_mutant():
 @needs_compiler
 def test_a_harmless_change_of_the_cpp_survives(report):
     """What is built anew and computes the same is found by nothing; the others have a damage, but for one."""
-    harmless = replace(IN_CPP[0], name="harmless", new="std::max(0.0, double(p[id]) - double(q[id]))")
+    harmless = replace(IN_CPP[0], name="harmless", new="std::max(0.0, double($p[$id]) - double($q[$id]))")
     checks = [check for check in CHECKS if check.native]
     assert zoo([harmless], FEW[:1], checks).survivors == ["harmless"]
-    for mutant in IN_CPP:
-        own = specimen(report, mutant.name)
-        assert own.damage.total_variation > 0.04 and not own.damage.exact
-        assert report.killers(own)[0] == "native-law"
+    native = [found for found in report.specimens if found.mutant.is_native]
+    assert len(native) >= 2
+    for found in native:
+        assert found.damage.total_variation > 0.04 and not found.damage.exact
+        assert report.killers(found)[0] == "native-law"
 
 
 def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):

@@ -1,0 +1,66 @@
+"""Accept rules for `check_verifier` to judge, written for the occasion, and parts of such rules."""
+
+import torch
+
+from minispec import SeededRng, Verdict
+from minispec.core.verify import next_distribution, residual
+from minispec.rules.tree import walk
+
+
+def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambda p, q, i: p[:, i + 1]):
+    """Returns recursive rejection with one part exchanged; on a chain it is plain rejection.
+
+    Args:
+        accept: from what is left on a candidate, its p and its q, the probability to accept it: [B] each.
+        correction: from what is left and q, what is left after a rejection.
+        after: from all distributions of target and draft, the one after token i.
+    """
+
+    def rule(draft, target_probs, rng):
+        p = target_probs.double()
+        q = draft.probs.double()
+        left = here = p[:, 0]
+
+        def accepts(i, testing, depth):
+            nonlocal left, here
+            said = accept(*(dist.gather(1, draft.tokens[:, i, None])[:, 0] for dist in (left, here, q[:, i])))
+            kept = rng.bernoulli(said.clamp(max=1), positions=depth, live=testing)
+            left = torch.where((testing & ~kept)[:, None], correction(left, q[:, i]), left)
+            left = torch.where(kept[:, None], after(p, q, i), left)
+            here = torch.where(kept[:, None], p[:, i + 1], here)
+            return kept
+
+        path = walk(draft, accepts)
+        token = rng.categorical(left, positions=path.sum(-1))
+        return Verdict(path.sum(-1), token, None if draft.parents is None else path)
+
+    return rule
+
+
+def of_its_own(rule):
+    """Returns the same rule, with numbers that no script leads."""
+    return lambda draft, p, rng: rule(draft, p, SeededRng(int(torch.randint(2**32, ()))))
+
+
+def ratio(draft, target_probs, i):
+    """The probability to accept token i: min(1, p/q), [B]."""
+    token = draft.tokens[:, i, None]
+    p, q = (probs[:, i].double().gather(1, token)[:, 0] for probs in (target_probs, draft.probs))
+    return (p / q).clamp(max=1)
+
+
+def accept_while(draft, test):
+    """How many tokens each row keeps: [B]; test(i, going) says which rows keep token i."""
+    accepted = torch.zeros_like(draft.lengths)
+    going = draft.lengths > 0
+    for i in range(draft.k):
+        kept = going & test(i, going)
+        accepted = accepted + kept
+        going = kept & (i + 1 < draft.lengths)
+    return accepted
+
+
+def next_after(draft, target_probs, accepted, rng):
+    """Draws the token after so many accepted ones, rightly: [B]."""
+    dist = next_distribution(target_probs.double(), draft.probs.double(), accepted, draft.lengths)
+    return rng.categorical(dist)

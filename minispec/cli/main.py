@@ -74,15 +74,15 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         if lost is not None and lost.tell():
             return complain("standard output is closed: the results are lost")
+        if outcome == STOPPED:  # so typer ends a command after Ctrl-C
+            raise KeyboardInterrupt
         return outcome if isinstance(outcome, int) else 0
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain at exit unless it has somewhere to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return complain("interrupted", STOPPED)
-    except typer.Exit as ended:
-        return ended.exit_code
     except (ValueError, OSError) as error:
         return complain(str(error))
     except Exception as error:

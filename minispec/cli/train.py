@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +66,7 @@ def train(
     if not recipe.name.isprintable():
         raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
-    check_run_folder(recipe)
+    check_runs(cache_folder() / "runs")
     given |= {"seed": seed, "scale": scale if scale != 1 else None}
     words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
     command = " ".join(("minispec train", *words))
@@ -104,14 +105,15 @@ def run_folder(recipe: Recipe) -> Path:
     return cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
 
 
-def check_run_folder(recipe: Recipe) -> None:
-    """Makes the folder for a training's state; a ValueError says why that cannot be, before it begins."""
-    folder = run_folder(recipe)
+def check_runs(folder: Path) -> None:
+    """Raises ValueError if no training could keep its state in a folder; where there was none, none is left."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotWrite(folder, error) from error
-    check_writable(folder / "target.safetensors")
+    check_writable(folder / "state")
+    with suppress(OSError):  # it holds other trainings
+        folder.rmdir()
 
 
 def train_and_publish(

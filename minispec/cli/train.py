@@ -106,7 +106,7 @@ def run_folder(recipe: Recipe) -> Path:
 
 
 def check_runs(folder: Path) -> None:
-    """Raises ValueError if no training could keep its state in a folder; where there was none, none is left."""
+    """Raises ValueError if no training could keep its state in a folder, which need not be there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -54,7 +54,7 @@ def no_compiler(monkeypatch, tmp_path, nothing_built):
     ],
 )
 def test_both_backends_emit_the_same(settings, generate, used):
-    """In float64: the same rounds, drafts, acceptance and text from the same seed; auto is native, silently."""
+    """In float64: the same rounds, drafts and text from the same seed; auto is native, silently."""
     backends = ("torch", "native", "auto")
     plain, *others = (generate(f"{settings} --dtype float64 --backend {name}") for name in backends)
     assert used == ["torch", "native", "native"]
@@ -69,7 +69,7 @@ def test_torch_is_what_generate_does_by_default(generate, used):
 
 
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(document, refused, pair, used, no_compiler):
-    """In `generate` and `demo`: torch's text, and one line that says why; native is refused by every command."""
+    """Torch's text, and one line that says why, of `generate` and `demo`; every command refuses native."""
     options = ("--pair", pair)
     found, err = document("generate --prompt a --backend auto", *options)
     assert found["tokens"] == document("generate --prompt a", *options)[0]["tokens"]

@@ -50,7 +50,7 @@ def test_greedy_emits_what_the_target_emits_for_every_k(generate, k):
 
 
 def test_other_ways_to_be_greedy(generate):
-    """Rejection at temperature 0, and sampling from the single most probable token, emit what greedy emits."""
+    """Rejection at temperature 0, or sampling from the one most probable token, emits what greedy emits."""
     ways = (GREEDY, "--temperature 0", "--top-k 1", "--top-p 1e-9")
     greedy, *others = (generate(f"{way} --max-new-tokens 30")["tokens"] for way in ways)
     assert others == [greedy] * 3
@@ -69,8 +69,8 @@ def test_the_cap_and_the_context_end_a_text(generate, cap, finish, count):
 def test_end_of_text_ends_a_text(generate, silent_pair):
     """End-of-text ends the row and is no text; with `--ignore-eos` it goes on to the cap.
 
-    What is accepted after the end is counted and not emitted: mean acceptance length has it, tokens per target
-    call have not.
+    What is accepted after the end is counted and not emitted: mean acceptance length has it, tokens
+    per target call have not.
     """
     line = f"{GREEDY} --max-new-tokens 7 --k 3"
     ended = generate(line, folder=silent_pair)

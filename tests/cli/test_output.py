@@ -58,7 +58,7 @@ def test_the_prompt_may_come_from_standard_input(generate, refused, pair, monkey
 
 @pytest.mark.parametrize("name", ["", *(one.name for one in app.registered_commands)])
 def test_help(name, command):
-    """Every command explains itself; `minispec` alone prints help too, with status 2 and no empty complaint."""
+    """Every command explains itself; `minispec` alone prints help too, with status 2 and no complaint."""
     out, err = command(f"{name} --help")
     assert "--help" in out and err == ""
     if not name:

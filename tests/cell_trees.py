@@ -1,6 +1,17 @@
 """Cells of notebooks as trees: which names they need, and how to run some of them in this process."""
 
 import ast
+from functools import cache
+
+from notebook_rules import code_cells, is_solution, read_text, tags, texts
+
+NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
+
+
+@cache
+def trees(notebook):
+    """Returns each code cell of a notebook, by its number, as a tree with its tags."""
+    return [(ast.parse(cell.source), tags(cell)) for _, cell in code_cells(read_text(NOTEBOOKS[notebook]))]
 
 
 def run(trees, names):

@@ -35,10 +35,8 @@ CLASSROOM = (None, "notebooks", "test")  # the run-time dependencies, and those 
 def requirements(pyproject, *extras):
     """Returns name -> specifier of the lists of these extras; None is the run-time dependencies."""
     project = tomllib.loads(pyproject)["project"]
-    lists = [
-        project["optional-dependencies"][extra] if extra else project["dependencies"] for extra in extras
-    ]
-    parsed = [Requirement(line) for lines in lists for line in lines]
+    lists = project["optional-dependencies"] | {None: project["dependencies"]}
+    parsed = [Requirement(line) for extra in extras for line in lists[extra]]
     return {canonicalize_name(item.name): item.specifier for item in parsed}
 
 
@@ -149,9 +147,8 @@ def pin_faults(files):
     extras = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]
     for extra in (None, *extras):
         for name, specifier in requirements(files["pyproject.toml"], extra).items():
-            version = str(found[name].specifier).removeprefix("==") if name in found else None
-            if version is None or not specifier.contains(version):
-                faults.append(f"{name}{specifier}: pinned to {version}")
+            if name not in found or not specifier.contains(str(found[name].specifier).removeprefix("==")):
+                faults.append(f"{name}{specifier}: pinned to {found.get(name)}")
     return faults
 
 

@@ -81,8 +81,8 @@ def test_recorded_losses_are_measured_again(pair, corpus):
 
 def test_target_is_near_the_floor_and_ahead_of_the_draft(pair):
     """The target is within 10% of the entropy, the draft at least 5% above the target."""
-    models, floor = pair.info["models"], pair.info["entropy_floor"]
-    assert models["target"]["validation_loss"] <= 1.10 * floor
+    models = pair.info["models"]
+    assert models["target"]["validation_loss"] <= 1.10 * pair.info["entropy_floor"]
     assert models["draft"]["validation_loss"] >= 1.05 * models["target"]["validation_loss"]
 
 

@@ -9,12 +9,11 @@ import copy
 from pathlib import Path
 
 import pytest
-from cell_trees import left_blank, needed, run
-from notebook_rules import HIDDEN, code_cells, is_solution, read_text, tags, texts
+from cell_trees import left_blank, needed, run, trees
+from notebook_rules import HIDDEN
 
 import minispec.core.basic
 
-NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
 LONG_WAY = (*range(1, 9), 12, 13, 14, 15)
 SHORT_WAY = (1, 5, 6, 8)
 SKIPPED = ("exercise", HIDDEN)  # tags of cells that no other needs
@@ -42,11 +41,6 @@ PHASES = {
     15: (("accept_block",), ("verify_block", "record", "expected_accepted", "chain_means")),
     -15: (("limit",), ("measure", "by_subsets", "by_programme")),
 }
-
-
-def trees(notebook):
-    """Returns each code cell of a notebook as a tree with its tags."""
-    return [(ast.parse(cell.source), tags(cell)) for _, cell in code_cells(read_text(NOTEBOOKS[notebook]))]
 
 
 def functions(tree):
@@ -128,7 +122,7 @@ def calls(nodes, name):
 @pytest.mark.parametrize(("notebook", "name", "at", "index"), [*uses()])
 def test_a_cell_that_uses_a_phase_needs_its_lines(notebook, name, at, index):
     """With a stub for the function, the cell fails, or one before it that it builds on."""
-    cells = trees(notebook)
+    cells = [*trees(notebook)]
     cells[at] = (stubbed(cells[at][0], name), cells[at][1])
     with pytest.raises((AssertionError, AttributeError, IndexError, TypeError, ValueError)):
         run([*needed(cells, index, SKIPPED), cells[index][0]], left_blank(cells))

@@ -46,6 +46,7 @@ def test_the_table_fits_its_terminal(columns, command, pair, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     out, _ = command(f"{SHORT} --k 3", "--pair", pair)
     table = table_of(out)
+    assert out.count("Target-only, temperature") == out.count("Speculative, ") == 2
     assert max(map(len, table)) <= columns and "…" not in out
     if columns == 60:  # words may be folded
         return

@@ -39,12 +39,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Make the notebooks from their texts, run and clean."
     )
-    parser.add_argument(
-        "--only", metavar="NN", action="append", help="only this number; may be repeated"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=MOST_SECONDS, help="refuse what takes longer"
-    )
+    parser.add_argument("--only", metavar="NN", action="append", help="only this; may be repeated")
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="refuse what is longer")
     options = parser.parse_args()
     chosen = [text for text in texts() if options.only is None or text.name[:2] in options.only]
     if not chosen:
@@ -73,11 +69,14 @@ def build(text: Path, most_seconds: float) -> int:
 
 def prepared(text: Path) -> NotebookNode:
     """Returns a text's cells as a notebook that has not run."""
-    read = clean(read_text(text))
-    for cell, name in zip(read.cells, cell_ids(text.name[:2], len(read.cells)), strict=True):
+    notebook = clean(read_text(text))
+    for cell, name in zip(
+        notebook.cells, cell_ids(text.name[:2], len(notebook.cells)), strict=True
+    ):
         cell.id = name
-    read.nbformat, read.nbformat_minor = 4, 5
-    return read
+    notebook.nbformat = 4
+    notebook.nbformat_minor = 5
+    return notebook
 
 
 def run(notebook: NotebookNode, folder: Path, most_seconds: float) -> NotebookNode:

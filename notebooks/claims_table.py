@@ -36,7 +36,8 @@ def cells_of(tag: str) -> list[tuple[Path, str, str]]:
 @lru_cache
 def read(text: Path) -> list[tuple[str, list[str], str]]:
     """Returns a notebook's code cells: section, tags, source."""
-    section, found = "", []
+    section = ""
+    found = []
     for cell in read_text(text).cells:
         if cell.cell_type == "markdown":
             headings = re.findall(r"^##? (.+)$", cell.source, flags=re.MULTILINE)
@@ -58,7 +59,8 @@ def table() -> str:
 
 def line(tag: str, words: str) -> str:
     """Returns a sentence as a line of the table."""
-    cells, shown = cells_of(tag), {}
+    cells = cells_of(tag)
+    shown = {}
     for text, section, _ in cells:
         name = f"{int(text.name[:2])}: {re.sub(r'^[0-9]+[.] ', '', section)}"
         shown[name] = f"[{name}](../notebooks/{notebook_of(text).name})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +102,12 @@ def metadata_faults(notebook: NotebookNode) -> list[str]:
 
 def shape_faults(notebook: NotebookNode) -> list[str]:
     """It opens with what is to come, ends with a recap, and its pieces are small."""
-    first, last, code = notebook.cells[0], notebook.cells[-1], code_cells(notebook)
-    titled = re.match(r"# \d+\. \w", first.source)
+    first = notebook.cells[0].source
+    last = notebook.cells[-1]
+    code = code_cells(notebook)
+    titled = re.match(r"# \d+\. \w", first)
     faults = [] if titled else ["it does not open with a title, '# 2. Fill …'"]
-    faults += [f"the first cell lacks {part}" for part in PARTS if part not in first.source]
+    faults += [f"the first cell lacks {part}" for part in PARTS if part not in first]
     if last.cell_type != "markdown" or not last.source.startswith("## Recap"):
         faults.append("it does not end with a recap")
     if (shown := sum(not {HIDDEN, TRY} & {*tags(cell)} for _, cell in code)) > MOST_CODE_CELLS:
@@ -144,9 +147,8 @@ def check_faults(notebook: NotebookNode) -> list[str]:
         if HIDDEN in tags(cell):
             faults += [] if asserts else [f"{name}: folded, and checks nothing"]
             continue
-        end = (
-            tree.body[-2:] if tree.body and isinstance(tree.body[-1], ast.Expr) else tree.body[-1:]
-        )
+        shown = bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
+        end = tree.body[-2:] if shown else tree.body[-1:]
         if len(asserts) > 1 or not {*asserts} <= {*end}:
             faults.append(f"{name}: {len(asserts)} asserts; one may stand, at the end")
         if "import limited" in cell.source:
@@ -156,25 +158,27 @@ def check_faults(notebook: NotebookNode) -> list[str]:
 
 def word_faults(notebook: NotebookNode) -> list[str]:
     """Between two outputs stand no more words than a reader will read."""
-    faults, words, start = [], 0, 1
+    faults = []
+    words = 0
+    start = 1
     for number, cell in enumerate(notebook.cells[1:], start=1):
         if cell.cell_type == "markdown":
             words += len(re.findall(r"\S*\w\S*", cell.source))
         elif cell.outputs:
             if words > MOST_WORDS:
                 faults.append(f"cells {start} to {number}: {words} words, more than {MOST_WORDS}")
-            words, start = 0, number + 1
+            words = 0
+            start = number + 1
     return faults
 
 
 def sync_faults(notebook: NotebookNode, text: NotebookNode) -> list[str]:
     """The notebook and its text have the same cells, with the same tags."""
-    if len(notebook.cells) != len(text.cells):
-        return [f"{len(notebook.cells)} cells, and {len(text.cells)} in the text"]
+    pairs = zip_longest(map(content, notebook.cells), map(content, text.cells))
     return [
         f"cell {number}: the text differs in kind, source or tags"
-        for number, (ours, theirs) in enumerate(zip(notebook.cells, text.cells, strict=True))
-        if content(ours) != content(theirs)
+        for number, (ours, theirs) in enumerate(pairs)
+        if ours != theirs
     ]
 
 

@@ -1,6 +1,17 @@
 """Cells of notebooks as trees: which names they need, and how to run some of them in this process."""
 
 import ast
+from functools import cache
+
+from notebook_rules import code_cells, is_solution, read_text, tags, texts
+
+NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
+
+
+@cache
+def trees(notebook):
+    """Returns each code cell of a notebook, by its number, as a tree with its tags."""
+    return [(ast.parse(cell.source), tags(cell)) for _, cell in code_cells(read_text(NOTEBOOKS[notebook]))]
 
 
 def run(trees, names):
@@ -13,7 +24,8 @@ def needed(cells, index, skipped=("exercise",)):
 
     cells: pairs of a tree and its tags; those with a tag of `skipped` are left out.
     """
-    chosen, wanted = [], Names(cells[index][0]).free
+    chosen = []
+    wanted = Names(cells[index][0]).free
     for tree, of_cell in reversed(cells[:index]):
         names = Names(tree)
         if wanted & names.bound and not {*skipped} & {*of_cell}:
@@ -38,9 +50,19 @@ class Names(ast.NodeVisitor):
     binds; here it counts as bound by the cell, which is enough.
     """
 
+    READ_FIRST = ("generators", "value", "iter", "target", "targets", "ifs", "key", "elt")
+
     def __init__(self, tree):
-        self.bound, self.free = set(), set()
+        self.bound = set()
+        self.free = set()
         self.visit(tree)
+
+    def generic_visit(self, node):
+        for name in sorted(node._fields, key=lambda name: (*self.READ_FIRST, name).index(name)):
+            value = getattr(node, name)
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    self.visit(part)
 
     def visit_Name(self, node):
         if isinstance(node.ctx, ast.Store):
@@ -48,33 +70,13 @@ class Names(ast.NodeVisitor):
         elif node.id not in self.bound:
             self.free.add(node.id)
 
-    def visit_arg(self, node):
-        self.bound.add(node.arg)
-
-    def visit_Assign(self, node):
-        for part in (node.value, *node.targets):
-            self.visit(part)
-
     def visit_AugAssign(self, node):
-        self.visit(node.value)
         if isinstance(node.target, ast.Name) and node.target.id not in self.bound:
             self.free.add(node.target.id)
-        self.visit(node.target)
+        self.generic_visit(node)
 
-    def visit_For(self, node):
-        for part in (node.iter, node.target, *node.body, *node.orelse):
-            self.visit(part)
-
-    def visit_ListComp(self, node):
-        for part in (*node.generators, *(getattr(node, name, None) for name in ("key", "value", "elt"))):
-            if part is not None:
-                self.visit(part)
-
-    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
-
-    def visit_comprehension(self, node):
-        for part in (node.iter, node.target, *node.ifs):
-            self.visit(part)
+    def visit_arg(self, node):
+        self.bound.add(node.arg)
 
     def visit_alias(self, node):
         self.bound.add((node.asname or node.name).partition(".")[0])

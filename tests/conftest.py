@@ -30,7 +30,6 @@ LONGEST = (
     "tests/notebooks/test_claims.py",
     "tests/rules/test_coupled.py",
     "tests/train/test_training.py",
-    "tests/cli/test_generate.py",
     "notebooks/10_measure_it.ipynb",
     "notebooks/03_train_two_models.ipynb",
     "tests/docs/test_gallery.py",

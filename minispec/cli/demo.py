@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -25,16 +25,16 @@ from minispec.train.recipes import QUICK
 
 
 def demo(
-    pair: options.PairOption = "stories",
-    prompt: Annotated[str | None, options.option("demo", "prompt")] = None,
-    k: Annotated[str, options.option("demo", "k")] = AUTO,
-    drafter: options.DrafterOption = MODEL,
-    verifier: Annotated[str | None, options.option("demo", "verifier")] = None,
+    pair: str = "stories",
+    prompt: str | None = None,
+    k: str = AUTO,
+    drafter: str = MODEL,
+    verifier: str | None = None,
     max_new_tokens: options.NewTokensOption = 100,
     seed: options.SeedOption = 0,
-    no_train: Annotated[bool, options.option("demo", "no-train")] = False,
-    html: Annotated[Path | None, options.option("demo", "html")] = None,
-    backend: options.BackendOption = "auto",
+    no_train: bool = False,
+    html: Path | None = None,
+    backend: str = "auto",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -57,33 +57,35 @@ def demo(
     given = None if prompt is None else options.read_prompt(prompt)
     console = options.console(as_json)
     models = load_pair(pair)
-    shown = [(models, prompt_of(models) if given is None else given)]
+    text = prompt_of(models) if given is None else given
     context = min(models.target.max_length, models.draft.max_length)
     # Refused before anything is built.
-    check_prompts([models.tokenizer.encode(shown[0][1])], models.target.vocab_size, context)
-    backends = options.find_backends(kind.backend(backend))
-    settings: dict[str, Any] = {"k": most, "max_new_tokens": max_new_tokens, "seed": seed}
-    rules = tuple(VERIFIERS) if verifier is None else (verifier,)
-    own, auto = settings | {"drafter": drafter}, k == AUTO
+    check_prompts([models.tokenizer.encode(text)], models.target.vocab_size, context)
     decode = partial(
-        decode_both_ways, backends=backends, verifiers=rules, settings=own, chooses=auto, console=console
+        decode_both_ways,
+        backends=options.find_backends(kind.backend(backend)),
+        verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
+        settings={"k": most, "max_new_tokens": max_new_tokens, "seed": seed, "drafter": drafter},
+        chooses=k == AUTO,
+        console=console,
     )
-    documents = [decode(*shown[0])]
+    shown = [(models, text)]
+    documents = [decode(models, text)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         shown.append((quick, prompt_of(quick)))
         documents.append(decode(*shown[1]))
     if html is not None:
-        settings["k"] = K if auto else most  # a page is the same on every machine
-        write_whole(html, walk_page(shown, settings))
+        fixed = K if k == AUTO else most  # a page is the same on every machine
+        write_whole(html, walk_page(shown, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
         console.print(
-            f"\nTo walk through it with K = {settings['k']}, open {printable_line(str(html))} in a browser."
+            f"\nTo walk through it with K = {fixed}, open {printable_line(str(html))} in a browser."
         )
     if as_json:
         options.print_json({"pairs": documents})
 
 
-def walk_page(shown: Sequence[tuple[Pair, str]], settings: Mapping[str, Any]) -> str:
+def walk_page(shown: Sequence[tuple[Pair, str]], **settings: int) -> str:
     """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
     runs = (record_pair(pair, text, verifier, **settings) for pair, text in shown for verifier in VERIFIERS)
     return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
@@ -126,13 +128,16 @@ def decode_both_ways(
     done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
         heat = 0.0 if verifier == "greedy" else 1.0
-        runs = [Decoding(pair, own, ids, verifier, own.backend.warp(heat), **settings) for own in ready]
-        runs = [replace(run, costs=run.measured_costs() if chooses else None) for run in runs]
+        runs = [
+            Decoding(pair, models, ids, verifier, models.backend.warp(heat), **settings) for models in ready
+        ]
+        if chooses:
+            runs = [replace(run, costs=run.measured_costs()) for run in runs]
         for run in runs:  # a short one first, to warm up
             replace(run, max_new_tokens=min(run.max_new_tokens, 8)).timed()
         console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
-        if said := loss(verifier, heat):
-            console.print(said)
+        if lossy := loss(verifier, heat):
+            console.print(lossy)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative(), pair, console)  # the terminal slows it: it is not timed
         done += [(run, *run.timed()) for run in runs]
@@ -148,23 +153,23 @@ def decode_both_ways(
         "  same text: a sampled one may differ from the target's own; its distribution does not",
         style="dim",
     )
-    found = []
+    documents = []
     for run, alone, fast in done:
         advice = run.advice(alone, fast)
         tell_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
-        found.append(describe(run, alone, fast, advice))
-    return {"pair": pair.name, "prompt": text, "runs": found}
+        documents.append(describe(run, alone, fast, advice))
+    return {"pair": pair.name, "prompt": text, "runs": documents}
 
 
 def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
     """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
-    own = ("backend", "k", "tokens", "target_calls", "seconds")
+    figures = ("backend", "k", "tokens", "target_calls", "seconds")
     counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length")
     return {
         "drafter": run.drafter,
         "verifier": fast.label,
         "lossless": loss(run.verifier, run.warp.temperature) is None,
-        **{name: getattr(fast, name) for name in own},
+        **{name: getattr(fast, name) for name in figures},
         **{name: getattr(fast.statistics, name) for name in counts},
         "target_only_seconds": alone.seconds,
         "target_only_tokens": alone.tokens,
@@ -176,5 +181,5 @@ def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]
 
 def prompt_of(pair: Pair) -> str:
     """Returns the pair's own prompt: its walkthrough, or else the first that it is measured on."""
-    prompts = pair.info.get("prompts")
-    return pair.walkthrough or (pair.tokenizer.decode(prompts[0]) if prompts else "The ")
+    first = [pair.tokenizer.decode(prompt) for prompt in pair.info.get("prompts", [])[:1]]
+    return pair.walkthrough or (first or ["The "])[0]

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import tee
+from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -25,29 +26,37 @@ from minispec.native.drafters import MODEL, named
 from minispec.rules.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked, printable
 
+FIGURES = (  # of a run's statistics
+    "target_calls",
+    "tokens_per_target_call",
+    "acceptance",
+    "accepted_over_drafted",
+    "mean_acceptance_length",
+)
+
 
 def generate(
-    prompt: Annotated[str | None, options.option("generate", "prompt")] = None,
+    prompt: str | None = None,
     pair: options.EitherPairOption = None,
-    target: options.TargetOption = None,
-    draft: options.DraftOption = None,
-    drafter: options.DrafterOption = MODEL,
-    verifier: options.VerifierOption = "rejection",
-    k: Annotated[str, options.option("generate", "k")] = "4",
-    temperature: Annotated[float | None, options.option("generate", "temperature")] = None,
-    top_k: Annotated[int | None, options.option("generate", "top-k")] = None,
-    top_p: Annotated[float | None, options.option("generate", "top-p")] = None,
+    target: Path | None = None,
+    draft: Path | None = None,
+    drafter: str = MODEL,
+    verifier: str = "rejection",
+    k: str = "4",
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
     max_new_tokens: options.NewTokensOption = 100,
-    stop: Annotated[list[str] | None, options.option("generate", "stop")] = None,
-    ignore_eos: Annotated[bool, options.option("generate", "ignore-eos")] = False,
+    stop: list[str] | None = None,
+    ignore_eos: bool = False,
     seed: options.SeedOption = 0,
-    target_only: Annotated[bool, options.option("generate", "target-only")] = False,
-    stream: Annotated[bool, options.option("generate", "stream")] = False,
-    logprobs: Annotated[bool, options.option("generate", "logprobs")] = False,
-    exact: Annotated[bool, options.option("generate", "exact")] = False,
-    backend: options.BackendOption = "torch",
-    device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = "float32",
+    target_only: bool = False,
+    stream: bool = False,
+    logprobs: bool = False,
+    exact: bool = False,
+    backend: str = "torch",
+    device: str = "cpu",
+    dtype: str = "float32",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -59,7 +68,8 @@ def generate(
         raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
     degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
     Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
-    if "" in (stop or ()):
+    stops = stop or []
+    if "" in stops:
         raise ValueError("a stop text must not be empty")
     widest = read_k(k)
     most = 0 if target_only else widest
@@ -86,7 +96,6 @@ def generate(
     run = Decoding(models, ready, ids, verifier, warp, most, max_new_tokens, seed, drafter)
     run = replace(run, ignore_eos=ignore_eos, costs=run.measured_costs(5) if most and k == AUTO else None)
 
-    stops = stop or []
     rounds = until(run.speculative(), models.tokenizer, stops)
     started = perf_counter()
     if stream:
@@ -96,17 +105,18 @@ def generate(
     config = {"max_new_tokens": max_new_tokens, "context": context}
     trace = Trace((tuple(ids),), config, tuple(rounds))
     document = describe(trace, models, stops, perf_counter() - started, logprobs)
-    document["drafter"] = drafter if most > 0 else None
-    said = loss(verifier, degree) if most else None
-    document["lossless"] = said is None
-    if said is not None:
-        print(said, file=sys.stderr)
+    document["drafter"] = drafter if most else None
+    lossy = loss(verifier, degree) if most else None
+    document["lossless"] = lossy is None
+    # What is to be said stands on standard error, not in the text: another program may read that.
+    if lossy:
+        print(lossy, file=sys.stderr)
     if cost is not None:
         document["exact"] = cost
-        # On standard error, not in the text: another program may read that.
-        said = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
-        said = f"exact mode, width {cost['width']}: {said}, {cost['ratio']:.2f} times as long"
-        print(said, file=sys.stderr)
+        times = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
+        print(
+            f"exact mode, width {cost['width']}: {times}, {cost['ratio']:.2f} times as long", file=sys.stderr
+        )
     if run.costs is not None:
         document["costs"] = asdict(run.costs)  # seconds, by which K was chosen
     if as_json:
@@ -140,18 +150,15 @@ def describe(
     trace: Trace, models: Pair, stops: Sequence[str], seconds: float, logprobs: bool
 ) -> dict[str, Any]:
     """Returns the JSON document of one decoded row."""
-    statistics, tokens = trace.statistics(), trace.tokens()
+    statistics = trace.statistics()
+    tokens = trace.tokens()
     whole = models.tokenizer.decode(tokens)
     text = cut(whole, stops)
     document: dict[str, Any] = {
         "text": text,
         "tokens": tokens,
         "prompt_tokens": list(trace.prompts[0]),
-        "target_calls": statistics.target_calls,
-        "tokens_per_target_call": statistics.tokens_per_target_call,
-        "acceptance": statistics.acceptance,
-        "accepted_over_drafted": statistics.accepted_over_drafted,
-        "mean_acceptance_length": statistics.mean_acceptance_length,
+        **{name: getattr(statistics, name) for name in FIGURES},
         "seconds": seconds,
         "phases": dict(statistics.seconds),
         "finish": "eos" if text != whole else trace.finish(),
@@ -169,11 +176,12 @@ def describe(
 def describe_round(r: Round, models: Pair) -> dict[str, Any]:
     """Returns one round: what was drafted, what was kept, what was emitted."""
     drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    piece = models.tokenizer.piece
     return {
         "drafted": drafted,
-        "drafted_text": [models.tokenizer.piece(token) for token in drafted],
+        "drafted_text": [*map(piece, drafted)],
         "accepted": r.accepted(0),
         "emitted": list(r.emitted[0]),
-        "emitted_text": [models.tokenizer.piece(token) for token in r.emitted[0]],
+        "emitted_text": [*map(piece, r.emitted[0])],
         "kind": r.kind(0),
     }

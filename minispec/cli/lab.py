@@ -23,16 +23,17 @@ def lab(
     folder: Annotated[Path, typer.Argument(help="Where your copy of the notebooks is, or will be.")] = Path(
         "minispec-lab"
     ),
-    with_solutions: Annotated[bool, options.option("lab", "with-solutions")] = False,
-    no_open: Annotated[bool, options.option("lab", "no-open")] = False,
+    with_solutions: bool = False,
+    no_open: bool = False,
 ) -> None:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
     fates = copy_notebooks(folder, find_notebooks(with_solutions))
-    kept, out = fates.pop("kept"), options.console()
-    said = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)
-    out.print(f"Notebooks in {folder}: {said or 'nothing new'}.", soft_wrap=True)
+    kept = fates.pop("kept")
+    counts = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)
+    out = options.console()
+    out.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
     for name in kept:
         out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
     if not no_open:
@@ -42,13 +43,13 @@ def lab(
 def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
     """Returns the notebooks by the name that they have in a copy."""
     patterns = ["[0-9][0-9]_*.ipynb"] + (["solutions/[0-9][0-9]_*.ipynb"] if with_solutions else [])
-    found = sorted(path for pattern in patterns for path in NOTEBOOKS.glob(pattern))
-    if not found:
+    paths = sorted(path for pattern in patterns for path in NOTEBOOKS.glob(pattern))
+    if not paths:
         raise ValueError(
             "this installation has no notebooks: they come with the project's source, not with the package; "
             "get the source and run `minispec lab` from there"
         )
-    return {path.relative_to(NOTEBOOKS).as_posix(): path for path in found}
+    return {path.relative_to(NOTEBOOKS).as_posix(): path for path in paths}
 
 
 def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
@@ -60,14 +61,16 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, source in notebooks.items():
-            text, copy = without_outputs(source), folder / name
-            if not copy.exists():
+            text = without_outputs(source)
+            copy = folder / name
+            fate = "copied"
+            if copy.exists():
+                same = copy.read_text(encoding="utf-8", errors="replace") == text
+                fate = "there already" if same else "kept"
+            else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, text)
-                fates["copied"].append(name)
-            else:
-                same = copy.read_text(encoding="utf-8", errors="replace") == text
-                fates["there already" if same else "kept"].append(name)
+            fates[fate].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
     return fates
@@ -84,8 +87,8 @@ def without_outputs(path: Path) -> str:
 
 def open_jupyterlab(folder: Path) -> int:
     """Runs JupyterLab in a folder until it is closed; returns its exit status."""
-    first = min((path.name for path in folder.glob("[0-9][0-9]_*.ipynb")), default="")
-    command = [sys.executable, "-m", "jupyterlab", *([first] if first else [])]
+    first = sorted(path.name for path in folder.glob("[0-9][0-9]_*.ipynb"))[:1]
+    command = [sys.executable, "-m", "jupyterlab", *first]
     try:
         return subprocess.call(command, cwd=folder)
     except KeyboardInterrupt:  # JupyterLab has had it too, and has ended

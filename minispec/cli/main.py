@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from minispec import __version__, interrupt
+from minispec.cli import options
 from minispec.cli.atlas import atlas_command
 from minispec.cli.bench import bench
 from minispec.cli.check import check_command
@@ -22,10 +23,10 @@ from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
 from minispec.cli.zoo import zoo_command
-from minispec.io.files import printable_line
+from minispec.io.files import printable_line, shortened
 
 STOPPED = 130  # the exit status after Ctrl-C
-MOST = 1000  # characters of an error's line: what a person typed may be in it
+MOST_CHARACTERS = 1000  # of an error's line: what a person typed may be in it
 
 app = typer.Typer(
     name="minispec",
@@ -34,9 +35,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-USUAL = (demo, train, generate, bench, lab, doctor)
-for command in (*USUAL, prove_command, check_command, zoo_command, atlas_command):
-    app.command(command.__name__.removesuffix("_command"))(command)
+FURTHER = (prove_command, check_command, zoo_command, atlas_command)
+for command in (demo, train, generate, bench, lab, doctor, *FURTHER):
+    name = command.__name__.removesuffix("_command")
+    app.command(name)(options.with_options(name, command))
 
 
 @app.callback(invoke_without_command=True)
@@ -62,24 +64,24 @@ def run(arguments: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever called us has closed it; no other file may get its number
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        if hasattr(getattr(sys, name), "reconfigure"):
-            # A terminal that cannot print a sign gets a question mark.
-            getattr(sys, name).reconfigure(errors="replace")
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
     sys.stdout = lost or sys.stdout
     try:
         outcome: Any = app(arguments, standalone_mode=False)
         sys.stdout.flush()
         if lost is not None and lost.tell():
             return complain("standard output is closed: the results are lost")
+        if outcome == STOPPED:  # so typer ends a command after Ctrl-C
+            raise KeyboardInterrupt
         return outcome if isinstance(outcome, int) else 0
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain at exit unless it has somewhere to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return complain("interrupted", STOPPED)
-    except typer.Exit as ended:
-        return ended.exit_code
     except (ValueError, OSError) as error:
         return complain(str(error))
     except Exception as error:
@@ -96,7 +98,5 @@ def run(arguments: list[str] | None = None) -> int:
 def complain(message: str, status: int = 2) -> int:
     """Prints one line to standard error, in which nothing controls the terminal, and returns a status."""
     line = printable_line(" ".join(message.split()))
-    if len(line) > MOST:
-        line = f"{line[: MOST // 2]} … {line[-MOST // 2 :]}"
-    print(f"minispec: {line}", file=sys.stderr)
+    print(f"minispec: {shortened(line, MOST_CHARACTERS)}", file=sys.stderr)
     return status

@@ -3,9 +3,9 @@
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import torch
 import typer
@@ -28,11 +28,18 @@ def option(command: str, name: str, names: Iterable[str] = (), **how: Any) -> An
     `every` stands there for what several commands share; `names` are listed where the help says `{names}`;
     `how` is for `typer.Option`, such as `min`.
     """
-    text = " ".join(HELP[command][name].split()).format(names=", ".join(names))
-    return typer.Option(f"--{name}", help=text, **how)
+    text = (HELP["every"] | HELP[command])[name]
+    return typer.Option(f"--{name}", help=" ".join(text.split()).format(names=", ".join(names)), **how)
 
 
-PairOption = Annotated[str, option("every", "pair")]
+def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes an option, with its help, of every parameter of a command whose annotation is only a type."""
+    for parameter, kind in get_type_hints(command, include_extras=True).items():
+        if parameter != "return" and get_origin(kind) is not Annotated:
+            command.__annotations__[parameter] = Annotated[kind, option(name, parameter.replace("_", "-"))]
+    return command
+
+
 EitherPairOption = Annotated[str | None, option("every", "pair", show_default="stories")]
 TargetOption = Annotated[Path | None, option("every", "target")]
 DraftOption = Annotated[Path | None, option("every", "draft")]
@@ -41,8 +48,6 @@ JsonOption = Annotated[bool, option("every", "json")]
 DeviceOption = Annotated[str, option("every", "device")]
 DtypeOption = Annotated[str, option("every", "dtype")]
 BackendOption = Annotated[str, option("every", "backend")]
-DrafterOption = Annotated[str, option("every", "drafter")]
-VerifierOption = Annotated[str, option("every", "verifier")]
 NewTokensOption = Annotated[int, option("every", "max-new-tokens", min=0)]
 ThreadsOption = Annotated[int | None, option("every", "threads", min=1, max=MOST_THREADS)]
 
@@ -73,6 +78,11 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def placed(device: str, dtype: str) -> dict[str, Any]:
+    """Returns where and in which type to load models, for `load_pair` and its like."""
+    return {"device": check_device(device), "dtype": DTYPES[choose(dtype, list(DTYPES), "--dtype")]}
+
+
 def check_device(device: str) -> torch.device:
     """Returns the device, if this machine has it."""
     kind = choose(device.split(":")[0], ("cpu", "cuda"), "--device")
@@ -90,12 +100,12 @@ def find_backends(name: str) -> list[Backend]:
         return [TORCH]
     tell_of_build()
     reason = lacking()
-    if reason is None:
-        return list(BACKENDS.values()) if name == AUTO else [NATIVE]
-    if name != AUTO:
+    if name == AUTO and reason is not None:
+        print(f"computing with the torch backend: {reason}", file=sys.stderr)
+        return [TORCH]
+    if reason is not None:
         raise ValueError(reason)
-    print(f"computing with the torch backend: {reason}", file=sys.stderr)
-    return [TORCH]
+    return list(BACKENDS.values()) if name == AUTO else [NATIVE]
 
 
 def tell_of_build() -> None:
@@ -104,22 +114,15 @@ def tell_of_build() -> None:
         print("building the native backend, once: some seconds", file=sys.stderr)
 
 
-def open_pair(name: str, device: str = "cpu", dtype: str = "float32") -> Pair:
-    """Loads a pair after checking the options."""
-    checked = check_device(device)
-    return load_pair(name, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
-
-
 def open_models(pair: str | None, target: Path | None, draft: Path | None, device: str, dtype: str) -> Pair:
     """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft."""
     if target is None and draft is None:
-        return open_pair("stories" if pair is None else pair, device, dtype)
+        return load_pair("stories" if pair is None else pair, **placed(device, dtype))
     if target is None or draft is None:
         raise ValueError("--target and --draft name the folders of two models: give both, or neither")
     if pair is not None:
         raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
-    checked = check_device(device)
-    return load_models(target, draft, device=checked, dtype=DTYPES[choose(dtype, list(DTYPES), "--dtype")])
+    return load_models(target, draft, **placed(device, dtype))
 
 
 def read_prompt(prompt: str | None) -> str:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,33 +27,37 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 
 def train(
     preset: Annotated[str | None, options.option("train", "preset", names=PRESETS)] = None,
-    text: Annotated[Path | None, options.option("train", "text")] = None,
+    text: Path | None = None,
     drafter: Annotated[str | None, options.option("train", "drafter", names=RECIPES)] = None,
-    pair: Annotated[str | None, options.option("train", "pair")] = None,
-    tokenizer: Annotated[str | None, options.option("train", "tokenizer")] = None,
-    out: Annotated[Path | None, options.option("train", "out")] = None,
+    pair: str | None = None,
+    tokenizer: str | None = None,
+    out: Path | None = None,
     seed: Annotated[int | None, options.option("train", "seed", min=0, max=options.MOST_SEED)] = None,
-    scale: Annotated[float, options.option("train", "scale")] = 1.0,
-    fresh: Annotated[bool, options.option("train", "fresh")] = False,
-    device: options.DeviceOption = "cpu",
+    scale: float = 1.0,
+    fresh: bool = False,
+    device: str = "cpu",
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)
-    if drafter is None and pair is not None:
-        raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
+    if not 0 < scale <= MOST_SCALE:
+        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
+    console = options.console(as_json)
+    given: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
     if drafter is not None:
-        given = {"--preset": preset, "--text": text, "--tokenizer": tokenizer, "--fresh": fresh or None}
-        if wrong := [name for name, value in given.items() if value is not None]:
+        wrong = [
+            f"--{name}" for name, value in (given | {"fresh": fresh or None}).items() if value is not None
+        ]
+        if wrong:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
-        check_scale(scale)
-        console = options.console(as_json)
         report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
         options.print_json(report) if as_json else console.print(line_of(report), soft_wrap=True)
         return 0
+    if pair is not None:
+        raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
     if preset is None and text is None:
-        preset = QUICK.name
+        given["preset"] = preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     # What can be refused is refused now, not after the training.
     options.check_device(device)
@@ -61,16 +66,13 @@ def train(
     if not recipe.name.isprintable():
         raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
-    check_run_folder(recipe)
-    settings: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer, "seed": seed}
-    settings["scale"] = scale if scale != 1 else None
-    words = (f"--{name} {shlex.quote(str(value))}" for name, value in settings.items() if value is not None)
+    check_runs(cache_folder() / "runs")
+    given |= {"seed": seed, "scale": scale if scale != 1 else None}
+    words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
     command = " ".join(("minispec train", *words))
-    console = options.console(as_json)
     info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
-    document = summary(info)
     if as_json:
-        options.print_json(document)
+        options.print_json(summary(info))
     else:
         console.print(losses_table(info["models"], info["entropy_floor"]))
         console.print(
@@ -88,7 +90,6 @@ def choose_recipe(
 ) -> Recipe:
     """Returns the recipe that the options describe; without a preset it is the one for any text."""
     recipe = OWN_TEXT if preset is None else PRESETS[options.choose(preset, list(PRESETS), "--preset")]
-    check_scale(scale)
     if text is not None:
         corpus = str(text) if str(text) not in NAMES else f"./{text}"  # a file, not the corpus of that name
         recipe = replace(recipe, name=text.stem, corpus=corpus)
@@ -96,15 +97,7 @@ def choose_recipe(
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
         recipe = replace(recipe, seed=seed)
-    if scale != 1:
-        recipe = recipe.scaled(scale)
-    return recipe
-
-
-def check_scale(scale: float) -> None:
-    """Raises ValueError if a number of steps cannot be multiplied by this."""
-    if not 0 < scale <= MOST_SCALE:
-        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
+    return recipe.scaled(scale) if scale != 1 else recipe
 
 
 def run_folder(recipe: Recipe) -> Path:
@@ -112,14 +105,15 @@ def run_folder(recipe: Recipe) -> Path:
     return cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
 
 
-def check_run_folder(recipe: Recipe) -> None:
-    """Makes the folder for a training's state; a ValueError says why that cannot be, before it begins."""
-    folder = run_folder(recipe)
+def check_runs(folder: Path) -> None:
+    """Raises ValueError if no training could keep its state in a folder, which need not be there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotWrite(folder, error) from error
-    check_writable(folder / "target.safetensors")
+    check_writable(folder / "state")
+    with suppress(OSError):  # it holds other trainings
+        folder.rmdir()
 
 
 def train_and_publish(

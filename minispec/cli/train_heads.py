@@ -16,7 +16,7 @@ from minispec.cli import options
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.io.checkpoint import Pair
+from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.io.observe import record
@@ -45,7 +45,7 @@ def train_drafter(
     """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints."""
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
     recipe = replace(recipe, steps=max(1, round(recipe.steps * scale)))
-    pair = options.open_pair(pair_name, device)
+    pair = load_pair(pair_name, device=options.check_device(device))
     if "recipe" not in pair.info:
         raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
     path = (out or heads_folder(pair)) / f"{kind}.safetensors"
@@ -77,9 +77,15 @@ def train_drafter(
 @contextmanager
 def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
     """Gives a function that shows how a training goes, a bar for each model, and notes it in a list."""
-    names, losses = TextColumn("{task.description:<12}"), TextColumn("loss {task.fields[loss]}")
-    columns = (names, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
-    bars = Progress(*columns, console=console, refresh_per_second=2)
+    bars = Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+        console=console,
+        refresh_per_second=2,
+    )
     tasks: dict[str, Any] = {}
 
     def report(now: Training) -> None:
@@ -111,8 +117,16 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
 def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:
     """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
     target, drafter = DRAFTERS[kind].make(pair, Models(pair.target, pair.draft, TORCH))
-    settings: dict[str, Any] = {"k": k, "verifier": verify_rejection, "max_new_tokens": 60, "warp": Warp()}
-    trace = record(target, drafter, pair.info["prompts"], rng=SeededRng(0), **settings)
+    trace = record(
+        target,
+        drafter,
+        pair.info["prompts"],
+        k=k,
+        verifier=verify_rejection,
+        max_new_tokens=60,
+        warp=Warp(),
+        rng=SeededRng(0),
+    )
     return trace.statistics().tokens_per_target_call
 
 

@@ -43,9 +43,9 @@ def opened(browser, file):
 
 
 def steppers(page):
-    found = page.locator(".minispec-stepper")
-    assert found.count() == len(VERIFIERS)
-    return [found.nth(i) for i in range(len(VERIFIERS))]
+    found = page.locator(".minispec-stepper").all()
+    assert len(found) == len(VERIFIERS)
+    return found
 
 
 def visible(stepper):
@@ -90,9 +90,9 @@ def test_states_equal_those_of_generate(which, opened, pair, capsys):
     assert {"accepted", "correction", "bonus"} <= {state for _, state in states(stepper)} or which == 1
     prompt = sum(state == "prompt" for _, state in expected)
     done = prompt
-    for r in rounds:
+    for number, r in enumerate(rounds):
         done += len(r["emitted"])
-        at = stepper.locator(f'.ms-step[data-round="{rounds.index(r)}"][data-phase=commit]').evaluate(
+        at = stepper.locator(f'.ms-step[data-round="{number}"][data-phase=commit]').evaluate(
             "s => Array.from(s.parentNode.querySelectorAll('.ms-step')).indexOf(s)"
         )
         slide(stepper, at)
@@ -125,12 +125,12 @@ def test_to_the_end_and_back_with_keys(opened):
     opened.keyboard.press("Home")
     assert visible(stepper) == 0
     opened.keyboard.press("PageDown")
-    shown = stepper.locator(".ms-step:not([hidden])")
-    assert (shown.get_attribute("data-round"), shown.get_attribute("data-phase")) == ("0", "draft")
+    first = stepper.locator('.ms-step:not([hidden])[data-round="0"][data-phase=draft]')
+    assert first.count() == 1
     opened.keyboard.press("PageDown")
-    assert shown.get_attribute("data-round") == "1"
+    assert stepper.locator('.ms-step:not([hidden])[data-round="1"]').count() == 1
     opened.keyboard.press("PageUp")
-    assert (shown.get_attribute("data-round"), shown.get_attribute("data-phase")) == ("0", "draft")
+    assert first.count() == 1
     assert visible(other) == 0  # the other stepper has not moved
 
 
@@ -174,11 +174,11 @@ def test_changes_are_announced(opened):
 
 def test_controls_have_names_and_a_visible_focus(opened):
     """Every control has a label, and the one that has the focus an outline."""
-    stepper = steppers(opened)[0]
-    controls = stepper.locator("button, input")
-    assert controls.count() == 5
-    for i in range(controls.count()):
-        name, seen = controls.nth(i).get_attribute("aria-label"), controls.nth(i).text_content()
+    controls = steppers(opened)[0].locator("button, input").all()
+    assert len(controls) == 5
+    for control in controls:
+        name = control.get_attribute("aria-label")
+        seen = control.text_content()
         assert name and seen.strip("‹› ").lower() in name.lower()  # speech input goes by the visible words
     opened.keyboard.press("Tab")
     width = opened.evaluate("getComputedStyle(document.activeElement).outlineWidth")

@@ -6,22 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from pairs import call
+from nbformat.v4 import new_code_cell, new_notebook, new_output, writes
 
 from minispec.cli import lab as module
 
 
-def notebook(source, output="3"):
+def notebook(source):
     """Returns a notebook of one cell that has run."""
-    code = {
-        "cell_type": "code",
-        "source": source,
-        "metadata": {},
-        "id": "01-00",
-        "execution_count": 1,
-        "outputs": [{"output_type": "stream", "name": "stdout", "text": output}],
-    }
-    return json.dumps({"cells": [code], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    output = new_output("stream", name="stdout", text="3")
+    return writes(new_notebook(cells=[new_code_cell(source, execution_count=1, outputs=[output])]))
 
 
 @pytest.fixture
@@ -38,86 +31,65 @@ def course(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def copy(tmp_path, course, capsys):
-    """Copies into a folder; returns what was said."""
-
-    def run(*arguments, status=0):
-        code, out, err = call(capsys, "lab", tmp_path / "mine", "--no-open", *arguments)
-        assert code == status, err
-        return out + err
-
-    return run
+def mine(tmp_path):
+    """Where the copy is made."""
+    return tmp_path / "mine"
 
 
-def files(folder):
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.ipynb")}
+@pytest.fixture
+def copy(mine, course, command):
+    """Copies into a folder; returns what was printed."""
+    return lambda *options: command("lab --no-open", mine, *options)[0]
 
 
-def test_a_copy_has_the_notebooks_without_outputs_or_solutions(copy, tmp_path):
-    """Nobody reads an answer before the question."""
+def test_a_copy_has_the_notebooks_without_outputs_or_solutions(copy, mine):
+    """Nobody reads an answer before the question; solutions come when asked for, also to an older copy."""
     assert "2 copied" in copy()
-    assert files(tmp_path / "mine") == {"01_one.ipynb", "02_two.ipynb"}
-    (cell,) = json.loads((tmp_path / "mine" / "01_one.ipynb").read_text())["cells"]
-    assert cell["source"] == "1 + 2" and cell["outputs"] == [] and cell["execution_count"] is None
-    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"01_one.ipynb", "02_two.ipynb"}
-
-
-def test_solutions_come_when_asked_for(copy, tmp_path):
-    """`--with-solutions` adds them, also to a copy that is there already."""
-    copy()
+    assert {path.name for path in mine.iterdir()} == {"01_one.ipynb", "02_two.ipynb"}
+    (cell,) = json.loads((mine / "01_one.ipynb").read_text())["cells"]
+    assert cell["source"] == ["1 + 2"] and cell["outputs"] == [] and cell["execution_count"] is None
     assert "1 copied, 2 there already" in copy("--with-solutions")
-    assert "solutions/01_solutions.ipynb" in files(tmp_path / "mine")
+    assert (mine / "solutions/01_solutions.ipynb").is_file()
 
 
-def test_what_the_student_changed_is_kept(copy, course, tmp_path):
+def test_what_the_student_changed_is_kept(copy, course, mine):
     """Neither a second run nor a newer version of the course overwrites a student's work."""
     copy()
-    mine = tmp_path / "mine" / "01_one.ipynb"
-    mine.write_text(notebook("my answer"))
+    (mine / "01_one.ipynb").write_text(notebook("my answer"))
+    before = (mine / "01_one.ipynb").read_text()
     (course / "01_one.ipynb").write_text(notebook("newer"))
     for _ in range(2):
         assert "kept yours: 01_one.ipynb" in copy()
-        assert mine.read_text() == notebook("my answer")
+        assert (mine / "01_one.ipynb").read_text() == before
 
 
-def test_a_notebook_that_was_deleted_comes_back(copy, tmp_path):
+def test_a_notebook_that_was_deleted_comes_back(copy, mine):
     """So a student starts one afresh."""
     copy()
-    (tmp_path / "mine" / "02_two.ipynb").unlink()
+    (mine / "02_two.ipynb").unlink()
     assert "1 copied, 1 there already" in copy()
     assert "2 there already" in copy()
 
 
-def test_a_file_in_the_way_is_one_line(copy, tmp_path):
-    """A folder that cannot be made is a clear complaint."""
-    (tmp_path / "mine").write_text("a file")
-    said = copy(status=2)
-    assert said.startswith("minispec: cannot copy notebooks to") and said.count("\n") == 1
-
-
-def test_an_installation_without_notebooks_says_so(copy, monkeypatch, tmp_path):
-    """From a wheel there is nothing to copy, and the line says where they are."""
-    monkeypatch.setattr(module, "NOTEBOOKS", tmp_path / "nowhere")
-    assert "source" in copy(status=2)
-    assert not (tmp_path / "mine").exists()
-
-
-def test_without_jupyterlab_one_line_says_what_to_install(course, tmp_path, capsys, monkeypatch):
-    """Nothing is copied when what was asked for cannot be done."""
+def test_what_cannot_be_copied_is_one_line(refused, course, mine, monkeypatch, tmp_path):
+    """A file in the way; without JupyterLab what to install; from a wheel there is nothing to copy."""
+    mine.write_text("a file")
+    assert "cannot copy notebooks to" in refused("lab --no-open", mine)
+    mine.unlink()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    status, _, err = call(capsys, "lab", tmp_path / "mine")
-    assert status == 2 and "pip install -e '.[notebooks]'" in err and err.count("\n") == 1
-    assert not (tmp_path / "mine").exists()
+    assert "pip install -e '.[notebooks]'" in refused("lab", mine)
+    monkeypatch.setattr(module, "NOTEBOOKS", tmp_path / "nowhere")
+    assert "source" in refused("lab --no-open", mine)
+    assert not mine.exists()
 
 
-def test_jupyterlab_is_opened_in_the_copy(course, tmp_path, capsys, monkeypatch):
+def test_jupyterlab_is_opened_in_the_copy(course, mine, command, monkeypatch):
     """It starts in the student's folder, at the first notebook, and its status is ours."""
     calls = []
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(subprocess, "call", lambda command, cwd: calls.append((command, cwd)) or 3)
-    status, _, _ = call(capsys, "lab", tmp_path / "mine")
-    assert status == 3
-    assert calls == [([sys.executable, "-m", "jupyterlab", "01_one.ipynb"], tmp_path / "mine")]
+    monkeypatch.setattr(subprocess, "call", lambda line, cwd: calls.append((line, cwd)) or 3)
+    command("lab", mine, status=3)
+    assert calls == [([sys.executable, "-m", "jupyterlab", "01_one.ipynb"], mine)]
 
 
 def test_the_projects_own_notebooks_are_found():

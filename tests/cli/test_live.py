@@ -6,125 +6,125 @@ from pathlib import Path
 
 import pytest
 import torch
-from pairs import call, tiny_config, tiny_recipe
+from pairs import tiny_config, tiny_recipe
 
 from minispec import load_pair
+from minispec.cli.main import run
 from minispec.cli.train import choose_recipe
+from minispec.drafters.costs import Costs
 from minispec.train import corpus
 from minispec.train.publish import history_of
 from minispec.train.recipes import OWN_TEXT, PRESETS, CurriculumStage
 
+MANY = (CurriculumStage(60, 8, 48, 1),)
+FEW = (CurriculumStage(2, 8, 48, 1),)
 GOOD = tiny_recipe(
     name="quick",
     friends=1,
     target=tiny_config(2, 256, vocab_size=512),
     draft=tiny_config(1, 256, width=8, ffn=8),
-    target_stages=(CurriculumStage(60, 8, 48, 1),),
-    draft_stages=(CurriculumStage(2, 8, 48, 1),),
-    distill_stages=(CurriculumStage(2, 8, 48, 1),),
+    target_stages=MANY,
+    draft_stages=FEW,
+    distill_stages=FEW,
 )
-BAD = replace(
-    GOOD,
-    target_stages=(CurriculumStage(1, 2, 48, 1),),
-    draft=tiny_config(1, 256),
-    draft_stages=(CurriculumStage(60, 8, 48, 1),),
-)
+BAD = replace(GOOD, target_stages=FEW, draft=tiny_config(1, 256), draft_stages=MANY)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch, minispec_home):
-    """A home of its own, few stories to measure on, short texts to measure acceptance with."""
-    monkeypatch.setattr(corpus, "VALIDATION_STORIES", 6)
-    monkeypatch.setattr("minispec.evidence.bench.measure.NEW_TOKENS", 20)
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    """Few stories to measure on, short texts to measure acceptance with, and a small recipe for `quick`."""
     threads = torch.get_num_threads()
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "VALIDATION_STORIES", 6)
+        patch.setattr("minispec.evidence.bench.measure.NEW_TOKENS", 20)
+        patch.setitem(PRESETS, "quick", GOOD)
+        yield
     torch.set_num_threads(threads)
 
 
-def train(capsys, *arguments):
-    """Runs `train --json`; returns its status, its document and what people read."""
-    status, out, err = call(capsys, "train", "--json", *arguments)
-    return status, json.loads(out), err
+@pytest.fixture(scope="module")
+def trained(small, tmp_path_factory):
+    """A home in which the small recipe was trained."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINISPEC_HOME", str(home))
+        assert run(["train", "--json"]) == 0
+    return home
 
 
-def test_a_good_training_is_said_to_be_one(capsys, monkeypatch, minispec_home):
-    """The target learned and the draft did not: status 0, figures of all three models, a pair by its name."""
-    monkeypatch.setitem(PRESETS, "quick", GOOD)
-    status, report, _ = train(capsys, "--preset", "quick")
-    assert (status, report["failed"], report["pair"]) == (0, None, "quick")
-    for name, steps in (("target", 60), ("draft_plain", 2), ("draft", 2)):
-        assert {"parameters", "seconds", "steps", "validation_loss", "sha256"} == set(report[name])
-        assert report[name]["steps"] == steps
-    assert (
-        0 < report["entropy_floor"] < report["target"]["validation_loss"] < report["draft"]["validation_loss"]
-    )
-    assert 0 <= report["acceptance"] <= 1 and 0 <= report["forced_accuracy"]["target"]["all"] <= 1
+def test_a_good_training_is_said_to_be_one(trained, document, monkeypatch):
+    """Status 0, figures of all models, a pair by its name; only with `--fresh` are steps taken again."""
+    monkeypatch.setenv("MINISPEC_HOME", str(trained))
+    (state,) = trained.glob("runs/*/target.safetensors")
+    written = state.stat().st_mtime_ns
+    weights = []
+    for option, again in (("", False), ("--fresh", True)):
+        report, _ = document(f"train --preset quick {option}")
+        assert (report["failed"], report["pair"]) == (None, "quick")
+        for name, steps in (("target", 60), ("draft_plain", 2), ("draft", 2)):
+            assert {"parameters", "seconds", "steps", "validation_loss", "sha256"} == set(report[name])
+            assert report[name]["steps"] == steps
+        target, draft = (report[name]["validation_loss"] for name in ("target", "draft"))
+        assert 0 < report["entropy_floor"] < target < draft
+        assert 0 <= report["acceptance"] <= 1 and 0 <= report["forced_accuracy"]["target"]["all"] <= 1
+        assert (state.stat().st_mtime_ns != written) is again
+        weights.append((report["target"]["sha256"], report["draft"]["sha256"]))
+    assert weights[0] == weights[1]
     assert load_pair("quick").info["command"] == "minispec train --preset quick"
 
 
-def test_a_target_that_is_no_better_is_a_failed_training(capsys, monkeypatch, minispec_home):
+def test_a_target_that_is_no_better_is_a_failed_training(document, monkeypatch, minispec_home):
     """The draft learned and the target did not: status 3, and a line that says so with both losses."""
     monkeypatch.setitem(PRESETS, "quick", BAD)
-    status, report, err = train(capsys, "--preset", "quick")
-    assert status == 3
+    report, err = document("train --preset quick --scale 0.5", status=3)
     assert report["target"]["validation_loss"] > report["draft"]["validation_loss"]
+    assert (report["target"]["steps"], report["draft"]["steps"]) == (1, 1)
     assert "the training failed: the target's loss" in report["failed"]
-    (line,) = [line for line in err.splitlines() if line.startswith("minispec: ")]
-    assert line == f"minispec: {report['failed']}"
+    assert f"minispec: {report['failed']}" in err.splitlines()
+    assert load_pair("quick").info["command"] == "minispec train --preset quick --scale 0.5"
 
 
-def test_a_second_run_resumes_and_a_fresh_one_does_not(capsys, monkeypatch, minispec_home):
-    """Trained again the weights are the same; only with `--fresh` are the steps taken again."""
-    monkeypatch.setitem(PRESETS, "quick", GOOD)
-    _, first, _ = train(capsys)
-    (state,) = minispec_home.glob("runs/*/target.safetensors")
-    written = state.stat().st_mtime_ns
-    for arguments, again in (((), False), (("--fresh",), True)):
-        _, report, _ = train(capsys, *arguments)
-        assert report["target"]["sha256"] == first["target"]["sha256"]
-        assert report["draft"]["sha256"] == first["draft"]["sha256"]
-        assert (state.stat().st_mtime_ns != written) is again
-
-
-def test_a_text_of_ones_own_gives_a_pair_of_its_name(capsys, monkeypatch, minispec_home, tmp_path):
+def test_a_text_of_ones_own_gives_a_pair_of_its_name(document, monkeypatch, minispec_home, tmp_path):
     """A file is trained on even where it has a corpus's name, and its pair has the file's."""
     monkeypatch.setattr("minispec.cli.train.OWN_TEXT", replace(GOOD, name="own-text", corpus=""))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "python").write_text("\n\n".join(f"Day {i}. " * 60 for i in range(12)), encoding="utf-8")
-    _, report, _ = train(capsys, "--text", "python", "--seed", 3)
+    report, _ = document("train --text python --seed 3")
     pair = load_pair(minispec_home / "python")
     assert report["entropy_floor"] is None and report["forced_accuracy"] is None
     assert pair.info["corpus"]["train_documents"] == 11 and pair.info["seed"] == 3
     assert pair.info["command"] == "minispec train --text python --seed 3"
     history = history_of(pair.info)
-    assert len(history) > 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
+    assert len(history) >= 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)
 
 
-def test_a_text_takes_the_recipe_for_any_text_unless_a_preset_is_named():
-    """`--text` alone takes the recipe for any text, changed in name and corpus alone; so does a preset."""
-    text = Path("a.txt")
-    own = choose_recipe(None, text, None, None, 1.0)
-    assert own == replace(OWN_TEXT, name="a", corpus="a.txt")
-    for name, preset in PRESETS.items():
-        assert choose_recipe(name, text, None, None, 1.0) == replace(preset, name="a", corpus="a.txt")
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+def test_a_text_takes_the_recipe_for_any_text_unless_a_preset_is_named(preset):
+    """`--text` changes the name and the corpus alone."""
+    recipe = OWN_TEXT if preset is None else PRESETS[preset]
+    chosen = choose_recipe(preset, Path("a.txt"), None, None, 1.0)
+    assert chosen == replace(recipe, name="a", corpus="a.txt")
 
 
-def test_the_demo_trains_a_pair_once(capsys, monkeypatch, minispec_home, tmp_path):
-    """The demo trains the quick pair live, decodes with both, and the next time takes it from the cache."""
-    monkeypatch.setitem(PRESETS, "quick", GOOD)
-    monkeypatch.setattr("minispec.cli.demo.QUICK", GOOD)
+def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
+    """The demo trains the quick pair live, decodes with both, and the next time takes it from the cache.
+
+    That this training has failed is said beside the results.
+    """
+    monkeypatch.setattr("minispec.cli.demo.QUICK", BAD)
+    monkeypatch.setattr("minispec.cli.decoding.measure_costs", lambda *_, **__: Costs(1.0, {1: 1.0, 17: 1.5}))
     monkeypatch.setenv("COLUMNS", "120")
-    train(capsys, "--out", tmp_path / "other")
-    options = ("demo", "--pair", tmp_path / "other", "--max-new-tokens", 20, "--backend", "torch")
-    status, out, _ = call(capsys, *options)
-    assert status == 0 and "A pair trained here" in out and "entropy of the grammar" in out
+    line = "demo --max-new-tokens 12 --k 2 --backend torch --pair"
+    out, _ = command(line, pair)
+    assert "A pair trained here" in out and "entropy of the grammar" in out
+    assert "minispec: the training failed" in out
     assert out.count("same text: ") == 2 and out.count("yes") == 2
     monkeypatch.setattr("minispec.cli.demo.train_and_publish", None)  # another training would fail
-    status, out, err = call(capsys, *options, "--json")
-    document = json.loads(out)
-    assert status == 0 and "A pair trained here" in err
-    assert [pair["pair"] for pair in document["pairs"]] == ["quick", "quick"]
-    for pair in document["pairs"]:
-        assert [run["same_as_target_only"] for run in pair["runs"]] == [True, None]
-        assert all(run["tokens"] <= 20 and run["seconds"] > 0 for run in pair["runs"])
+    out, err = command(line, pair, "--json")
+    assert "A pair trained here" in err
+    shown = json.loads(out)["pairs"]
+    assert [one["pair"] for one in shown] == ["tiny", "quick"]
+    for one in shown:
+        assert [run["same_as_target_only"] for run in one["runs"]] == [True, None]
+        assert all(run["tokens"] <= 12 and run["seconds"] > 0 for run in one["runs"])

@@ -1,6 +1,5 @@
 """Two models from folders of their own, checks before the work, and what every command shares."""
 
-import json
 import os
 import shutil
 import signal
@@ -9,38 +8,48 @@ import sys
 import time
 
 import pytest
-from pairs import build_pair, call, edit_json, random_models
+from pairs import build_pair, edit_json, random_models
 
 from minispec import __version__, load_pair, load_tokenizer
 from minispec.cli.main import complain
 from minispec.io.checkpoint import load_models, save_model
 from minispec.io.tokenizer import train_tokenizer
 
-PROMPT = ("--prompt", "The cat", "--json", "--max-new-tokens", 12)
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """Where pairs would have been trained; nothing is."""
+    folders = []
+
+    def noting(recipe, folder, *_, **__):
+        folders.append(folder)
+        raise ValueError("it would be trained")
+
+    monkeypatch.setattr("minispec.cli.train.train_and_publish", noting)
+    return folders
 
 
-def test_two_folders_are_as_good_as_a_pair(capsys, pair):
+def test_two_folders_are_as_good_as_a_pair(document, pair):
     """The same text as with `--pair`, whose folders they are."""
+    line = "generate --prompt 'The cat' --max-new-tokens 12"
     folders = ("--target", pair / "target", "--draft", pair / "draft")
-    outcomes = [call(capsys, "generate", *PROMPT, *which) for which in (folders, ("--pair", pair))]
-    assert [status for status, _, _ in outcomes] == [0, 0]
-    texts = [json.loads(out)["tokens"] for _, out, _ in outcomes]
+    texts = [document(line, *which)[0]["tokens"] for which in (folders, ("--pair", pair))]
     assert texts[0] == texts[1] and len(texts[0]) == 12
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--target", "target"), "give both, or neither"),
-        (("--draft", "draft"), "give both, or neither"),
-        (("--target", "target", "--draft", "draft", "--pair", "stories"), "exclude each other"),
-        (("--target", "no", "--draft", "draft"), "config.json cannot be read"),
-        (("--target", "target", "--draft", "alone"), "must share one vocabulary: their tokenizers differ"),
-        (("--target", "target", "--draft", "small"), "the draft has 299 tokens, the target 300"),
-        (("--target", "../bare/target", "--draft", "draft"), "has no tokenizer.json, nor has the folder"),
+        ("--target target", "give both, or neither"),
+        ("--draft draft", "give both, or neither"),
+        ("--target target --draft draft --pair stories", "exclude each other"),
+        ("--target no --draft draft", "config.json cannot be read"),
+        ("--target target --draft alone", "must share one vocabulary: their tokenizers differ"),
+        ("--target target --draft small", "the draft has 299 tokens, the target 300"),
+        ("--target ../bare/target --draft draft", "has no tokenizer.json, nor has the folder"),
     ],
 )
-def test_what_does_not_go_together_is_one_line(capsys, pair, tmp_path, monkeypatch, options, words):
+def test_what_does_not_go_together_is_one_line(refused, pair, tmp_path, monkeypatch, options, words):
     """Half of the two, a pair besides, a missing folder, other vocabularies or tokenizers."""
     copy = shutil.copytree(pair, tmp_path / "pair")
     monkeypatch.chdir(copy)
@@ -49,8 +58,7 @@ def test_what_does_not_go_together_is_one_line(capsys, pair, tmp_path, monkeypat
     (copy / "small").mkdir()
     save_model(random_models(vocab_size=299)[1], copy / "small")
     shutil.copytree(copy / "target", tmp_path / "bare" / "target")
-    status, out, err = call(capsys, "generate", *PROMPT, *options)
-    assert (status, out) == (2, "") and words in err and err.count("\n") == 1
+    assert words in refused(f"generate --prompt a {options}")
 
 
 def test_folders_may_be_texts(pair):
@@ -63,69 +71,50 @@ def test_folders_may_be_texts(pair):
 
 @pytest.mark.parametrize("name", ["stories", "runs", "native", ".hidden", "a\x1b[31m", "\udcff"])
 def test_a_name_that_no_pair_can_have_is_refused_before_the_training(
-    name, capsys, minispec_home, tmp_path, monkeypatch
+    name, refused, minispec_home, tmp_path, trainings
 ):
     """One that would hide a shipped pair or a folder of the cache, or cannot be printed; nothing is made."""
-    monkeypatch.setattr(
-        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
-    )
-    status, out, err = call(capsys, "train", "--text", tmp_path / f"{name}.txt")
-    assert (status, out) == (2, "") and err.count("\n") == 1 and err.strip().isprintable()
+    err = refused("train --text", tmp_path / f"{name}.txt")
+    assert err.strip().isprintable() and trainings == []
     assert ("comes with the package" if name == "stories" else "is no name for a pair") in err
     assert list(minispec_home.iterdir()) == []
 
 
-def test_a_preset_does_not_hide_the_shipped_pair(capsys, minispec_home, tmp_path, monkeypatch):
+def test_a_preset_does_not_hide_the_shipped_pair(refused, minispec_home, tmp_path, trainings):
     """`--preset stories` needs a folder, and with one it is trained."""
-    trained = []
-    monkeypatch.setattr(
-        "minispec.cli.train.train_and_publish", lambda _, folder, *__, **___: 1 / trained.append(folder)
-    )
-    status, _, err = call(capsys, "train", "--preset", "stories")
-    assert status == 2 and "give the pair another folder with --out" in err and trained == []
-    with pytest.raises(TypeError):
-        call(capsys, "train", "--preset", "stories", "--out", tmp_path / "mine")
-    assert trained == [tmp_path / "mine"]
+    assert "give the pair another folder with --out" in refused("train --preset stories")
+    assert trainings == []
+    assert "it would be trained" in refused("train --preset stories --out", tmp_path / "mine")
+    assert trainings == [tmp_path / "mine"]
 
 
 @pytest.mark.parametrize("in_the_cache", [True, False])
 def test_out_does_not_hide_the_shipped_pair_either(
-    in_the_cache, capsys, minispec_home, tmp_path, monkeypatch
+    in_the_cache, refused, minispec_home, tmp_path, monkeypatch, trainings
 ):
     """Pairs are looked for in this folder and in the cache, before those of the package."""
-    monkeypatch.setattr(
-        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
-    )
     monkeypatch.chdir(tmp_path)
-    status, out, err = call(
-        capsys, "train", "--out", minispec_home / "stories" if in_the_cache else "stories"
-    )
-    assert (status, out) == (2, "") and "comes with the package" in err and err.count("\n") == 1
+    err = refused("train --out", minispec_home / "stories" if in_the_cache else "stories")
+    assert "comes with the package" in err and trainings == []
 
 
-def test_a_cache_that_cannot_be_written_is_refused_before_the_training(capsys, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_refused_before_the_training(refused, tmp_path, monkeypatch):
     """It is where a training keeps its state, wherever the pair goes."""
     monkeypatch.setattr("minispec.cli.train.train_pair", lambda *_, **__: pytest.fail("it was trained"))
     monkeypatch.setenv("MINISPEC_HOME", "/dev/null/here")
-    status, out, err = call(capsys, "train", "--out", tmp_path / "pair")
-    assert (status, out) == (2, "") and "cannot write /dev/null/here/runs" in err and err.count("\n") == 1
-    status, out, err = call(capsys, "train", "--drafter", "medusa", "--out", "/dev/null/here")
-    assert (status, out) == (2, "") and "cannot write /dev/null/here" in err and err.count("\n") == 1
+    assert "cannot write /dev/null/here/runs" in refused("train --out", tmp_path / "pair")
+    assert "cannot write /dev/null/here" in refused("train --drafter medusa --out /dev/null/here")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="paths and links of POSIX")
 @pytest.mark.parametrize("where", ["n" * 250, f"{'n' * 300}/pair", "round", "\udcff\x1b" + "n" * 250])
 def test_a_folder_that_cannot_be_made_is_refused_before_the_training(
-    where, capsys, minispec_home, tmp_path, monkeypatch
+    where, refused, minispec_home, tmp_path, monkeypatch, trainings
 ):
     """Names that are too long, here or above, and a link that leads to itself."""
-    monkeypatch.setattr(
-        "minispec.cli.train.train_and_publish", lambda *_, **__: pytest.fail("it was trained")
-    )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "round").symlink_to("round")
-    status, out, err = call(capsys, "train", "--out", where)
-    assert (status, out) == (2, "") and "cannot write a pair to" in err and err.count("\n") == 1
+    assert "cannot write a pair to" in refused("train --out", where) and trainings == []
     assert sorted(path.name for path in tmp_path.iterdir() if path != minispec_home) == ["round"]
 
 
@@ -144,9 +133,9 @@ def test_messages_do_not_control_the_terminal(capsys):
     assert capsys.readouterr().err == "minispec: no \\x1b[31mfile\\x07\\u202e\n"
 
 
-def test_the_version(capsys):
+def test_the_version(command):
     """`--version` prints it and ends."""
-    assert call(capsys, "--version") == (0, f"minispec {__version__}\n", "")
+    assert command("--version") == (f"minispec {__version__}\n", "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")

@@ -4,52 +4,31 @@ A cell is run in this process, after those cells before it that it needs. Also h
 is current, and each of its rows is shown in some cell.
 """
 
-import ast
-from functools import lru_cache
-
 import pytest
-from cell_trees import left_blank, run
-from cell_trees import needed as needed_by
+from cell_trees import NOTEBOOKS, left_blank, needed, run, trees
 from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
 from claims_table import TABLE, cells_of, table
-from notebook_rules import code_cells, is_solution, read_text, tags, texts
 
 from minispec.classroom.questions import predict
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import planted
 
-NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
 BY_NAME = {mutant.name: mutant for mutant in (*MUTANTS, *BUGS)}
 
 
-def name_of(case):
-    return f"{case.notebook:02}-{case.tag}-{case.mutant}"
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.notebook:02}-{case.tag}-{case.mutant}")
 def test_a_planted_bug_makes_the_tagged_cell_fail(case):
     """Without the bug the cell runs. With it, it is this cell that raises, and none before it."""
-    before, cell = needed(case)
-    blank = left_blank(read(case.notebook))
-    run([*before, cell], dict(blank))
-    names = dict(blank)
+    cells = trees(case.notebook)
+    tagged = [index for index, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
+    before = needed(cells, tagged[case.nth])
+    cell, _ = cells[tagged[case.nth]]
+    run([*before, cell], left_blank(cells))
+    names = left_blank(cells)
     with planted(BY_NAME[case.mutant]):
         run(before, names)
         with pytest.raises((AssertionError, IndexError, RuntimeError, ValueError)):
             run([cell], names)
-
-
-def needed(case):
-    """Returns the trees of a case's cell, and of those before it that define what it uses, step by step."""
-    cells = read(case.notebook)
-    tagged = [index for index, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
-    index = tagged[case.nth]
-    return needed_by(cells, index), cells[index][0]
-
-
-@lru_cache
-def read(notebook):
-    return [(ast.parse(c.source), tags(c)) for _, c in code_cells(read_text(NOTEBOOKS[notebook]))]
 
 
 def test_at_least_fifteen_claims_are_tried_by_bugs():
@@ -64,7 +43,7 @@ def test_every_sentence_is_shown_and_every_tag_is_a_sentence():
     assert len(set(known)) == len(known)
     assert {*NOT_YET, *QUESTIONS, *(case.tag for case in CASES)} <= set(known)
     assert [tag for tag in known if not cells_of(tag) and tag not in NOT_YET] == []
-    found = {tag for number in NOTEBOOKS for _, of_cell in read(number) for tag in of_cell}
+    found = {tag for number in NOTEBOOKS for _, of_cell in trees(number) for tag in of_cell}
     assert {tag for tag in found if tag.startswith(("claim-", "misleads-", "misconception-"))} <= set(known)
 
 

@@ -19,45 +19,28 @@ from notebook_rules import (
 )
 
 TEXTS = texts()
-MAIN = [text for text in TEXTS if not is_solution(text)]
-named = pytest.mark.parametrize("text", TEXTS, ids=[text.stem for text in TEXTS])
 
 
-@named
-def test_every_text_has_run_without_fault(text):
-    """Each text has its notebook, whose cells ran in order, without error, warning or machine path."""
-    assert outcome_faults(read_notebook(notebook_of(text))) == []
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
+def test_a_notebook_has_run_and_is_in_step_with_its_text(text):
+    """Its cells ran in order, without error or warning; nothing is stored of one run or one machine."""
+    notebook = read_notebook(notebook_of(text))
+    assert outcome_faults(notebook) == []
+    assert sync_faults(notebook, read_text(text)) == []
+    assert metadata_faults(notebook) == []
 
 
-@named
-def test_a_notebook_and_its_text_say_the_same(text):
-    """Nobody has edited one and forgotten the other."""
-    assert sync_faults(read_notebook(notebook_of(text)), read_text(text)) == []
-
-
-@named
-def test_nothing_is_stored_that_changes_from_run_to_run(text):
-    """Metadata and cell ids are the same on every machine."""
-    assert metadata_faults(read_notebook(notebook_of(text))) == []
-
-
-@pytest.mark.parametrize("text", MAIN, ids=lambda text: text.stem)
-def test_a_notebook_has_one_cell_to_play_with(text):
-    """Where a reader changes a value and runs the cell again."""
-    assert try_faults(read_text(text)) == []
-
-
-@pytest.mark.parametrize("text", MAIN, ids=lambda text: text.stem)
+@pytest.mark.parametrize(
+    "text", filter(lambda text: not is_solution(text), TEXTS), ids=lambda text: text.stem
+)
 def test_a_notebook_is_cut_into_small_pieces(text):
-    """It opens with what is to come, ends with a recap; cells, and prose between outputs, are short."""
+    """It opens with what is to come, ends with a recap; pieces are short, and one is to play with."""
     assert shape_faults(read_notebook(notebook_of(text))) == []
+    assert try_faults(read_text(text)) == []
 
 
 def test_every_notebook_has_a_text():
     """None was made by hand, and none is left over."""
-    assert TEXTS
-    assert {notebook_of(text) for text in TEXTS} == {*FOLDER.rglob("[0-9][0-9]_*.ipynb")} - checkpoints()
-
-
-def checkpoints():
-    return {path for path in FOLDER.rglob("*.ipynb") if ".ipynb_checkpoints" in path.parts}
+    paths = FOLDER.rglob("[0-9][0-9]_*.ipynb")
+    notebooks = {path for path in paths if ".ipynb_checkpoints" not in path.parts}
+    assert {notebook_of(text) for text in TEXTS} == notebooks != set()

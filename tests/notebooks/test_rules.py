@@ -2,15 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 from build_notebooks import build, prepared
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebook_rules import (
+    FOLDER,
     MOST_CODE_CELLS,
     MOST_WORDS,
+    TRY_TITLE,
     cell_ids,
     metadata_faults,
     notebook_of,
@@ -22,7 +23,6 @@ from notebook_rules import (
     try_faults,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 OPENING = "# 2. Add numbers\n\n**You'll do** a\n\n**You'll learn** b\n\n**You'll need** c\n\n**Time** 1 min"
 TEXT = f"""\
 # %% [markdown]
@@ -60,6 +60,11 @@ def words(count):
     return new_markdown_cell("word " * count)
 
 
+def most_cells():
+    """Returns as many code cells as a notebook may have."""
+    return [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
+
+
 def with_(made, **metadata):
     """Returns a notebook whose first code cell has more metadata."""
     made.cells[1].metadata |= metadata
@@ -68,17 +73,19 @@ def with_(made, **metadata):
 
 def test_a_good_notebook_has_no_fault():
     """What the rules ask for can be had; the limits themselves are allowed."""
-    most = [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
-    lines = cell("\n\n".join(["x = 1"] * 12))
-    longer = cell("\n".join(["x = 1"] * 30), tags=["exercise"])
-    checked = [cell(source) for source in ("x = 3\nassert x == 3", "x = 3\nassert x == 3\nx")]
     folded = with_(notebook(cell("assert 1\nassert 2", tags=["hide-input"])), jupyter={"source_hidden": True})
-    picture = cell(outputs=[new_output("display_data", {"image/png": "/tmp/", "text/html": DATA})])
-    for made in (notebook(), notebook(*most), notebook(words(MOST_WORDS), cell()), notebook(lines)):
+    for made in (
+        notebook(),
+        notebook(*most_cells()),
+        notebook(words(MOST_WORDS), cell()),
+        notebook(cell("\n\n".join(["x = 1"] * 12))),
+        notebook(cell("\n".join(["x = 1"] * 30), tags=["exercise"])),
+        notebook(cell("x = 3\nassert x == 3")),
+        notebook(cell("x = 3\nassert x == 3\nx")),
+        notebook(cell(outputs=[new_output("display_data", {"image/png": "/tmp/", "text/html": DATA})])),
+        folded,
+    ):
         assert outcome_faults(made) + shape_faults(made) + metadata_faults(made) == []
-    assert shape_faults(notebook(longer)) == outcome_faults(notebook(picture)) == []
-    assert [shape_faults(notebook(one)) for one in checked] == [[], []]
-    assert shape_faults(folded) == metadata_faults(folded) == []
 
 
 DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
@@ -89,33 +96,27 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
     [
         (outcome_faults, notebook(cell(count=None))),
         (outcome_faults, notebook(cell(), cell(count=3))),
-        (outcome_faults, notebook(cell(), cell(count=1))),
         (outcome_faults, notebook(cell(outputs=[new_output("error", ename="ValueError", evalue="no")]))),
         (outcome_faults, notebook(cell(outputs=[stream("stderr", "a warning")]))),
-        (outcome_faults, notebook(cell(outputs=[stream("stdout", "see /home/ada/x.py")]))),
         (outcome_faults, notebook(cell(outputs=[stream("stdout", "see C:\\Users\\ada")]))),
         (outcome_faults, notebook(cell("open('/workspace/x')"))),
         (outcome_faults, notebook(words(1), cell(), last="## Recap\nin /tmp/x")),
-        (outcome_faults, notebook(cell(outputs=[new_output("execute_result", {"text/plain": "'/root/a'"})]))),
         (outcome_faults, notebook(cell(outputs=[stream("stdout", "<A object at 0x7f12ab34cd>")]))),
         (shape_faults, notebook(first="# Add numbers\n" + OPENING.split("\n", 1)[1])),
         (shape_faults, notebook(first=OPENING.replace("need", "want"))),
-        (shape_faults, notebook(first=OPENING.replace("**Time**", "Time"))),
         (shape_faults, notebook(last="The end.")),
-        (shape_faults, notebook(*[cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS + 1)])),
+        (shape_faults, notebook(*most_cells(), cell(count=MOST_CODE_CELLS + 1))),
         (shape_faults, notebook(cell("\n".join(["x = 1"] * 13)))),
         (shape_faults, notebook(cell("x = '" + "a" * 100 + "'"))),
         (shape_faults, notebook(cell(tags=["Claim A1"]))),
         (shape_faults, notebook(cell("assert 1 + 2 == 3\nx = 1"))),
         (shape_faults, notebook(cell("x = 3\nassert x == 3\nassert x > 2"))),
-        (shape_faults, notebook(cell("for x in (1, 2):\n    assert x"))),
         (shape_faults, notebook(cell("assert 1 + 2 == 3\n1 + 2\n1 + 3"))),
         (shape_faults, notebook(cell("1 + 2", tags=["hide-input"]))),
         (shape_faults, notebook(cell("from minispec.classroom.parts import limited"))),
         (shape_faults, notebook(cell("\n".join(["x = 1"] * 17), tags=["written"]))),
         (metadata_faults, notebook(cell("assert 1 + 2 == 3", tags=["hide-input"]))),
         (shape_faults, notebook(words(MOST_WORDS // 2), cell(outputs=[]), words(MOST_WORDS), cell(count=2))),
-        (metadata_faults, with_(notebook(), execution={"iopub.status.busy": "now"})),
         (metadata_faults, with_(notebook(), scrolled=True)),
     ],
 )
@@ -124,27 +125,25 @@ def test_a_planted_fault_is_found(rule, made):
     assert rule(made) != []
 
 
-TRY_TITLE = "### Try it: change a value and run the cell again"
-
-
 def test_a_notebook_has_one_cell_to_play_with():
     """One, with its title before it, and without a check."""
-    title, play, another = new_markdown_cell(TRY_TITLE), *(cell(f"k = {k}", tags=["try-it"]) for k in (4, 5))
+    title = new_markdown_cell(TRY_TITLE)
+    play, another, checked = (cell(f"k = 4{more}", tags=["try-it"]) for more in ("", "0", "\nassert k == 4"))
     assert try_faults(notebook(title, play)) == []
-    checked = cell("k = 4\nassert k == 4", tags=["try-it"])
     for wrong in ((cell(),), (play,), (title, cell(), play), (title, play, another), (title, checked)):
         assert try_faults(notebook(*wrong)) != []
     # It is no cell that a reader has to go through.
-    most = [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
-    assert shape_faults(notebook(*most, title, play)) == []
+    assert shape_faults(notebook(*most_cells(), title, play)) == []
 
 
 def test_versions_and_other_ids_are_faults():
     """What differs between machines and runs is found."""
-    version, other = notebook(), notebook()
+    version = notebook()
     version.metadata["language_info"] = {"name": "python", "version": "3.11.2"}
+    assert metadata_faults(version) != []
+    other = notebook()
     other.cells[1].id = "a3f00b12"
-    assert metadata_faults(version) != [] and metadata_faults(other) != []
+    assert metadata_faults(other) != []
 
 
 @pytest.fixture
@@ -212,7 +211,7 @@ def test_nbval_finds_an_error_and_a_changed_output(tmp_path):
     )
     path = tmp_path / "02_faults.ipynb"
     nbformat.write(made, path)
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml"), str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "pyproject.toml", str(path)]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout
     assert "2 failed, 2 passed" in done.stdout

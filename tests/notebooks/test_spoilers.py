@@ -11,14 +11,14 @@ from functools import lru_cache
 from itertools import takewhile
 
 import pytest
-from notebook_rules import is_solution, notebook_of, read_notebook, tags, texts
+from cell_trees import NOTEBOOKS
+from notebook_rules import notebook_of, read_notebook, tags
 from solution_code import pieces, solutions, told
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.questions import QUESTIONS
 
 SHORT = range(1, 9)
-TEXTS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
 ASKED = [question for question in QUESTIONS if question.notebook in SHORT]
 ASKS = {"predict", "exercise"}  # tags of cells that show no result
 
@@ -69,7 +69,7 @@ class Cell:
 def cells(notebook):
     """Returns the cells of a notebook, as it was committed."""
     found = []
-    for number, cell in enumerate(read_notebook(notebook_of(TEXTS[notebook])).cells):
+    for number, cell in enumerate(read_notebook(notebook_of(NOTEBOOKS[notebook])).cells):
         outputs = [
             output.get("text", "") or output.get("data", {}).get("text/plain", "")
             for output in cell.get("outputs", [])

@@ -9,13 +9,14 @@ import copy
 from pathlib import Path
 
 import pytest
-from cell_trees import left_blank, needed, run
-from notebook_rules import HIDDEN, code_cells, is_solution, read_text, tags, texts
+from cell_trees import left_blank, needed, run, trees
+from notebook_rules import HIDDEN
 
 import minispec.core.basic
 
-NOTEBOOKS = {int(text.name[:2]): text for text in texts() if not is_solution(text)}
-LONG_WAY, SHORT_WAY = (*range(1, 9), 12, 13, 14, 15), (1, 5, 6, 8)
+LONG_WAY = (*range(1, 9), 12, 13, 14, 15)
+SHORT_WAY = (1, 5, 6, 8)
+SKIPPED = ("exercise", HIDDEN)  # tags of cells that no other needs
 # For each notebook: the functions that it writes out, and the package's names that may follow them only.
 PHASES = {
     1: (("most_probable", "continue_alone"), ("generate",)),
@@ -42,23 +43,14 @@ PHASES = {
 }
 
 
-def trees(notebook):
-    """Returns each code cell of a notebook as a tree with its tags."""
-    return [(ast.parse(cell.source), tags(cell)) for _, cell in code_cells(read_text(NOTEBOOKS[notebook]))]
-
-
 def functions(tree):
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def mentions(tree, names):
     """Whether a cell says one of these names: as a name, an attribute or an import."""
-    said = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    said |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    said |= {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-    return bool(said & {*names})
+    fields = {ast.Name: "id", ast.Attribute: "attr", ast.alias: "name"}
+    return any(getattr(node, fields[type(node)]) in names for node in ast.walk(tree) if type(node) in fields)
 
 
 def written_in(notebook):
@@ -85,12 +77,7 @@ def test_each_function_of_the_basic_file_is_a_cell_of_one_notebook(function):
 def test_the_last_notebook_prints_what_the_short_way_has_not_written():
     """Notebook 8 prints the source of those functions that stand in no notebook of the short way."""
     written = {name for notebook in SHORT_WAY for name in written_in(notebook)}
-    printed = {
-        call.args[0].id
-        for tree, _ in trees(8)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "getsource"
-    }
+    printed = {call.args[0].id for tree, _ in trees(8) for call in calls(ast.walk(tree), "getsource")}
     assert printed == {function.name for function in BASIC} - written
 
 
@@ -104,32 +91,41 @@ def test_lines_stand_before_the_package_is_used(key):
 
 
 def uses():
-    """Yields every function that is written out, with each later cell that uses it."""
+    """Yields every function that is written out, with each later cell that uses it.
+
+    Left out are cells that build on one of those: they fail with it.
+    """
     for notebook in LONG_WAY:
         cells = trees(notebook)
         for name, at in written_in(notebook).items():
+            failing = set()
             for index, (tree, of_cell) in enumerate(cells):
-                if index >= at and "exercise" not in of_cell and not only_shown(tree, name):
+                if index < at or "exercise" in of_cell or only_shown(tree, name):
+                    continue
+                if not failing & {*needed(cells, index, SKIPPED)}:
                     yield pytest.param(notebook, name, at, index, id=f"{notebook:02}-{name}-{index}")
+                failing.add(tree)
 
 
 def only_shown(tree, name):
     """Whether a cell does not run a function: it defines it, uses it in another, or hands it to `wrote`."""
-    outside = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
-    nodes = [node for part in outside for node in ast.walk(part)]
-    loads = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    shown = [arg for call in calls if getattr(call.func, "id", "") == "wrote" for arg in call.args]
-    return all(node in shown or isinstance(node.ctx, ast.Store) for node in loads)
+    outside = [node for part in tree.body if not isinstance(part, ast.FunctionDef) for node in ast.walk(part)]
+    loads = {node for node in outside if getattr(node, "id", "") == name and isinstance(node.ctx, ast.Load)}
+    return loads <= {arg for call in calls(outside, "wrote") for arg in call.args}
+
+
+def calls(nodes, name):
+    """Returns the calls of a function among nodes of a tree."""
+    return [node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name]
 
 
 @pytest.mark.parametrize(("notebook", "name", "at", "index"), [*uses()])
 def test_a_cell_that_uses_a_phase_needs_its_lines(notebook, name, at, index):
     """With a stub for the function, the cell fails, or one before it that it builds on."""
-    cells = trees(notebook)
+    cells = [*trees(notebook)]
     cells[at] = (stubbed(cells[at][0], name), cells[at][1])
     with pytest.raises((AssertionError, AttributeError, IndexError, TypeError, ValueError)):
-        run([*needed(cells, index, ("exercise", HIDDEN)), cells[index][0]], left_blank(cells))
+        run([*needed(cells, index, SKIPPED), cells[index][0]], left_blank(cells))
 
 
 def stubbed(tree, name):

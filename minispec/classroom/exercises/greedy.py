@@ -27,7 +27,10 @@ def continue_greedily(
     read: slice = slice(None),
     row: Callable[[Tensor], Tensor] = last_row,
 ) -> list[int]:
-    """Returns the n most probable tokens; a wrong answer reads a part of the text, or another row."""
+    """Returns the n most probable tokens; a wrong answer reads a part of the text, or another row.
+
+    `row` takes logits [1, n, V] and returns those [V] to choose by.
+    """
     text = list(prompt)
     for _ in range(n):
         text.append(int(row(model(torch.tensor([text[read]]))).argmax()))

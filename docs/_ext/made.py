@@ -1,6 +1,6 @@
 """One directive for what pages have from code: `` ```{made} NAME ARGUMENT… ``, a figure or a table.
 
-Figures are the functions of `figures.py`, tables those of `tables.py`. A figure comes with its caption, and
+Figures are the functions of `made_figures.py`, tables those of `made_tables.py`. A figure comes with its caption, and
 the same in words under a line that opens. A table is Markdown, read as if it stood on the page.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from book import handouts
 from docutils import nodes
-from figures import FIGURES, HANDOUTS
+from made_figures import FIGURES, HANDOUTS
+from made_tables import TABLES
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from tables import TABLES
 
 import minispec
 from minispec.show.plots.style import Picture

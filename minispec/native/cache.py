@@ -47,7 +47,11 @@ class NativeCache(KVCache):
         self._by_row = self._memory.view(model.config.layers, rows, -1)
         self.capacity = model.max_length
         self.owner = ref(model)
-        self._numbers = self._memory.numel()
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken, in bytes."""
+        return self._memory.nbytes
 
     @property
     def address(self) -> int:

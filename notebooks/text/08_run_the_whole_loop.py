@@ -400,10 +400,10 @@ for name, two in (("torch", pair), (fast.name, models)):
 
 # %% [markdown]
 # Counted in weights, a draft step would be nearly free. It is not: every call has a fixed part,
-# whatever the size of the model, such as the start of each operation. In models as small as these,
-# that part is most of the time. So c depends on the code: on torch it is 0.1 to 0.3 from machine to
-# machine, in C++ less. With billions of weights, reading them is most of the time, and c comes near
-# the ratio of the weights. That is what the 0.1 above stands for: a draft of a tenth of the size.
+# whatever the size of the model. In models as small as these, that part is most of the time. So c
+# depends on the code and the machine. With billions of weights, reading them is most of the time,
+# and c comes near the ratio of the weights. That is what the 0.1 above stands for: a draft of a
+# tenth of the size.
 #
 # The prediction takes α from above, and your own c and v. The dotted curve takes c = 0.1 and v = 1:
 # a pass over K + 1 positions would cost as much as over one.
@@ -423,8 +423,7 @@ gain_by_k(points, assumed=0.1)
 
 # %% [markdown]
 # Near its peak the curve is flat, so which K is fastest changes from run to run. Where points lie
-# below it, the formula leaves something out: prefill, and the work between the forwards in Python,
-# in the rule and in the caches.
+# below it, the formula leaves something out: prefill, and the work between the forwards.
 #
 # ## Exercise: the sampled loop, with both caches
 #

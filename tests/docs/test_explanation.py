@@ -14,11 +14,11 @@ import pytest
 import tiny
 import torch
 from facts import FACTS
-from figures import FIGURES
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from made_figures import FIGURES
+from made_tables import TABLES
 from running_example import tell
-from tables import TABLES
 
 from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual

@@ -528,8 +528,8 @@ for name, runs in table.items():
 # All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
 # itself: at temperature 1 stories hardly do. A head knows neither the pending token nor what other
 # heads have drawn. Exit and feature layer read what they draw, with layers of the target or copies
-# of them. (On stories these layers alone seem to do: trained with zero features, they draft about
-# as well.)
+# of them. (On stories these layers alone seem to do: trained with zero features, they draft as
+# well.)
 #
 # Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
 # quarter of the target. `minispec bench --section drafters` measures speed.

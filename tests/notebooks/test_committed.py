@@ -31,7 +31,7 @@ def test_a_notebook_has_run_and_is_in_step_with_its_text(text):
 
 
 @pytest.mark.parametrize(
-    "text", filter(lambda text: not is_solution(text), TEXTS), ids=lambda text: text.stem
+    "text", [text for text in TEXTS if not is_solution(text)], ids=lambda text: text.stem
 )
 def test_a_notebook_is_cut_into_small_pieces(text):
     """It opens with what is to come, ends with a recap; pieces are short, and one is to play with."""

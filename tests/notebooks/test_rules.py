@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from copy import deepcopy
 
 import nbformat
 import pytest
@@ -47,13 +48,12 @@ def cell(source="1 + 2", count=1, outputs=None, tags=("claim-A1",)):
 
 def notebook(*middle, first=OPENING, last="## Recap\nThree."):
     """Returns a notebook without fault around some cells, by default one that adds."""
-    cells = [new_markdown_cell(first), *(middle or [cell()]), new_markdown_cell(last)]
-    made = new_notebook(cells=cells, metadata=nbformat.from_dict(plain_metadata()))
-    for one, name in zip(made.cells, cell_ids("02", len(cells)), strict=True):
+    cells = deepcopy([new_markdown_cell(first), *(middle or [cell()]), new_markdown_cell(last)])
+    for one, name in zip(cells, cell_ids("02", len(cells)), strict=True):
         one.id = name
         if not one.metadata.get("tags"):
             one.metadata = nbformat.from_dict({})
-    return made
+    return new_notebook(cells=cells, metadata=nbformat.from_dict(plain_metadata()))
 
 
 def words(count):

@@ -1,7 +1,7 @@
 """One directive for what pages have from code: `` ```{made} NAME ARGUMENT… ``, a figure or a table.
 
-Figures are the functions of `made_figures.py`, tables those of `made_tables.py`. A figure comes with its caption, and
-the same in words under a line that opens. A table is Markdown, read as if it stood on the page.
+Figures are the functions of `made_figures.py`, tables those of `made_tables.py`. A figure comes with its
+caption, and the same in words under a line that opens. A table is Markdown, read as if it stood on the page.
 """
 
 from __future__ import annotations

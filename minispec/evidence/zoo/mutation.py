@@ -103,8 +103,13 @@ def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
     function, _, faulty = patch_of(mutant)
     if function is not None:
         return [(function, "__code__", compiled(mutant, faulty))]
-    both = [(native_functions(dtype), faulty_library(mutant, dtype)) for dtype in COMPUTES_IN]
-    return [(live, name, function) for live, faulty in both for name, function in vars(faulty).items()]
+    changes: list[tuple[object, str, object]] = []
+    for dtype in COMPUTES_IN:
+        broken = vars(faulty_library(mutant, dtype))
+        # What the rules use and what a model made now will use: two, if the cache folder is another by now.
+        live = {id(functions): functions for functions in (native_functions(dtype), load_native(dtype))}
+        changes += [(functions, name, broken[name]) for functions in live.values() for name in broken]
+    return changes
 
 
 def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:

@@ -1,5 +1,6 @@
 """Planting a bug: it is in the live code while the `with` lasts, and never after."""
 
+import shutil
 from dataclasses import replace
 from types import FunctionType
 
@@ -14,7 +15,8 @@ from minispec.core.warp import Warp
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import code_run, diff, functions_at, patch_of, planted
-from minispec.native.library import COMPUTES_IN, native_functions
+from minispec.io.checkpoint import cache_folder
+from minispec.native.library import COMPUTES_IN, load_native, native_functions
 from minispec.native.model import NativeGPT
 
 ABSOLUTE = mutant_named("residual-absolute")
@@ -101,13 +103,19 @@ def test_the_live_source_is_what_is_compiled():
 
 
 @needs_compiler
-def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards():
-    """Models and rules that were made before see the other library, in both types."""
-    model = NativeGPT(tiny_gpt_pair(0)[0])
+def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards(tmp_path, monkeypatch):
+    """In models and rules, in all types; also in a model that has the library of another cache folder."""
     before = [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN]
+    load_native(torch.float64)  # is in the cache folder now
+    shutil.copytree(cache_folder() / "native", tmp_path / "native")
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
+    model = NativeGPT(tiny_gpt_pair(0)[0])
+    own = dict(vars(model._native))
+    assert model._native is not native_functions(torch.float64)
     with pytest.raises(KeyboardInterrupt), planted(mutant_named("native-residual-reversed")):
-        for dtype, own in zip(COMPUTES_IN, before, strict=True):
-            assert all(function is not own[name] for name, function in vars(native_functions(dtype)).items())
-        assert model._native is native_functions(torch.float64)
+        for dtype, sound in zip(COMPUTES_IN, before, strict=True):
+            assert all(found is not sound[name] for name, found in vars(native_functions(dtype)).items())
+        assert all(found is not own[name] for name, found in vars(model._native).items())
         raise KeyboardInterrupt
     assert [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN] == before
+    assert dict(vars(model._native)) == own

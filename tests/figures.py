@@ -3,8 +3,8 @@
 from functools import cache
 
 import torch
-from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from matplotlib.text import Text
+from readability import unreadable
 from tiny import gpt_pair, table_pair
 
 import minispec
@@ -88,10 +88,7 @@ def shipped_run(temperature=0.0, new=40, seed=1):
 
 def readable(picture):
     """Asserts what every picture keeps to: text that can be read, and words for those who do not see it."""
-    lines = drawn_texts(picture.figure)
-    assert overlapping_texts(lines) == []
-    assert small_texts(lines) == []
-    assert cut_texts(picture.figure, lines=lines) == []
+    assert unreadable(picture.figure) == {}
     assert picture.title and " ".join(headline(picture).split()) == picture.title
     assert picture.alt.startswith(f"{picture.title}. ") and picture.twin.startswith(f"{picture.title}\n")
     assert len(picture.alt) >= 40 + len(picture.title) and picture.twin[len(picture.title) :].strip()

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from minispec.show.plots import charts
 from minispec.show.plots.board import titled
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import DRAFTER, TARGET
 
 Found = Mapping[str, Any]
@@ -26,35 +26,47 @@ def atlas_figure(rules: Sequence[Found]) -> Picture:
     figure = sheet(13, 14)
     upper, lower = figure.subplots(2, 1, height_ratios=(8, 5))
     alone = [one for one in rules if one["candidates"] == 1 and one["name"] != "block"]
-    several = sorted(
-        (one for one in rules if one["candidates"] == CANDIDATES), key=lambda one: float(one["accepted"])
-    )
+    several = [one for one in rules if one["candidates"] == CANDIDATES]
+    several.sort(key=accepted)
     against_damage(upper, alone)
     beside_optimum(lower, several)
     token = next(one for one in rules if one["name"] == "token")
-    most = max(alone, key=lambda one: float(one["accepted"]))
+    most = max(alone, key=accepted)
     best = several[-1]
     title = (
         f"One candidate: at most {token['optimum']:.3f} without damage. Of {CANDIDATES}: "
-        f"{best['accepted']:.3f} by the best rule"
+        f"{accepted(best):.3f} by the best rule"
     )
     text = (
-        f"Of one candidate token verification accepts {token['accepted']:.3f}, the optimum; {most['name']} "
-        f"accepts {most['accepted']:.3f} with a damage of {most['total_variation']:.3f}; of {CANDIDATES} "
-        f"candidates {best['name']} accepts {best['accepted']:.3f} and loses nothing"
+        f"Of one candidate token verification accepts {accepted(token):.3f}, the optimum; {most['name']} "
+        f"accepts {accepted(most):.3f} with a damage of {most['total_variation']:.3f}; of {CANDIDATES} "
+        f"candidates {best['name']} accepts {accepted(best):.3f} and loses nothing."
     )
     alt = (
-        f"Above, accepted tokens against damage, with the optimum as a line; below, bars of accepted. {text}."
+        f"Above, accepted tokens against damage, with the optimum as a line; below, bars of accepted. {text}"
     )
+    rows = [
+        (
+            one["name"],
+            str(one["candidates"]),
+            f"{damage(one):.3f}" if damage(one) else "0",
+            f"{accepted(one):.3f}",
+            f"{one['optimum']:.3f}",
+        )
+        for one in (*alone, *several)
+    ]
     head = ("rule", "candidates", "damage", "accepted", "optimum")
-    shown = [*alone, *several]
-    return titled("atlas", figure, title, alt, f"{text}.", aligned([head, *map(cells, shown)]))
+    return titled("atlas", figure, title, alt, text, aligned([head, *rows]))
 
 
-def cells(one: Found) -> tuple[str, ...]:
-    """Returns a line of the figure in words."""
-    damage = "0" if one["lossless"] else f"{one['total_variation']:.3f}"
-    return one["name"], str(one["candidates"]), damage, f"{one['accepted']:.3f}", f"{one['optimum']:.3f}"
+def accepted(one: Found) -> float:
+    """Returns the probability that a rule accepts a candidate."""
+    return float(one["accepted"])
+
+
+def damage(one: Found) -> float:
+    """Returns the total variation of a rule, 0 of a lossless one."""
+    return 0.0 if one["lossless"] else float(one["total_variation"])
 
 
 def against_damage(axes: Axes, rules: Sequence[Found]) -> None:
@@ -63,16 +75,15 @@ def against_damage(axes: Axes, rules: Sequence[Found]) -> None:
     best = rules[0]["optimum"]
     axes.plot([0, 1 - best], [best, 1], color="black", linewidth=2, label="optimum, one candidate")
     for lossless, look, word in ((True, TARGET, "lossless"), (False, DRAFTER, "lossy")):
-        some = [one for one in rules if one["lossless"] is lossless]
-        spots = [(0.0 if lossless else one["total_variation"], one["accepted"]) for one in some]
+        spots = {one["name"]: (damage(one), accepted(one)) for one in rules if one["lossless"] is lossless}
         how: dict[str, Any] = {"color": look.colour, "markeredgecolor": "black", "markersize": 14}
-        axes.plot(*zip(*spots, strict=True), look.marker, label=word, clip_on=False, zorder=3, **how)
-        for one, spot in zip(some, spots, strict=True):
-            on_line = "mixture" in one["name"]  # their labels stand above it, all others below
-            offset = (-10, 12) if on_line else LABEL.get(one["name"], (14, -8))
-            charts.note(axes, one["name"], spot, offset, ha="right" if on_line else "left")
-    axes.set_xlim(0, 1 - best)
-    axes.set_ylim(0.15, 1)  # so that no two numbers meet in the corner
+        axes.plot(*zip(*spots.values(), strict=True), look.marker, label=word, clip_on=False, zorder=3, **how)
+        for name, spot in spots.items():
+            if "mixture" in name:  # they lie on the line: their labels stand above it, all others below
+                charts.note(axes, name, spot, (-10, 12), ha="right")
+            else:
+                charts.note(axes, name, spot, LABEL.get(name, (14, -8)))
+    axes.set(xlim=(0, 1 - best), ylim=(0.15, 1))  # so that no two numbers meet in the corner
     charts.keys(axes, 3)
 
 
@@ -80,11 +91,11 @@ def beside_optimum(axes: Axes, rules: Sequence[Found]) -> None:
     """Draws rules as bars, each with the most that candidates which are drawn so allow."""
     charts.prepare(axes, f"accepted, {CANDIDATES} candidates", grid="x")
     look: dict[str, Any] = {"color": TARGET.colour, "edgecolor": "black"}
-    axes.barh(range(len(rules)), [one["accepted"] for one in rules], 0.6, label="accepted", **look)
+    axes.barh(range(len(rules)), [accepted(one) for one in rules], 0.6, label="accepted", **look)
     for place, one in enumerate(rules):
         word = "" if place else "optimum of candidates that are drawn so"
-        axes.plot([one["optimum"]] * 2, [place - 0.42, place + 0.42], color="black", linewidth=4, label=word)
-        charts.note(axes, f"{one['accepted']:.3f}", (one["optimum"], place), (12, -6))
-    axes.set_yticks(range(len(rules)), [one["name"] for one in rules], fontsize=TEXT)
+        axes.vlines(one["optimum"], place - 0.42, place + 0.42, color="black", linewidth=4, label=word)
+        charts.note(axes, f"{accepted(one):.3f}", (one["optimum"], place), (12, -6))
+    axes.set_yticks(range(len(rules)), [one["name"] for one in rules])
     axes.set_xlim(0, 1.05)
     charts.keys(axes, 2)

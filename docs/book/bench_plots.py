@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
 from minispec.show.plots import charts
 from minispec.show.plots.board import titled
 from minispec.show.plots.charts import CURVES, LOSS
-from minispec.show.plots.style import TEXT, Picture, sheet
-from minispec.show.signs import DRAFTER, TARGET, State
+from minispec.show.plots.style import Picture
+from minispec.show.signs import DRAFTER, TARGET
 
-LOOKS = {
-    name: State(CURVES[i][0], marker=marker)
-    for i, (name, marker) in enumerate((("widths", "o"), ("temperature", "s"), ("drafts", "^")))
+LOOKS = {  # by section: colour, marker and word
+    "widths": (CURVES[0][0], "o", "every K"),
+    "temperature": (CURVES[1][0], "s", "temperatures"),
+    "drafts": (CURVES[2][0], "^", "other drafts"),
 }
-WORDS = {"widths": "every K", "temperature": "temperatures", "drafts": "other drafts"}
+PALE = "#BBBBBB"
 
 
-@dataclass(frozen=True)
-class Speed:
-    """How fast something writes text.
+class Speed(NamedTuple):
+    """How fast something writes text."""
 
-    Attributes:
-        name: as it stands beside its bar.
-        tokens_per_second: the median.
-        speculative: whether it has a draft.
-    """
-
-    name: str
-    tokens_per_second: float
-    speculative: bool
+    name: str  #: as it stands beside its bar
+    rate: float  #: tokens per second, the median
+    speculative: bool  #: whether it has a draft
 
 
 def speeds_of(report: Mapping[str, Any]) -> list[Speed]:
@@ -53,9 +46,10 @@ def speeds_of(report: Mapping[str, Any]) -> list[Speed]:
         if row["verifier"] == "greedy":
             speeds.append(Speed(f"{row['path']}, K = {row['k']}", row["tokens_per_second"], True))
     rates = found.get("transformers", {}).get("tokens_per_second", {})
-    for key, name in (("theirs plain", "transformers, plain"), ("theirs assisted", "transformers, assisted")):
-        if key in rates:
-            speeds.append(Speed(name, rates[key], key == "theirs assisted"))
+    for name, rate in rates.items():
+        if name.startswith("theirs"):
+            word = name.removeprefix("theirs ")
+            speeds.append(Speed(f"transformers, {word}", rate, word == "assisted"))
     return speeds
 
 
@@ -63,44 +57,30 @@ def tokens_per_second(speeds: Sequence[Speed]) -> Picture:
     """Draws tokens per second, from slow to fast.
 
     Args:
-        speeds: in any order.
-
-    Raises:
-        ValueError: if there are none.
+        speeds: in any order, one at least.
     """
-    if not speeds:
-        raise ValueError("there is nothing to draw; give at least one speed")
-    speeds = sorted(speeds, key=lambda speed: speed.tokens_per_second)
-    figure = sheet(10, 0.72 * len(speeds) + 2.0)
-    axes = charts.prepare(figure.add_subplot(), "tokens per second", grid="x")
+    speeds = sorted(speeds, key=lambda speed: speed.rate)
+    figure, axes = charts.chart(10, 0.72 * len(speeds) + 2.0, "tokens per second", grid="x")
     for alone, look, word in ((True, TARGET, "target alone"), (False, DRAFTER, "with a draft")):
-        positions = [i for i, speed in enumerate(speeds) if speed.speculative is not alone]
-        bars = [speeds[i].tokens_per_second for i in positions]
-        axes.barh(positions, bars, 0.7, color=look.colour, edgecolor="black", hatch=look.hatch, label=word)
-    for position, speed in enumerate(speeds):
-        spot = speed.tokens_per_second, position
-        axes.annotate(
-            f"{speed.tokens_per_second:.0f}",
-            spot,
-            (8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=TEXT,
-        )
+        bars = {i: speed.rate for i, speed in enumerate(speeds) if speed.speculative is not alone}
+        axes.barh([*bars], [*bars.values()], 0.7, label=word, **charts.area(look))
+    for i, speed in enumerate(speeds):
+        charts.note(axes, f"{speed.rate:.0f}", (speed.rate, i), (8, 0), va="center")
     axes.set_yticks(range(len(speeds)), [speed.name.replace(", ", ",\n") for speed in speeds])
-    axes.set_xlim(0, speeds[-1].tokens_per_second * 1.18)
+    slow = speeds[0]
+    fast = speeds[-1]
+    axes.set_xlim(0, fast.rate * 1.18)
     axes.xaxis.set_major_locator(MaxNLocator(5))  # numbers of five digits need space
     charts.keys(axes, 2)
-    slow, fast = speeds[0], speeds[-1]
-    ratio = fast.tokens_per_second / slow.tokens_per_second
-    text = f"{fast.name} writes {fast.tokens_per_second:.0f} tokens a second, {ratio:.1f} times {slow.name}"
+    ratio = f"{fast.rate / slow.rate:.1f} times {slow.name}"
+    text = f"{fast.name} writes {fast.rate:.0f} tokens a second, {ratio}"
     return titled(
         "tokens-per-second",
         figure,
-        f"The fastest is {fast.name}: {ratio:.1f} times {slow.name}",
+        f"The fastest is {fast.name}: {ratio}",
         f"Bars of tokens per second for {len(speeds)} settings that write the same greedy texts: {text}.",
         f"{text[0].upper()}{text[1:]}.",
-        "\n".join(f"{speed.name}: {speed.tokens_per_second:.0f} tokens per second" for speed in speeds),
+        "\n".join(f"{speed.name}: {speed.rate:.0f} tokens per second" for speed in speeds),
     )
 
 
@@ -108,50 +88,35 @@ def every_prediction(rows: Sequence[Mapping[str, Any]]) -> Picture:
     """Draws every measured speed-up against the one that was predicted; losses lie in the hatched part.
 
     Args:
-        rows: as the section `prediction` compares them.
-
-    Raises:
-        ValueError: if there are none.
+        rows: as the section `prediction` compares them, one at least.
     """
-    if not rows:
-        raise ValueError("there is nothing to compare; give at least one setting")
-    figure = sheet(10, 9)
-    axes = charts.prepare(figure.add_subplot(), "predicted speed-up", "measured speed-up")
-    limit = max(max(row["predicted"], row["high"]) for row in rows) * 1.08
-    for name in dict.fromkeys(row["section"] for row in rows):
+    figure, axes = charts.chart(10, 9, "predicted speed-up", "measured speed-up")
+    for name, (colour, marker, word) in LOOKS.items():
         some = [row for row in rows if row["section"] == name]
-        look = LOOKS[name]
-        gains = [row["measured"] for row in some]
-        spans = [
-            [row["measured"] - row["low"] for row in some],
-            [row["high"] - row["measured"] for row in some],
-        ]
-        said = [row["predicted"] for row in some]
-        line: dict[str, Any] = {
-            "color": look.colour,
-            "ecolor": "#BBBBBB",
-            "marker": look.marker,
-            "markersize": 12,
-        }
-        axes.errorbar(said, gains, yerr=spans, linestyle="none", label=WORDS[name], **line)
-    axes.axhspan(
-        0, 1, facecolor=LOSS.colour, edgecolor="#BBBBBB", hatch=LOSS.hatch, label=LOSS.word, zorder=0
-    )
+        predicted, gains, lows, highs = (
+            [row[key] for row in some] for key in ("predicted", "measured", "low", "high")
+        )
+        below = [gain - low for gain, low in zip(gains, lows, strict=True)]
+        above = [high - gain for gain, high in zip(gains, highs, strict=True)]
+        line: dict[str, Any] = {"color": colour, "ecolor": PALE, "marker": marker, "markersize": 12}
+        axes.errorbar(predicted, gains, yerr=[below, above], linestyle="none", label=word, **line)
+    limit = max(max(row["predicted"], row["high"]) for row in rows) * 1.08
+    axes.axhspan(0, 1, **charts.area(LOSS) | {"edgecolor": PALE}, label=LOSS.word, zorder=0)
     axes.plot([0, limit], [0, limit], color="black", linewidth=1.5, label="as predicted")
-    axes.set_xlim(0, limit)
-    axes.set_ylim(0, limit)
+    axes.set(xlim=(0, limit), ylim=(0, limit))
     charts.keys(axes, 2)
     off = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
-    text = f"{len(rows)} predictions made before the run are off by {median(off):.0%} at the median"
+    middle = f"{median(off):.0%}"
+    worst = f"by {max(off):.0%} at worst."
+    text = f"{len(rows)} predictions made before the run are off by {middle} at the median"
+    twin = [
+        f"{row['setting']}: predicted {row['predicted']:.2f}, measured {row['measured']:.2f}" for row in rows
+    ]
     return titled(
         "every-prediction",
         figure,
-        f"Half of the predictions are off by {median(off):.0%} or less",
-        f"Measured against predicted speed-up with the diagonal on which a prediction is right: {text}, "
-        f"by {max(off):.0%} at worst.",
-        f"{text} and by {max(off):.0%} at worst.",
-        "\n".join(
-            f"{row['setting']}: predicted {row['predicted']:.2f}, measured {row['measured']:.2f}"
-            for row in rows
-        ),
+        f"Half of the predictions are off by {middle} or less",
+        f"Measured against predicted speed-up; on the diagonal a prediction is right: {text}, {worst}",
+        f"{text} and {worst}",
+        "\n".join(twin),
     )

@@ -1,4 +1,4 @@
-"""Records p and q of the shipped pair for the atlas: `python -m book.record_positions` in the folder docs.
+"""Records p and q of the shipped pair for the atlas: `python -m book positions` in the folder docs.
 
 They are those of drafts of four tokens at temperature 1. To keep the file small, the most probable tokens of
 either distribution stay, and the drafted ones; the probabilities of all others are added up into one entry.
@@ -7,7 +7,7 @@ either distribution stay, and the drafted ones; the probabilities of all others 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -23,38 +23,35 @@ from minispec.evidence.bench.measurements import FOLDER
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import write_whole
 
-K, DRAFTS, ROUNDS = 4, 40, 4  # drafts in all, of so many rounds from each prompt
+K, PROMPTS, ROUNDS = 4, 10, 4  # so many rounds from each prompt
 KEPT = 8  # tokens; with 20 the means of the atlas are the same to three digits
 DIGITS = 6
 
 
-def pooled(dists: Sequence[Tensor], drafted: int | None = None) -> list[list[float]]:
-    """Returns distributions [V] over the tokens that stay, the drafted one first, and one for the rest."""
-    most = torch.stack(list(dists)).max(0).values
+def pooled(dists: Tensor, drafted: int | None = None) -> list[list[float]]:
+    """Returns distributions [n, V] over the tokens that stay, the drafted one first, and one for the rest."""
+    most = dists.max(0).values
     if drafted is not None:
         most[drafted] = 2
-    parts = [dist[most.topk(KEPT).indices].double() for dist in dists]
-    return [[round(x, DIGITS) for x in (*part.tolist(), max(0.0, 1 - float(part.sum())))] for part in parts]
+    kept = dists[:, most.topk(KEPT).indices].double()
+    rest = (1 - kept.sum(-1, keepdim=True)).clamp(min=0)
+    return [[round(x, DIGITS) for x in row] for row in torch.cat([kept, rest], dim=-1).tolist()]
 
 
 def drafts(pair: Pair) -> Iterator[dict[str, Any]]:
     """Yields p [K+1, kept + 1] and q [K, kept + 1] of drafts of the pair."""
-    for number, prompt in enumerate(pair.info["prompts"][: DRAFTS // ROUNDS]):
+    for number, prompt in enumerate(pair.info["prompts"][:PROMPTS]):
         how: dict[str, Any] = {"k": K, "verifier": verify_rejection, "warp": Warp(), "rng": SeededRng(number)}
         rounds = speculate(pair.target, ModelDrafter(pair.draft), [prompt], max_new_tokens=100, **how)
         for r in islice(rounds, ROUNDS):
             target = r.target_probs[0]
-            tokens = r.draft.tokens[0].tolist()
-            both = [pooled([target[i], r.draft.probs[0, i]], token) for i, token in enumerate(tokens)]
-            yield {"p": [*(p for p, _ in both), *pooled([target[K]])], "q": [q for _, q in both]}
+            both = zip(target[:K], r.draft.probs[0], r.draft.tokens[0].tolist(), strict=True)
+            places = [pooled(torch.stack([p, q]), token) for p, q, token in both]
+            yield {"p": [*(p for p, _ in places), *pooled(target[K:])], "q": [q for _, q in places]}
 
 
-def main() -> None:
-    """Writes the file that comes with the package."""
+def record_positions() -> None:
+    """Records p and q of the shipped pair for the atlas."""
     lines = ",\n".join(json.dumps(draft) for draft in drafts(load_pair()))
     about = f'"format": 1, "kind": "positions", "pair": "stories", "temperature": 1, "kept": {KEPT}'
     write_whole(FOLDER / "positions.json", f'{{{about}, "drafts": [\n{lines}\n]}}\n')
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Records the walkthroughs of a pair anew: `python -m book.record_walkthroughs` in the folder docs.
+"""Records the walkthroughs of a pair anew: `python -m book walkthroughs` in the folder docs.
 
 Pages quote these recordings in prose, so they must not depend on the last bits of a float. Every argmax is
 clear, and every number drawn lies well away from where the outcome would change. So after a pair has been
@@ -7,17 +7,14 @@ trained, this looks for the first seed of which that is true.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from minispec.core.model import LanguageModel
-from minispec.core.records import Round
-from minispec.io.checkpoint import Pair, load_pair, weights_hash
+from minispec.io.checkpoint import Pair, weights_hash
 from minispec.io.recording import Draw, Recording
 from minispec.io.recording_file import save_recording
 from minispec.io.walkthrough import VERIFIERS, record_pair
@@ -26,7 +23,8 @@ MOST_TOKENS = {"greedy": 100, "rejection": 60}  # a story that is longer is pass
 SEEDS = {"greedy": 1, "rejection": 2000}  # tried before giving up
 CLEAR = 1e-3  # of logits, and of the numbers drawn
 OPEN = 1e-5  # how far from 1 a ratio p/q must lie, so that a number for it is drawn everywhere or nowhere
-COMMAND = "cd docs && python -m book.record_walkthroughs"
+COMMAND = "cd docs && python -m book walkthroughs"
+Margin = tuple[str, float, float]  # of what, how large it is, and how large it must be to be clear
 
 
 def unclear(recording: Recording, draft: LanguageModel) -> list[str]:
@@ -36,65 +34,54 @@ def unclear(recording: Recording, draft: LanguageModel) -> list[str]:
         recording: of one row, by `record_pair`.
         draft: the draft model, whose logits a trace does not keep.
     """
-    if recording.trace.config["temperature"]:
-        return [*unclear_draws(recording), *unclear_ratios(recording)]
-    target = ((r, r.target_logits[0]) for r in recording.trace.rounds)
-    return [*ties("target", target), *ties("draft", draft_logits(recording, draft))]
-
-
-def ties(model: str, blocks: Iterable[tuple[Round, Tensor]]) -> Iterator[str]:
-    """Yields where a model's two best logits, [n, V] for each round, are closer than `CLEAR`."""
-    for r, logits in blocks:
-        top = logits.double().topk(2).values  # [n, 2]
-        for i, gap in enumerate((top[:, 0] - top[:, 1]).tolist()):
-            if gap <= CLEAR:
-                yield f"round {r.index}, position {i}: the {model}'s best logits differ by {gap:.2g}"
+    sampled = recording.trace.config["temperature"]
+    margins = of_draws(recording) if sampled else of_logits(recording, draft)
+    return [f"{what} by {margin:.2g}" for what, margin, least in margins if margin <= least]
 
 
 @torch.inference_mode()
-def draft_logits(recording: Recording, draft: LanguageModel) -> Iterator[tuple[Round, Tensor]]:
-    """Yields what each draft was chosen from, [K, V], by reading it once more."""
-    committed = list(recording.trace.prompts[0])
+def of_logits(recording: Recording, draft: LanguageModel) -> Iterator[Margin]:
+    """Yields how far the two best logits lie apart, of the target and of the draft, which reads once more."""
     for r in recording.trace.rounds:
+        logits = {"target": r.target_logits[0]}  # [K+1, V]
+        committed = recording.trace.committed(0, r.index)
         drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
         if drafted:
-            yield r, draft(torch.tensor([[*committed, *drafted[:-1]]]))[0, len(committed) - 1 :]
-        committed.extend(r.emitted[0])
+            logits["draft"] = draft(torch.tensor([[*committed, *drafted[:-1]]]))[0, len(committed) - 1 :]
+        for model, rows in logits.items():
+            best, second = rows.double().topk(2).values.T
+            for i, gap in enumerate((best - second).tolist()):
+                yield f"round {r.index}, position {i}: the {model}'s best logits differ", gap, CLEAR
 
 
-def unclear_draws(recording: Recording) -> Iterator[str]:
-    """Yields the numbers drawn that lie within `CLEAR` of their thresholds, and picks without a number."""
+def of_draws(recording: Recording) -> Iterator[Margin]:
+    """Yields how far numbers lie from their thresholds, and the p/q of tested tokens from 1."""
     for index, draws in enumerate(recording.draws):
         for d in draws:
-            if margin(d) <= CLEAR:
-                yield f"round {index}, position {d.position}: {d.kind} is decided by {margin(d):.2g}"
-            elif d.kind == "pick" and d.number is None:
-                yield f"round {index}, position {d.position}: a pick that only rounding makes certain"
+            yield f"round {index}, position {d.position}: {d.kind} is decided", margin(d), CLEAR
+    for index, i, ratio in acceptance_ratios(recording):
+        yield f"round {index}, position {i}: p/q differs from 1", abs(ratio - 1), OPEN
 
 
 def margin(draw: Draw) -> float:
     """Returns how far a number lies from where the outcome would change: infinite for what was certain.
 
-    0 and 1 are no thresholds: no number lies beyond them.
+    0 and 1 are no thresholds: no number lies beyond them. A pick without a number is one that only rounding
+    makes certain.
     """
+    if draw.number is None:
+        return 0.0 if draw.kind == "pick" else float("inf")
     inner = [edge for edge in (draw.low, draw.high) if 1e-12 < edge < 1 - 1e-12]
-    return min((abs(draw.number - edge) for edge in inner if draw.number is not None), default=float("inf"))
+    return min((abs(draw.number - edge) for edge in inner), default=float("inf"))
 
 
-def unclear_ratios(recording: Recording) -> Iterator[str]:
-    """Yields tested tokens whose p/q is so near to 1 that rounding decides whether a number is drawn."""
+def acceptance_ratios(recording: Recording) -> Iterator[tuple[int, int, float]]:
+    """Yields round, position in the draft and p/q, not cut at 1, of each token that was tested."""
     for r in recording.trace.rounds:
-        for i, ratio in enumerate(acceptance_ratios(r)):
-            if abs(ratio - 1) <= OPEN:
-                yield f"round {r.index}, position {i}: p/q is 1 up to {abs(ratio - 1):.2g}"
-
-
-def acceptance_ratios(r: Round) -> list[float]:
-    """Returns p/q of each token of the first row that was tested, not cut at 1."""
-    tokens = r.draft.tokens[0].tolist()
-    p = r.target_probs[0].double()
-    q = r.draft.probs[0].double()
-    return [float(p[i, tokens[i]] / q[i, tokens[i]]) for i in range(r.tested(0) or 0)]
+        for i in range(r.tested(0) or 0):
+            token = r.draft.tokens[0, i]
+            ratio = r.target_probs[0, i, token].double() / r.draft.probs[0, i, token].double()
+            yield r.index, i, float(ratio)
 
 
 def has_all_endings(recording: Recording) -> bool:
@@ -137,10 +124,3 @@ def write_walkthroughs(pair: Pair, folder: Path) -> None:
         save_recording(replace(found, info={**found.info, "sha256": hashes}), path)
         print(f"{path.name}: seed {found.info['seed']}, {path.stat().st_size / 1000:.0f} kB")
         print(f"  {found.text()}")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Writes the walkthroughs of a pair beside it.")
-    parser.add_argument("--pair", default="stories", help="a pair's name or folder")
-    chosen = load_pair(parser.parse_args().pair)
-    write_walkthroughs(chosen, chosen.folder)

@@ -2,7 +2,7 @@
 
     python docs/peers/transformers.py --full --output minispec/evidence/recorded/bench-stories.json
     python docs/peers/llama_cpp.py --output minispec/evidence/recorded/bench-real-sizes.json
-    PYTHONPATH=docs python -m book.reports minispec/evidence/recorded/bench-stories.json
+    cd docs && python -m book measurements ../minispec/evidence/recorded/bench-stories.json
     minispec bench --section drafters --pair stories --output minispec/evidence/recorded/drafters-stories.json
 
 All but the third measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
@@ -12,8 +12,6 @@ disagree.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 from minispec.evidence.bench.drafters import PAIRS
 from minispec.evidence.bench.measurements import FOLDER, KINDS, Measurement, save_measurement
+from minispec.io.files import read_json
 
 Report = Mapping[str, Any]
 SAVED = ("stories", "english", "real-sizes")  # bench-NAME.json each; the shipped pair first
@@ -33,13 +32,8 @@ def load_report(path: str | Path) -> dict[str, Any]:
     Raises:
         ValueError: if there is none, or it is no report; the message is one line.
     """
-    try:
-        report = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError:
-        raise ValueError(f"there is no report {path}") from None
-    except ValueError:
-        raise ValueError(f"{path} is not JSON") from None
-    if not isinstance(report, dict) or report.get("kind") != "bench":
+    report = read_json(Path(path))
+    if report.get("kind") != "bench":
         raise ValueError(f"{path} is no report of minispec bench")
     return report
 
@@ -101,7 +95,8 @@ def _speed(sections: Report) -> list[Report]:
     rows = []
     for row in sections["widths"]["sweep"]:
         if row["verifier"] == "rejection":
-            said, (low, high) = predicted[row["setting"]], row["speedup_quartiles"]
+            said = predicted[row["setting"]]
+            low, high = row["speedup_quartiles"]
             measured = {"alpha": row["acceptance"], "gain": row["speedup"], "low": low, "high": high}
             rows.append(row | said | measured | {"refined": said["speedup"]})
     return rows
@@ -115,21 +110,8 @@ MAKERS: dict[str, Callable[[Report], list[Report]]] = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Writes a file for each kind, beside the report or into a folder; returns an exit status."""
-    if not 1 <= len(arguments) <= 2 or arguments[0].startswith("-"):
-        print("usage: PYTHONPATH=docs python -m book.reports REPORT.json [FOLDER]", file=sys.stderr)
-        return 2
-    try:
-        report = load_report(arguments[0])
-        folder = Path(arguments[1]) if arguments[1:] else FOLDER
-        for kind, found in {kind: measurement_of(report, kind) for kind in MAKERS}.items():
-            save_measurement(found, folder / f"{kind}.json")
-    except ValueError as error:
-        print(f"minispec: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def save_measurements(path: Path, folder: Path = FOLDER) -> None:
+    """Writes a file for each kind of measurement in a report; ValueError if it lacks one: then none."""
+    report = load_report(path)
+    for measurement in [measurement_of(report, kind) for kind in MAKERS]:
+        save_measurement(measurement, folder / f"{measurement.kind}.json")

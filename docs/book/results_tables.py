@@ -1,17 +1,19 @@
-"""Tables that only the results page has: from a report of the bench to Markdown."""
+"""What the results page makes of a report of the bench: tables in Markdown, and numbers in sentences.
+
+The texts in results.toml name these functions in braces, with their arguments: `{compared drafts}`.
+"""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
 from typing import Any
 
 from minispec.cli import bench_tables
-from minispec.cli.bench_tables import Grid, decoding
+from minispec.cli.bench_tables import Grid, decoding, grid
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
-WIDTH = 96  # of a line of prose
 # What is compared with transformers, and where the report has it.
 PEERS = (
     ("our target-only over its plain `generate`", "ours alone", "theirs plain", "target_only_over_plain"),
@@ -28,13 +30,16 @@ PEERS = (
         "assisted_over_plain",
     ),
 )
+# Parts of a setting's name, as "rejection, T = 1, K = 4, 8 rows", that are the same in all of a section.
+SHARED = {"widths": (1,), "temperature": (0,), "drafts": (0, 1), "batch": (0, 1, 2)}
+RULES_K = 4
 
 
 def markdown(grid: Grid) -> str:
     """Returns a table in Markdown; "" without rows."""
-    rule = "|" + "|".join("---" if i < grid.left else "---:" for i in range(len(grid.columns))) + "|"
-    lines = ["| " + " | ".join(row) + " |" for row in grid.rows]
-    return "\n".join(["| " + " | ".join(grid.columns) + " |", rule, *lines]) if lines else ""
+    rule = ("---" if i < grid.left else "---:" for i in range(len(grid.columns)))
+    lines = [f"| {' | '.join(row)} |" for row in (grid.columns, *grid.rows)]
+    return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) if grid.rows else ""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -42,36 +47,81 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) 
     return markdown(Grid(columns, [*rows], left))
 
 
-def span(low: float, high: float) -> str:
+def span(quartiles: Sequence[float]) -> str:
     """Writes quartiles."""
-    return f"{low:.2f}–{high:.2f}"
+    return "{:.2f}–{:.2f}".format(*quartiles)
 
 
 def times(value: float) -> str:
-    """Writes a speed-up; a loss says so."""
-    return f"{value:.2f}x" + (" (a loss)" if value < 1 else "")
+    """Writes a speed-up; a loss is bold."""
+    return f"**{value:.2f}x**" if value < 1 else f"{value:.2f}x"
+
+
+def where(report: Found) -> str:
+    """Returns on what a report was measured."""
+    return report["machine"]["gpu"] or report["machine"]["processor"]
+
+
+# Of a pair.
+
+
+def backend(report: Found, side: str) -> str:
+    """Returns the fastest backend of one side, and its threads."""
+    best = report["sections"]["target-only"][side]
+    return f"{best['path']} backend with {best['threads']} thread{'s' * (best['threads'] > 1)}"
+
+
+def baseline(report: Found) -> str:
+    """Returns the least and the most tokens a second of the target alone that speed-ups are over."""
+    sections = report["sections"]
+    rows = [*sections["widths"]["sweep"], *sections["widths"]["settings"]]
+    rows += sections.get("temperature", {}).get("points", ())
+    rates = [row["target_only_tokens_per_second"] for row in rows]
+    rates += [p["target_only"] for p in sections.get("batch", {}).get("points", ()) if p["rows"] == 1]
+    if "transformers" in sections:
+        rates.append(sections["transformers"]["tokens_per_second"]["ours alone"])
+    return f"{min(rates):,.0f} to {max(rates):,.0f}"
+
+
+def speed_ups(report: Found) -> str:
+    """Returns what is reported at the best K."""
+    return markdown(grid("speed-ups", report["settings"]))
+
+
+def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
+    """Returns section, prompts, name, speed-up and cells of what was measured.
+
+    The cells are the speed-up, its quartiles and, where it was predicted, how, how far off, and theorem 3.8.
+    """
+    rows = report["sections"].get("prediction", {}).get("settings", ())
+    predictions = {row["setting"]: row for row in rows}
+    found = []
+    for section, prompts, name, gain, low, high in measured(report["sections"]):
+        cells = [times(gain), span((low, high))]
+        if one := predictions.get(name):
+            said = one["speedup"]
+            cells += [f"{said:.2f}x", f"{said / gain - 1:+.0%}", f"{one['simple']:.2f}x"]
+        found.append((section, prompts, name, gain, cells))
+    return found
 
 
 def compared(report: Found, section: str) -> str:
     """Returns the measured speed-ups of a section, and beside them those that were predicted, if any."""
-    said = predictions(report)
     rows = []
-    for name, prompts, setting, gain, low, high in measured(report["sections"]):
-        if name == section:
+    for of, prompts, name, _, cells in settings(report):
+        if of == section:
+            parts = [part for i, part in enumerate(name.split(", ")) if i not in SHARED[section]]
             star = " ★" if section == "widths" and prompts == "reporting" else ""
-            cells = [setting + star, times(gain), span(low, high)]
-            if one := said.get(setting):
-                predicted = one["speedup"]
-                simple = one["simple"]
-                cells += [f"{predicted:.2f}x", f"{predicted / gain - 1:+.0%}", f"{simple:.2f}x"]
-            rows.append(cells)
+            rows.append([", ".join(parts) + star, *cells])
     columns = ("setting", "measured", "quartiles", "predicted", "off by", "theorem 3.8")
     return table(columns[: max(map(len, rows), default=0)], rows)
 
 
-def predictions(report: Found) -> dict[str, Found]:
-    """Returns what was predicted, by setting."""
-    return {row["setting"]: row for row in report["sections"].get("prediction", {}).get("settings", ())}
+def losses(report: Found) -> str:
+    """Returns every setting in which speculative decoding was slower than the target alone."""
+    lost = sorted((gain, name, cells) for _, _, name, gain, cells in settings(report) if gain < 1)
+    rows = [(name, *cells[:3]) for _, name, cells in lost]
+    return table(("setting", "measured", "quartiles", "predicted"), rows) or "None that was measured."
 
 
 def choices(report: Found) -> str:
@@ -92,125 +142,134 @@ def choices(report: Found) -> str:
     return table(("", "predicted", "measured", "speed-up of the predicted, of the best"), cells, 3)
 
 
-def drafters(rows: Sequence[Found]) -> str:
-    """Returns what each drafter gains over the target alone on the same backend; a loss says so."""
-    found: dict[tuple[str, float], dict[str, Found]] = {}
-    for row in rows:
-        found.setdefault((row["name"], row["temperature"]), {})[row["backend"]] = row
-    cells = []
-    for (name, temperature), backends in found.items():
-        cell = [name, f"{temperature:g}"]
-        for backend in ("torch", "native"):
-            row = backends.get(backend)
-            if row is None:
-                cell += ["–"] * 3
-            else:
-                tokens = f"{row['tokens_per_target_call']:.2f}"
-                cell += [times(row["speedup_same_backend"]), str(row["k"]), tokens]
-        cells.append(cell)
-    return table(("drafter", "T", "torch", "K", "a call", "native", "K", "a call"), cells)
-
-
-def losses(report: Found) -> str:
-    """Returns every setting in which speculative decoding was slower than the target alone."""
-    said = predictions(report)
-    cells = []
-    for _, _, setting, gain, low, high in sorted(measured(report["sections"]), key=lambda row: row[3]):
-        if gain < 1:
-            predicted = f"{said[setting]['speedup']:.2f}x" if setting in said else ""
-            cells.append((setting, f"{gain:.2f}x", span(low, high), predicted))
-    return table(("setting", "measured", "quartiles", "predicted"), cells)
-
-
-def baseline(report: Found) -> tuple[float, float]:
-    """Returns the least and the most tokens a second of the target alone that speed-ups are over."""
-    sections = report["sections"]
-    rows = [*sections["widths"].get("sweep", ()), *sections["widths"].get("settings", ())]
-    rows += sections.get("temperature", {}).get("points", ())
-    rates = [row["target_only_tokens_per_second"] for row in rows]
-    rates += [p["target_only"] for p in sections.get("batch", {}).get("points", ()) if p["rows"] == 1]
-    if peers := sections.get("transformers"):
-        rates.append(peers["tokens_per_second"]["ours alone"])
-    return min(rates), max(rates)
-
-
-def same_language(report: Found) -> str:
-    """Returns how the torch backend compares: it starts operations from Python, as transformers does."""
-    sections = report["sections"]
-    found = sections["transformers"]
-    k = sections["target-only"]["k"]
-    rows = [r for r in sections["target-only"]["rows"] if (r["path"], r["verifier"]) == ("torch", "greedy")]
-    alone, drafted = (max(row[side] for row in rows) for side in ("target_only", "speculative"))
-    gain = found["assisted_over_plain"]["ratio"]
-    plain, assisted = (found["tokens_per_second"][f"theirs {side}"] for side in ("plain", "assisted"))
-    return (
-        f"Ours is C++ here, and theirs starts each operation from Python: these ratios compare two languages "
-        f"too. Our torch backend also starts operations from Python. On other prompts, and not interleaved "
-        f"with theirs, it wrote {alone:.0f} tokens a second alone and {drafted:.0f} with the draft at "
-        f"K = {k}: {alone / plain:.2f}x and {drafted / assisted:.2f}x theirs. What each gains over its own "
-        f"target alone: torch {drafted / alone:.2f}x, transformers {gain:.2f}x."
-    )
+def predicted(report: Found) -> int:
+    """Returns how many predictions were measured."""
+    return len(report["sections"]["prediction"]["compared"]["rows"])
 
 
 def transformers(report: Found) -> str:
     """Returns ratios end to end, and tokens per second."""
     found = report["sections"]["transformers"]
-    rates = found["tokens_per_second"]
-    rows = []
-    for what, one, other, key in PEERS:
-        speed = (f"{rates[one]:.0f}", f"{rates[other]:.0f}")
-        rows.append((what, *speed, times(found[key]["ratio"]), span(*found[key]["quartiles"])))
+    rates = {name: f"{rate:.0f}" for name, rate in found["tokens_per_second"].items()}
+    rows = [
+        (what, rates[one], rates[other], times(found[key]["ratio"]), span(found[key]["quartiles"]))
+        for what, one, other, key in PEERS
+    ]
     return table(("", "tokens/s", "compared with", "ratio", "quartiles"), rows)
 
 
-def best_assisted(found: Found) -> str:
-    """Returns which setting of assisted generation was the fastest of all that were tried."""
-    best = found["best"]
-    threads = f"{best['threads']} thread{'s' * (best['threads'] > 1)}"
-    return (
-        f"Its best assisted setting was chosen among {len(found['tried'])}: {best['tokens']} tokens, a "
-        f"confidence threshold of {best['threshold']:g} and {threads}; the report of this pair in "
-        "`minispec/evidence/recorded` has all."
-    )
+def torch(report: Found) -> dict[str, float]:
+    """Returns how the torch backend compares: it starts operations from Python, as transformers does."""
+    found = report["sections"]["target-only"]["rows"]
+    rows = [row for row in found if (row["path"], row["verifier"]) == ("torch", "greedy")]
+    alone, drafted = (max(row[side] for row in rows) for side in ("target_only", "speculative"))
+    rates = report["sections"]["transformers"]["tokens_per_second"]
+    over = {"plain": alone / rates["theirs plain"], "assisted": drafted / rates["theirs assisted"]}
+    return {"alone": alone, "drafted": drafted, "gain": drafted / alone} | over
 
 
-def most_threads(report: Found) -> Found:
-    """Returns a report whose forwards at real sizes are those with the most threads."""
-    most = max(row["threads"] for row in report["real_sizes"])
-    return {**report, "real_sizes": [row for row in report["real_sizes"] if row["threads"] == most]}
+def tried(report: Found) -> int:
+    """Returns how many settings of assisted generation were tried."""
+    return len(report["sections"]["transformers"]["assisted"]["tried"])
 
 
-def real_sizes(report: Found) -> str:
-    """Returns milliseconds of forwards, ours and others', with ratios; a loss says so."""
-    return markdown(bench_tables.real_sizes(report, times))
+def equal_texts(report: Found) -> str:
+    """Returns for each side how many texts equal ours, and how many near ties are among the others."""
+    parts = []
+    for name, of in report["sections"]["transformers"]["texts"].items():
+        parts.append(f"{name} {of['equal']} of {of['texts']}")
+        if of["equal"] < of["texts"]:
+            parts[-1] += f" ({of['near_ties']} of the others part at a certified near tie)"
+    return ", ".join(parts)
 
 
-def real_gains(report: Found) -> str:
-    """Returns what checking costs on the native backend, what bfloat16 gains, and the speed-ups to expect."""
-    own = [row for row in report["real_sizes"] if row["backend"] == "native"]
-    speeds = {(row["shape"], row["threads"], row["dtype"]): row["tokens_per_second"] for row in own}
-    rows = []
-    for row in own:
-        one, wide = (speeds.get((row["shape"], row["threads"], name)) for name in ("float32", row["dtype"]))
-        over = times(wide / one) if one and row["dtype"] != "float32" else ""
-        taken = row["milliseconds"]
-        costs = [f"{taken[n] / taken['1']:.2f}" for n in taken if n != "1"]
-        gains = [f"{said['speedup']:.2f}x, K = {said['k']}" for said in row["predicted_speedup"]]
-        rows.append((row["shape"], row["dtype"], str(row["threads"]), over, *costs, *gains))
-    costs = [f"t({n})/t(1)" for n in own[0]["milliseconds"] if n != "1"] if own else []
-    gains = [f"c = {s['draft']}, α = {s['acceptance']}" for s in own[0]["predicted_speedup"]] if own else []
-    return table(("shape", "weights", "threads", "over float32", *costs, *gains), rows, 2)
+def bench(report: Found, name: str) -> str:
+    """Returns a table that `minispec bench` prints too."""
+    return markdown(getattr(bench_tables, name)(report))
+
+
+def queues(report: Found) -> str:
+    """Returns what refilled rows gain."""
+    return markdown(bench_tables.queues(report["sections"]["batch"]["queue"]))
+
+
+def stops_paying(report: Found) -> str:
+    """Returns with how many rows the target alone is faster."""
+    return bench_tables.stops_paying(report["sections"]["batch"])
 
 
 def automatic(report: Found) -> str:
     """Returns the automatic K compared with the best fixed one."""
     rows = []
     for row in report["sections"]["auto"]["rows"]:
-        figures = (f"{row['mean_width']:.1f}", f"{row['over_best_fixed']:.3f}", span(*row["quartiles"]))
+        figures = (f"{row['mean_width']:.1f}", f"{row['over_best_fixed']:.3f}", span(row["quartiles"]))
         rows.append((decoding(row), str(row["k"]), *figures))
     return table(("", "best fixed K", "mean automatic K", "automatic over fixed", "quartiles"), rows)
 
 
-def fill(text: str) -> str:
-    """Breaks prose into lines."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+# Of models of real sizes.
+
+
+def shapes(report: Found) -> str:
+    """Returns how many weights the models have."""
+    parameters = report["sections"]["real-sizes"]["parameters"]
+    return ", ".join(f"{name} has {count:,}" for name, count in parameters.items())
+
+
+def forwards(report: Found) -> str:
+    """Returns milliseconds of forwards with the most threads, ours and others', with ratios."""
+    most = max(row["threads"] for row in report["real_sizes"])
+    rows = [row for row in report["real_sizes"] if row["threads"] == most]
+    return markdown(bench_tables.real_sizes({"real_sizes": rows}, times))
+
+
+def gains(report: Found) -> str:
+    """Returns what checking costs on the native backend, what bfloat16 gains, and the speed-ups to expect."""
+    most = max(row["threads"] for row in report["real_sizes"])
+    own = [row for row in report["real_sizes"] if (row["backend"], row["threads"]) == ("native", most)]
+    speeds = {(row["shape"], row["dtype"]): row["tokens_per_second"] for row in own}
+    columns: list[str] = []
+    rows = []
+    for row in own:
+        over = row["tokens_per_second"] / speeds[row["shape"], "float32"]
+        taken = row["milliseconds"]
+        cells = {"shape": row["shape"], "weights": row["dtype"], "over float32": times(over)}
+        cells |= {f"t({n})/t(1)": f"{taken[n] / taken['1']:.2f}" for n in taken if n != "1"}
+        for one in row["predicted_speedup"]:
+            cells[f"c = {one['draft']}, α = {one['acceptance']}"] = f"{one['speedup']:.2f}x ({one['k']})"
+        columns = [*cells]
+        rows.append([*cells.values()])
+    return table(columns, rows, 2)
+
+
+# Of ways to draft.
+
+
+def drafters_gain(report: Found) -> str:
+    """Returns what each drafter gains over the target alone on the same backend."""
+    found: dict[str, dict[tuple[str, float], list[str]]] = {}
+    for row in own_drafters(report):
+        cells = [times(row["speedup_same_backend"]), str(row["k"]), f"{row['tokens_per_target_call']:.2f}"]
+        found.setdefault(row["name"], {})[row["backend"], row["temperature"]] = cells
+    where = [*product(("torch", "native"), (0, 1))]
+    missing = ["–"] * 3
+    rows = [[name, *chain(*(cells.get(at, missing) for at in where))] for name, cells in found.items()]
+    heads = chain(*((f"{backend}, T = {temperature}", "K", "a call") for backend, temperature in where))
+    return table(("drafter", *heads), rows)
+
+
+def drafters_take(report: Found) -> str:
+    """Returns where drafters are right at temperature 0, and what they take."""
+    rows = [row for row in own_drafters(report) if row["temperature"] == 0]
+    return markdown(bench_tables.drafter_parts(rows))
+
+
+def own_drafters(report: Found) -> list[Found]:
+    """Returns the rows on drafters of the report's own pair."""
+    return [row for row in report["drafters"] if row["pair"] == report["pair"]]
+
+
+def rules(report: Found) -> str:
+    """Returns how other rules do at one K; "" where they were not measured at it."""
+    rows = report["sections"].get("rules", {}).get("rows", ())
+    return markdown(grid("rules", [row for row in rows if row["k"] == RULES_K], 2))

@@ -1,6 +1,6 @@
 """How far one forward over a text lies from a forward a token: at a logit, at a token, over a whole text.
 
-    PYTHONPATH=docs python -m book.rounding
+    cd docs && python -m book rounding
 
 It takes seconds, times nothing, and writes `rounding.json` beside this file, which pages quote.
 """
@@ -8,11 +8,8 @@ It takes seconds, times nothing, and writes `rounding.json` beside this file, wh
 from __future__ import annotations
 
 import datetime
-import json
-import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +19,7 @@ from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import bench_prompts
-from minispec.io.files import write_whole
+from minispec.io.files import read_json, write_json
 
 RECORD = Path(__file__).with_name("rounding.json")
 TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -30,21 +27,12 @@ TEXTS = 64
 TOKENS = 160
 
 
-@dataclass(frozen=True)
-class Rounding:
-    """What reading a text at once, and token by token, amounts to.
+class Rounding(NamedTuple):
+    """What reading a text at once, and token by token, amounts to."""
 
-    Attributes:
-        logit: the largest difference of a logit.
-        token: total variation of the two distributions at a position; the mean over all positions.
-        worst: the same, at the position where it is largest.
-        text: total variation of the two distributions of whole texts, estimated from texts of the second.
-    """
-
-    logit: float
-    token: float
-    worst: float
-    text: float
+    logit: float  #: the largest difference of a logit
+    token: float  #: total variation of both distributions at a position, the mean over all positions
+    text: float  #: that of both distributions of whole texts, estimated from texts of the second
 
 
 @torch.inference_mode()
@@ -73,7 +61,6 @@ def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: 
     return Rounding(
         logit=float((at_once - singly).abs().max()),
         token=float(apart.mean()),
-        worst=float(apart.max()),
         text=float((1 - ratio.exp()).clamp(min=0).mean()),
     )
 
@@ -94,17 +81,11 @@ def of_pair(texts: int = TEXTS, tokens: int = TOKENS) -> dict[str, Rounding]:
 
 def recorded() -> dict[str, Any]:
     """Returns what was measured: `texts`, `tokens`, `machine`, `date`, and `types` by name."""
-    return json.loads(RECORD.read_text(encoding="utf-8"))
+    return read_json(RECORD)
 
 
-def main() -> int:
-    """Measures and writes; returns an exit status."""
-    types = {name: asdict(found) for name, found in of_pair().items()}
+def record_rounding() -> None:
+    """Measures how far one forward over a text lies from a forward a token."""
+    types = {name: found._asdict() for name, found in of_pair().items()}
     about = {"texts": TEXTS, "tokens": TOKENS, "date": str(datetime.date.today())}
-    about["machine"] = describe_machine()
-    write_whole(RECORD, json.dumps(about | {"types": types}, indent=2) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    write_json(RECORD, about | {"machine": describe_machine(), "types": types})

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from book import draft_sizes
-from book.draft_sizes import main, recipe_of, train_drafts
-from pairs import build_pair, tiny_config, tiny_recipe
+from book.draft_sizes import recipe_of, train_drafts
+from pairs import build_pair, tiny_recipe
 
 from minispec import load_pair
 from minispec.evidence.bench.sections import drafts_of, find_drafts
 
-TWO = {"1×8": tiny_config(1, width=8), "1×16": tiny_config(1, width=16)}
+TWO = {"1×8": (1, 8, 4, 2, 24), "1×16": (1, 16, 4, 2, 24)}
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +65,13 @@ def test_the_recipe_is_the_pairs_own(pair):
     assert sum(stage.steps for stage in recipe.distill_stages) == draft_sizes.DISTILL_STEPS
 
 
-def test_a_pair_that_does_not_say_how_it_was_trained(tmp_path, minispec_home, capsys):
-    """Nothing is trained for it, and that is one line; the bench compares the drafts that are there."""
-    assert main([str(build_pair(tmp_path / "bare"))]) == 2
-    error = capsys.readouterr().err
-    assert "how the pair was trained" in error and error.count("\n") == 1
-    bare = load_pair(tmp_path / "bare")
+def test_a_pair_that_does_not_say_how_it_was_trained(tmp_path, minispec_home):
+    """Nothing is trained for it; the bench compares the drafts that are there."""
+    bare = load_pair(build_pair(tmp_path / "bare"))
+    with pytest.raises(ValueError, match="does not say how the pair was trained"):
+        train_drafts(bare)
+    with pytest.raises(ValueError, match="no recipe"):
+        recipe_of(replace(bare, info={**bare.info, "recipe": {"corpus": "stories"}}))
     found = drafts_of(bare)
     assert list(found)[0] == "untrained" and list(found)[-1] == "the target"
     assert found["the target"] is bare.target and found["the pair's"] is bare.draft

@@ -16,7 +16,7 @@ from book.record_walkthroughs import (
 )
 
 import minispec
-from minispec.io.recording import Draw, LoggingRng
+from minispec.io.recording import LoggingRng
 from minispec.io.recording_file import load_recording
 from minispec.io.walkthrough import load_walkthrough
 
@@ -28,41 +28,29 @@ def pair():
     return minispec.load_pair("stories")
 
 
-@pytest.fixture(params=VERIFIERS)
-def walkthrough(request):
-    return load_walkthrough(request.param)
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_the_committed_ones_are_clear_and_whole(pair, verifier):
+    """No margin of 1e-3 or less; a correction, a bonus and an end, in at most 70 tokens."""
+    walkthrough = load_walkthrough(verifier)
+    assert CLEAR == 1e-3 and unclear(walkthrough, pair.draft) == []
+    assert has_all_endings(walkthrough) and len(walkthrough.trace.tokens()) <= 70
 
 
-def test_has_a_correction_a_bonus_and_an_end(walkthrough):
-    """Each walkthrough shows both ways in which a round ends, and ends itself in at most 70 tokens."""
-    assert {"correction", "bonus"} <= {r.kind(0) for r in walkthrough.trace.rounds}
-    assert has_all_endings(walkthrough)
-    assert len(walkthrough.trace.tokens()) <= 70
-
-
-def test_every_argmax_and_every_draw_is_clear(pair, walkthrough):
-    """No argmax with a margin of 1e-3 or less, no number drawn within 1e-3 of its threshold."""
-    assert CLEAR == 1e-3
-    assert unclear(walkthrough, pair.draft) == []
-
-
-def test_an_unclear_draw_is_found(pair):
-    """A number that is moved to its threshold is reported; so is a ratio of almost 1."""
+@pytest.mark.parametrize("kind", ["accept", "pick"])
+def test_an_unclear_draw_is_found(kind):
+    """A number that is moved to its threshold is reported; so is a pick without one."""
     recording = load_walkthrough("rejection")
-    index, number = next(
-        (i, n)
+    index, number, d = next(
+        (i, n, d)
         for i, draws in enumerate(recording.draws)
         for n, d in enumerate(draws)
-        if d.kind == "accept" and d.number is not None
+        if d.kind == kind and d.number is not None and 0 < d.low < d.high
     )
-    draws = [list(of_round) for of_round in recording.draws]
-    d = draws[index][number]
-    edge = d.high if d.outcome else d.low
-    draws[index][number] = Draw(d.prompt, d.position, d.kind, d.low, d.high, edge + 1e-4, d.outcome)
-    moved = replace(recording, draws=tuple(map(tuple, draws)))
-    assert any(
-        line.startswith(f"round {index}, position {d.position}: accept") for line in unclear(moved, None)
-    )
+    for moved in (d.low + 1e-4, None if kind == "pick" else d.low + 1e-4):
+        draws = [list(of_round) for of_round in recording.draws]
+        draws[index][number] = replace(d, number=moved)
+        (line,) = unclear(replace(recording, draws=tuple(map(tuple, draws))), None)
+        assert line.startswith(f"round {index}, position {d.position}: {kind}")
 
 
 def test_margins_are_distances_to_inner_thresholds():
@@ -84,26 +72,34 @@ def test_a_tie_is_found(pair):
     logits[0, 2, best.indices[1]] = best.values[0] - 1e-4
     rounds = (replace(r, target_logits=logits), *recording.trace.rounds[1:])
     tied = replace(recording, trace=replace(recording.trace, rounds=rounds))
-    assert any("position 2: the target" in line for line in unclear(tied, pair.draft))
+    (line,) = unclear(tied, pair.draft)
+    assert line.startswith("round 0, position 2: the target")
 
-    class Tied:
+    def tied_draft(tokens):
         """The draft, with a tie where it guesses the first token after the prompt."""
+        logits = pair.draft(tokens).clone()
+        here = logits[0, len(recording.trace.prompts[0]) - 1]
+        here[here.topk(2).indices] = here.max()
+        return logits
 
-        def __call__(self, tokens):
-            logits = pair.draft(tokens).clone()
-            here = logits[0, len(recording.trace.prompts[0]) - 1]
-            here[here.topk(2).indices] = here.max()
-            return logits
-
-    first = [line for line in unclear(recording, Tied()) if line.startswith("round 0")]
+    first = [line for line in unclear(recording, tied_draft) if line.startswith("round 0")]
     assert first == ["round 0, position 0: the draft's best logits differ by 0"]
 
 
 def test_ratios_are_not_cut_at_one():
     """p/q of tested tokens may exceed 1: min(1, p/q) would hide how near to 1 they are."""
     recording = load_walkthrough("rejection")
-    ratios = [x for r in recording.trace.rounds for x in acceptance_ratios(r)]
+    ratios = [ratio for *_, ratio in acceptance_ratios(recording)]
     assert max(ratios) > 1 > min(ratios)
+    rounds = recording.trace.rounds
+    index, i, _ = next(acceptance_ratios(recording))
+    draft = rounds[index].draft
+    probs = draft.probs.clone()
+    probs[0, i] = rounds[index].target_probs[0, i]
+    equal = replace(rounds[index], draft=replace(draft, probs=probs))
+    trace = replace(recording.trace, rounds=(*rounds[:index], equal, *rounds[index + 1 :]))
+    (line,) = unclear(replace(recording, trace=trace), None)
+    assert line == f"round {index}, position {i}: p/q differs from 1 by 0"
 
 
 def test_no_clear_run_is_an_error(pair, monkeypatch):

@@ -1,0 +1,82 @@
+"""Makes anew what the book shows: `cd docs && python -m book --help`."""
+
+import sys
+from pathlib import Path
+
+import typer
+
+from book import atlas, reports, results, samplers
+from book.contact_sheet import contact_sheet
+from book.draft_sizes import train_drafts
+from book.gallery import gallery
+from book.handouts import handouts, write_handouts
+from book.record_positions import record_positions
+from book.record_walkthroughs import write_walkthroughs
+from book.rounding import record_rounding
+from minispec.cli.main import complain
+from minispec.io.checkpoint import load_pair
+from minispec.io.files import read_json, write_whole
+
+DOCS = Path(__file__).parents[1]
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
+
+
+@app.command("pages")
+def write_pages(folder: Path = DOCS) -> None:
+    """Write the pages of numbers from what is recorded: results.md, atlas.md and samplers.md."""
+    found = {
+        "results": results.page(reports.saved_reports(), reports.saved_drafters()),
+        "atlas": atlas.page(read_json(atlas.RECORDED)),
+        "samplers": samplers.page(read_json(samplers.RECORD)["samplers"]),
+    }
+    for name, text in found.items():
+        write_whole(folder / f"{name}.md", text)
+
+
+@app.command("results")
+def write_results(page: Path, report: list[Path]) -> None:
+    """Write a results page from reports of your own, by `minispec bench --full --output REPORT.json`."""
+    write_whole(page, results.page([reports.load_report(path) for path in report]))
+
+
+@app.command("handouts")
+def print_handouts(pdf: Path) -> None:
+    """Write the handouts, one a page; the answers come last."""
+    write_handouts(pdf, handouts())
+
+
+@app.command()
+def figures(png: Path) -> None:
+    """Write the contact sheet: all figures on one page."""
+    contact_sheet(gallery(), png)
+
+
+@app.command()
+def drafts(pair: str = "stories") -> None:
+    """Train drafts of several sizes for a target, which `minispec bench --section drafts` compares."""
+    for name, draft in train_drafts(load_pair(pair)).items():
+        print(f"{name}: {draft.parameters_count:,} parameters")
+
+
+@app.command()
+def walkthroughs(pair: str = "stories") -> None:
+    """Record a pair's walkthroughs, beside it."""
+    chosen = load_pair(pair)
+    write_walkthroughs(chosen, chosen.folder)
+
+
+app.command("measurements")(reports.save_measurements)
+app.command("positions")(record_positions)
+app.command("rounding")(record_rounding)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command; what a person can cause is one line on standard error, and exit status 2."""
+    try:
+        app(arguments)
+    except ValueError as error:
+        sys.exit(complain(str(error)))
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ minutes. What is not installed is left out, and the report says so.
 import logging
 import sys
 import weakref
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -162,12 +163,11 @@ PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
 def measure(bench: BenchRun) -> Found:
     """Measures our backends and theirs; each row also has what theirs come to in the same place."""
     found = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
-    where = ("shape", "dtype", "threads", "backend")
-    speeds = {tuple(row[name] for name in where): row["tokens_per_second"] for row in found["points"]}
+    where = itemgetter("shape", "dtype", "threads")
+    speeds = {(where(row), row["backend"]): row["tokens_per_second"] for row in found["points"]}
     for row in found["points"]:
         for peer in PEERS:
-            key = f"{peer.replace('.', '_')}_tokens_per_second"
-            row[key] = speeds.get((*(row[name] for name in where[:3]), peer))
+            row[f"{peer.replace('.', '_')}_tokens_per_second"] = speeds.get((where(row), peer))
     return found
 
 

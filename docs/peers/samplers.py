@@ -11,20 +11,20 @@ sure to see; `instance` the smallest that shows what is wrong, or why it did not
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from importlib import metadata
 from pathlib import Path
 from subprocess import run
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # other files here have names of libraries
 
+from book.samplers import RECORD, VERDICTS
+
 from minispec.core.verify import Verifier
-from minispec.evidence.bench.measurements import FOLDER
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.engine_report import EngineReport
@@ -34,27 +34,24 @@ from minispec.evidence.checker.report import Report, about_instance
 from minispec.io.files import read_json, write_json
 from peers import engines, kernels, rules
 
-RECORD = FOLDER / "samplers.json"
+PACKAGES = {  # in which projects are installed; all others need a checkout
+    "transformers": "transformers",
+    "lucidrains": "speculative-decoding",
+    "mlx-lm": "mlx-lm",
+    "vLLM": "vllm",
+    "SGLang": "sglang",
+}
 SECOND = "rejection_sample of v1.worker.gpu.spec_decode"
 CHAIN = "chain_speculative_sampling_triton"
 Checked = Sequence[Report | EngineReport]
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """Something that other people wrote, as it is named in the record.
+class Sampler(NamedTuple):
+    """Something that other people wrote, as it is named in the record."""
 
-    Attributes:
-        project: its name; by it a checkout is named.
-        rule: which of its functions, and how it is used.
-        package: in which it is installed, or None: it needs a checkout.
-        check: puts it under a check; it gets the folder of the package, or of the checkout.
-    """
-
-    project: str
-    rule: str
-    package: str | None
-    check: Callable[[Path], Checked]
+    project: str  #: a key of `PACKAGES`, or the name of a checkout
+    rule: str  #: which of its functions, and how it is used
+    check: Callable[[Path], Checked]  #: puts it under a check; it gets the folder of the package or checkout
 
 
 def by_rule(
@@ -92,81 +89,65 @@ def of_length(k: int) -> list[Instance]:
 
 
 SAMPLERS = (
-    Sampler(
-        "transformers",
-        "_speculative_sampling",
-        "transformers",
-        lambda _: by_rule(rules.transformers_rule(), small()),
-    ),
+    Sampler("transformers", "_speculative_sampling", lambda _: by_rule(rules.transformers_rule(), small())),
     Sampler(
         "transformers",
         "_speculative_sampling, assistant_ensemble_weight=0.8",
-        "transformers",
         lambda _: by_rule(rules.transformers_rule(assistant_ensemble_weight=0.8), small()),
     ),
     Sampler(
         "transformers",
         "SinglePositionMultiTokenCandidateGenerator, do_sample=True",
-        "transformers",
         lambda _: by_rule(rules.transformers_single_position(), of_length(1)),
     ),
     Sampler(
         "transformers",
         "generate with an assistant model",
-        "transformers",
         lambda _: by_texts(engines.transformers_engine()),
     ),
     Sampler(
         "transformers",
         "generate with prompt_lookup_num_tokens",
-        "transformers",
         lambda _: by_texts(engines.transformers_engine(2, prompt_lookup_num_tokens=engines.K)),
     ),
     Sampler(
         "lucidrains",
         "speculative_decoding, one row",
-        "speculative-decoding",
         lambda _: by_texts(engines.lucidrains_engine(1)),
     ),
     Sampler(
         "lucidrains",
         "speculative_decoding, a batch of 8",
-        "speculative-decoding",
         lambda _: by_texts(engines.lucidrains_engine(8)),
     ),
-    Sampler("mlx-lm", "speculative_generate_step", "mlx-lm", lambda _: by_texts(engines.mlx_engine())),
+    Sampler("mlx-lm", "speculative_generate_step", lambda _: by_texts(engines.mlx_engine())),
     Sampler(
         "EAGLE",
         "evaluate_posterior",
-        None,
         lambda at: by_rule(rules.eagle_rule(at), tree_instances("most probable"), 1e-10),
     ),
-    Sampler("DeepSpec", "verify_draft_tokens", None, lambda at: by_rule(rules.deepspec_rule(at), small())),
+    Sampler("DeepSpec", "verify_draft_tokens", lambda at: by_rule(rules.deepspec_rule(at), small())),
     Sampler(
         "vllm-ascend",
         "rejection_sample without Triton",
-        None,
         lambda at: by_rule(kernels.ascend_rule(at, block=False), small()[::8]),
     ),
     Sampler(
         "vllm-ascend",
         "rejection_sample, enable_block_verify, without Triton",
-        None,
         lambda at: by_rule(kernels.ascend_rule(at, block=True), of_length(3)[::4]),
     ),
-    Sampler("vLLM", "rejection_sample of v1.sample", "vllm", lambda at: by_kernel(kernels.vllm_rule(at))),
-    Sampler("vLLM", SECOND, "vllm", lambda at: by_kernel(kernels.vllm_second_rule(at))),
+    Sampler("vLLM", "rejection_sample of v1.sample", lambda at: by_kernel(kernels.vllm_rule(at))),
+    Sampler("vLLM", SECOND, lambda at: by_kernel(kernels.vllm_second_rule(at))),
     Sampler(
         "vLLM",
         f"{SECOND}, use_block_verification",
-        "vllm",
         lambda at: by_kernel(kernels.vllm_second_rule(at, use_block_verification=True)),
     ),
-    Sampler("SGLang", CHAIN, "sglang", lambda at: by_kernel(kernels.sglang_rule(at))),
+    Sampler("SGLang", CHAIN, lambda at: by_kernel(kernels.sglang_rule(at))),
     Sampler(
         "SGLang",
         f"{CHAIN}, block_verification",
-        "sglang",
         lambda at: by_kernel(kernels.sglang_rule(at, block_verification=True)),
     ),
 )
@@ -178,22 +159,22 @@ def run_samplers(
     """Returns the rows of the record, written anew where a package or one of `checkouts` is here."""
     rows = {(row["project"], row["rule"]): row for row in read_json(record)["samplers"]}
     for sampler in samplers:
-        version, folder = place_of(sampler, checkouts)
+        version, folder = place_of(sampler.project, checkouts)
         if folder is not None:
             print(f"{sampler.project} {version}, {sampler.rule}")
             rows[sampler.project, sampler.rule] |= {"version": version} | judge(sampler, folder)
     return [*rows.values()]
 
 
-def place_of(sampler: Sampler, checkouts: Mapping[str, Path]) -> tuple[str, Path | None]:
-    """Returns which version of a sampler is here, and where; None if there is none."""
-    if sampler.package is not None:
+def place_of(project: str, checkouts: Mapping[str, Path]) -> tuple[str, Path | None]:
+    """Returns which version of a project is here, and where; None if there is none."""
+    if project in PACKAGES:
         try:
-            found = metadata.distribution(sampler.package)
+            found = metadata.distribution(PACKAGES[project])
         except metadata.PackageNotFoundError:
             return "", None
         return found.version, Path(str(found.locate_file("")))
-    folder = checkouts.get(sampler.project)
+    folder = checkouts.get(project)
     command = ["git", "-C", str(folder), "log", "-1", "--format=%h of %cs"]
     commit = run(command, capture_output=True, text=True, check=False).stdout.strip()
     return commit or "a folder without git", folder
@@ -227,9 +208,8 @@ def main(checkout: list[str] | None = None, output: Path | None = None) -> None:
             raise typer.BadParameter(f"--checkout must be NAME=PATH of a folder, not {text!r}")
         folders[name] = Path(path)
     rows = run_samplers(folders)
-    words = {True: "no difference", False: "lossy", None: "not judged"}
     for row in rows:
-        print(f"{row['project']} {row['version'] or ''}, {row['rule']}: {words[row['lossless']]}")
+        print(f"{row['project']} {row['version'] or ''}, {row['rule']}: {VERDICTS[row['lossless']]}")
         print(f"  {row['instance'] or row['checked']}")
     if output is not None:
         write_json(output, {"samplers": rows})

@@ -12,12 +12,11 @@ Needs the extra `peers`: `pip install -e '.[peers]'` in minispec's folder.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import typer
@@ -97,23 +96,14 @@ def continued(model: Any, prompt: Sequence[int], new_tokens: int, **how: Any) ->
     return model.generate(ids, attention_mask=torch.ones_like(ids), **how)[0, len(prompt) :].tolist()
 
 
-@dataclass(frozen=True)
-class Theirs:
-    """transformers' `generate`, as a setting of ours is run.
+class Theirs(NamedTuple):
+    """transformers' `generate`, as a setting of ours is run."""
 
-    Attributes:
-        target: a `LlamaForCausalLM`.
-        draft: another, or None for plain generation.
-        tokens: num_assistant_tokens.
-        threshold: assistant_confidence_threshold.
-        threads: processor threads; None: as many as torch uses anyway.
-    """
-
-    target: Any
-    draft: Any = None
-    tokens: int = 0
-    threshold: float = 0.0
-    threads: int | None = None
+    target: Any  #: a `LlamaForCausalLM`
+    threads: int  #: of the processor
+    draft: Any = None  #: another, or None for plain generation
+    tokens: int = 0  #: num_assistant_tokens
+    threshold: float = 0.0  #: assistant_confidence_threshold
 
     def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
         """Continues one prompt greedily, and times it; no seed is used."""
@@ -137,9 +127,9 @@ def measure(bench: BenchRun) -> Found:
     if difference > SAME:
         raise ValueError(f"transformers' logits differ from ours by {difference:.2g} on the same weights")
     threads = thread_counts()
-    plain, plain_rows = fastest(bench, [Theirs(target, threads=n) for n in threads])
+    plain, plain_rows = fastest(bench, [Theirs(target, n) for n in threads])
     assisted, assisted_rows = fastest(
-        bench, [Theirs(target, draft, k, least, n) for k in TOKENS for least in THRESHOLDS for n in threads]
+        bench, [Theirs(target, n, draft, k, least) for k in TOKENS for least in THRESHOLDS for n in threads]
     )
     k = bench.best_k("greedy")
     settings: dict[str, Decodes] = {

@@ -4,14 +4,13 @@ The projects need not be here. A stand-in in another project's manner takes thei
 ones are skipped where there is none.
 """
 
-import json
 import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from book.samplers import RECORD, main, page
+from book.samplers import RECORD, page
 from peers import engines, kernels, llama_cpp, rules, samplers
 
 from minispec import verify_rejection
@@ -20,8 +19,8 @@ from minispec.evidence.bench import real_sizes
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
+from minispec.io.files import read_json, write_json
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "samplers.md"
 HALF = fractions(1, 1)
 SURE = fractions(1, 0)
 # In the manner of other projects: what is imported is not here, or is another file.
@@ -42,19 +41,16 @@ def emit(tokens, q, p):
 """
 
 
-def rows_recorded():
-    return json.loads(RECORD.read_text(encoding="utf-8"))["samplers"]
+ROWS = read_json(RECORD)["samplers"]
 
 
 def rule_of(text, folder):
     """Loads the stand-in as the adapters load a project."""
-    for name, part in {
-        "helpers": "import torch\ndef helper(p): return torch.multinomial(p, num_samples=1)[0]",
-        "theirs": text,
-    }.items():
-        (folder / f"{name}.py").write_text(part, encoding="utf-8")
-    helpers = rules.load_file(folder / "helpers.py")
-    theirs = rules.load_file(folder / "theirs.py", helpers=helpers)
+    path = folder / "theirs.py"
+    path.write_text("import torch\ndef helper(p): return torch.multinomial(p, num_samples=1)[0]")
+    helpers = rules.load_file(path)
+    path.write_text(text)
+    theirs = rules.load_file(path, helpers=helpers)
 
     def emit(draft, p, rng):
         theirs.torch = helpers.torch = rules.scripted_torch(rng)
@@ -109,7 +105,7 @@ def folder_of(sampler):
     """Returns where a sampler is: its package, or a checkout that the environment names; else None."""
     name = f"MINISPEC_{sampler.project.upper().replace('-', '_')}"
     checkouts = {sampler.project: Path(os.environ[name])} if name in os.environ else {}
-    return samplers.place_of(sampler, checkouts)[1]
+    return samplers.place_of(sampler.project, checkouts)[1]
 
 
 HERE = [number for number, sampler in enumerate(samplers.SAMPLERS) if folder_of(sampler) is not None]
@@ -121,7 +117,7 @@ def test_what_is_here_is_judged_as_it_is_recorded(number):
     """Whatever its version, with the folder of a checkout in MINISPEC_ and its name."""
     sampler = samplers.SAMPLERS[number]
     found = samplers.judge(sampler, folder_of(sampler))
-    assert found["lossless"] is rows_recorded()[number]["lossless"], found["instance"]
+    assert found["lossless"] is ROWS[number]["lossless"], found["instance"]
 
 
 WEIGHT = {"assistant_ensemble_weight": 0.8}
@@ -171,7 +167,7 @@ def test_lucidrains_rows_of_a_batch():
     assert float(best[0] - best[1]) > 3.7
 
 
-def test_every_outcome_is_a_row(tmp_path):
+def test_every_outcome_is_a_row(tmp_path, monkeypatch):
     """Lossless, lossy, an exception, a library or a checkout that is not here."""
     few = [one_token(fractions(1, 2), HALF)]
     lossy = rules.row_by_row(lambda draft, p, rng: rng.categorical(p[:, 0].sqrt()))
@@ -185,12 +181,11 @@ def test_every_outcome_is_a_row(tmp_path):
         "absent": lambda _: 1 / 0,
         "elsewhere": lambda _: 1 / 0,
     }
-    packages = (None, *["torch"] * 4, "no-such-package", None)
-    asked = [
-        samplers.Sampler(name, "r", *of) for name, *of in zip(checks, packages, checks.values(), strict=True)
-    ]
+    monkeypatch.setattr(samplers, "PACKAGES", dict.fromkeys(("bad", "zeros", "breaks", "broken"), "torch"))
+    monkeypatch.setitem(samplers.PACKAGES, "absent", "no-such-package")
+    asked = [samplers.Sampler(name, "r", check) for name, check in checks.items()]
     record = tmp_path / "record.json"
-    record.write_text(json.dumps({"samplers": [{"project": name, "rule": "r"} for name in checks]}))
+    write_json(record, {"samplers": [{"project": name, "rule": "r"} for name in checks]})
     good, bad, zeros, *broken, absent, elsewhere = samplers.run_samplers({"good": tmp_path}, asked, record)
     assert good["lossless"] and good["version"] == "a folder without git"
     assert bad["lossless"] is False and bad["damage"] > 0.05
@@ -201,18 +196,15 @@ def test_every_outcome_is_a_row(tmp_path):
     assert absent.keys() == elsewhere.keys() == {"project", "rule"}
 
 
-def test_the_record_is_whole_and_the_page_is_made_of_it(tmp_path):
+def test_the_record_is_whole_and_the_page_is_made_of_it():
     """A row for each sampler; a lossy one has damage and an instance, one that ran a version and a day."""
-    rows = rows_recorded()
-    names = [(row["project"], row["rule"]) for row in rows]
+    names = [(row["project"], row["rule"]) for row in ROWS]
     assert names[: len(samplers.SAMPLERS)] == [(one.project, one.rule) for one in samplers.SAMPLERS]
-    text = page(rows)
-    for row in rows:
+    text = page(ROWS)
+    for row in ROWS:
         assert f"`{row['rule']}`" in text and (row["lossless"] is not False or row["report"] in text)
         assert row["lossless"] is not False or (row["damage"] > 0 and row["instance"])
         assert row["lossless"] is None or (row["version"] and row["recorded"] and row["report"])
-    assert main([str(tmp_path / "samplers.md")]) == 0 and main([]) == 2
-    assert (tmp_path / "samplers.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -28,29 +28,14 @@ from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.coupled import verify_coupled
-from minispec.show.plots.caches import cache_grid, recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots import caches, distributions, drafts, masks, speed, timeline, verification
 from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.distributions import rule_distribution, sampled_shares
-from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
-from minispec.show.plots.masks import attention_mask, tree_mask, tree_shapes
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.speed import (
-    batch_sweep,
-    bytes_against_arithmetic,
-    draft_sweep,
-    gain_by_k,
-    latency,
-    predicted_measured,
-    speed_up_curves,
-)
 from minispec.show.plots.style import Picture
-from minispec.show.plots.timeline import Slots, row_slots, timeline
-from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
 from minispec.train.publish import history_of
 
-STORIES = SHIPPED / "stories"
 P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
 SAMPLES = 20_000
 A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
@@ -69,24 +54,26 @@ def gallery() -> Iterator[Picture]:
 def of_traces() -> Iterator[Picture]:
     """Yields every figure of the decoding itself once."""
     recording = load_walkthrough("rejection")
-    trace, words = recording.trace, recording.words
-    yield recomputation(steps_without_cache(10, 12), steps_with_cache(10, 12), guess=80)
-    yield timeline(trace, words)
+    trace = recording.trace
+    words = recording.words
+    without, cached = (make(10, 12) for make in (caches.steps_without_cache, caches.steps_with_cache))
+    yield caches.recomputation(without, cached, guess=80)
+    yield timeline.timeline(trace, words)
     r = next(r for r in trace.rounds if 0 < r.accepted(0) < r.drafted(0))
-    yield draft_bars(r, words)
-    yield attention_mask(r.target_cache.before[0], r.drafted(0))
-    yield verification_strip(r, words, drawn=numbers_drawn(recording, r.index))
+    yield drafts.draft_bars(r, words)
+    yield masks.attention_mask(r.target_cache.before[0], r.drafted(0))
+    yield verification.verification_strip(r, words, drawn=numbers_drawn(recording, r.index))
     i = r.accepted(0)
     yield overlap(r.target_probs[0, i], r.draft.probs[0, i], words, int(r.draft.tokens[0, i]))
-    yield cache_grid(trace, words, r.index)
+    yield caches.cache_grid(trace, words, r.index)
     yield coloured_text(trace, words)
-    yield along_the_text(positions_of(trace, words))
-    yield draft_growth(found_in(load_walkthrough("greedy"), range(52, 67), 8), 8)
-    yield tree_mask([0, 0, 1, 2, 3, 4], ["the", "mat", "floor", ".", ".", "Pip", "Pip"], first=46)
-    yield tree_shapes({name: grow([rates] * 6, 16)[0] for name, rates in RATES.items()})
+    yield verification.along_the_text(verification.positions_of(trace, words))
+    yield drafts.draft_growth(found_in(load_walkthrough("greedy"), 8)[52:67], 8)
+    yield masks.tree_mask([0, 0, 1, 2, 3, 4], ["the", "mat", "floor", ".", ".", "Pip", "Pip"], first=46)
+    yield masks.tree_shapes({name: grow([rates] * 6, 16)[0] for name, rates in RATES.items()})
     prompts = [[0] * (11 * i % 17 + 1) for i in range(8)]
     turns = [*slots_of(prompts[:4]), *slots_of(prompts[4:], first=4)]
-    yield row_slots({"without refill": turns, "with refill": slots_of(prompts)})
+    yield timeline.row_slots({"without refill": turns, "with refill": slots_of(prompts)})
 
 
 def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
@@ -95,47 +82,42 @@ def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
     return [draw.number if draw else None for draw in draws]
 
 
-def found_in(recording: Recording, places: range, k: int) -> list[Found]:
-    """Returns what a suffix look-up finds after some tokens of a run's first row, of up to k tokens each."""
-    text = [*recording.trace.prompts[0], *recording.trace.tokens()]
+def found_in(recording: Recording, k: int) -> list[drafts.Found]:
+    """Returns what a suffix look-up finds after each token of a run's first row, of up to k tokens."""
+    text = recording.trace.committed()
     index = SuffixAutomaton(per_match=1.5)
     found = []
     for i, token in enumerate(text):
         index.append(token)
         draft = index.propose(k)
-        coming = text[i + 1 :]
-        right = next((n for n, x in enumerate(draft) if coming[n : n + 1] != [x]), len(draft))
-        found.append(Found(recording.words[token], index.match, len(draft), right))
-    return [found[i] for i in places]
+        right = next((n for n in range(len(draft)) if draft[: n + 1] != text[i + 1 :][: n + 1]), len(draft))
+        found.append(drafts.Found(recording.words[token], index.match, len(draft), right))
+    return found
 
 
-def slots_of(prompts: Sequence[Sequence[int]], first: int = 0) -> Slots:
+def slots_of(prompts: Sequence[Sequence[int]], first: int = 0) -> timeline.Slots:
     """Decodes prompts on four rows up to a context of 18 tokens; says which prompt each slot decodes."""
     target, draft = table_pair(3, 0, max_length=18)
-    how: dict[str, Any] = {
-        "k": 1,
-        "verifier": verify_greedy,
-        "warp": Warp(temperature=0),
-        "rng": SeededRng(0),
-    }
-    rounds = speculate(target, ModelDrafter(draft), prompts, max_new_tokens=18, at_once=4, **how)
+    how: dict[str, Any] = {"verifier": verify_greedy, "warp": Warp(temperature=0), "rng": SeededRng(0)}
+    rounds = speculate(target, ModelDrafter(draft), prompts, k=1, max_new_tokens=18, at_once=4, **how)
     return [[first + n if on else None for n, on in zip(r.names, r.live, strict=True)] for r in rounds]
 
 
 def of_numbers() -> Iterator[Picture]:
     """Yields every figure of numbers once."""
-    yield shipped_losses()
+    info = read_json(SHIPPED / "stories" / "pair.json")
+    yield learning([], history_of(info), info["entropy_floor"], guess=0)
     yield seven_billion()
     yield from of_the_rule()
-    yield latency(saved("latency").points, guess=5)
+    yield speed.latency(saved("latency").points, guess=5)
     points = saved("speed").points
     alphas = sorted({0.5, 0.7, 0.9, round(points[len(points) // 2].alpha, 2)})
-    yield speed_up_curves(alphas, points[0].c, points)
-    yield gain_by_k(points, assumed=0.1)
-    yield predicted_measured(points)
-    drafts = saved("drafts").points
-    yield draft_sweep(drafts, guess=drafts[-1].name)
-    yield batch_sweep(saved("batches").points)
+    yield speed.speed_up_curves(alphas, points[0].c, points)
+    yield speed.gain_by_k(points, assumed=0.1)
+    yield speed.predicted_measured(points)
+    sizes = saved("drafts").points
+    yield speed.draft_sweep(sizes, guess=sizes[-1].name)
+    yield speed.batch_sweep(saved("batches").points)
     yield matrix()
 
 
@@ -145,25 +127,18 @@ def matrix() -> Picture:
     return kill_matrix(zoo.points, zoo.conditions["checks"], zoo.conditions["theirs"])
 
 
-def shipped_losses() -> Picture:
-    """Returns the losses of the shipped pair while it was trained, and the entropy of its grammar."""
-    info = read_json(STORIES / "pair.json")
-    return learning([], history_of(info), info["entropy_floor"], guess=0)
-
-
 def seven_billion() -> Picture:
     """Returns the bytes of a model of seven billion weights against its arithmetic."""
     costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 156)]
-    return bytes_against_arithmetic(costs, A100, "a 7B model")
+    return speed.bytes_against_arithmetic(costs, A100, "a 7B model")
 
 
 def of_the_rule() -> Iterator[Picture]:
-    """Yields what the rejection rule and a mutant of it emit first on {a, b, c}: sampled, then exactly."""
-    shipped = first_token_counts(verify_rejection, P, Q, SAMPLES)
+    """Yields what four rules emit first on {a, b, c}, sampled, and what the third emits exactly."""
+    rules = {"Rule 1": verify_greedy, "Rule 2": verify_coupled, "Rule 4": verify_rejection}
+    counts = {name: first_token_counts(rule, P, Q, SAMPLES) for name, rule in rules.items()}
     with planted(mutant_named("correction-from-p")):
-        mutant = first_token_counts(verify_rejection, P, Q, SAMPLES)
+        counts["Rule 3"] = first_token_counts(verify_rejection, P, Q, SAMPLES)
         biased = first_token(verify_rejection, P, Q)
-    sampled = {"1": verify_greedy, "2": verify_coupled}
-    counts = {f"Rule {n}": first_token_counts(rule, P, Q, SAMPLES) for n, rule in sampled.items()}
-    yield sampled_shares(counts | {"Rule 3": mutant, "Rule 4": shipped}, P, "abc")
-    yield rule_distribution(biased, P, "abc", guess=P, q=Q, name="Rule 3")
+    yield distributions.sampled_shares(dict(sorted(counts.items())), P, "abc")
+    yield distributions.rule_distribution(biased, P, "abc", guess=P, q=Q, name="Rule 3")

@@ -88,41 +88,17 @@ def test_queues_stand_beside_batches_once_they_are_recorded():
     assert "refill" not in "\n".join(of_pair(report(batch=batch)))
 
 
-def drafters(pair="stories"):
-    """A report on two drafters."""
-    sampled = {
-        "name": "exit",
-        "pair": pair,
-        "backend": "torch",
-        "temperature": 1.0,
-        "k": 4,
-        "tokens_per_target_call": 4.5,
-        "acceptance_by_position": [0.95, 0.9],
-        "parameters": 16512,
-        "speedup_same_backend": 3.1,
-        "extra_bytes": 128,
-        "seconds_to_train": 35.4,
-    }
-    greedy = {"name": "ngram", "backend": "native", "temperature": 0.0, "speedup_same_backend": 0.9}
-    unavailable = {"english": "there is none"}
-    return report(pair, drafters={"unavailable": unavailable}) | {"drafters": [sampled, sampled | greedy]}
-
-
-def test_ways_to_draft_stand_on_the_page_once_they_are_recorded(tmp_path):
-    """What each gains, a loss marked; where it is right and what it takes; what was not measured, and why."""
+def test_what_was_not_measured_says_why(tmp_path):
+    """A skipped section, a backend or a pair that was not there; a pair that has its own report was."""
     assert saved_drafters(tmp_path) == []
-    (tmp_path / "drafters-stories.json").write_text(json.dumps(drafters()))
-    text = page([report()], saved_drafters(tmp_path))
-    assert f"| exit |{' – |' * 3} 3.10x | 4 | 4.50 |{' – |' * 6}\n" in text
-    assert f"| ngram |{' – |' * 6} **0.90x** | 4 | 4.50 |{' – |' * 3}\n" in text
-    assert "| ngram | 0 | 95 90 | 35 | 16,512 | 128 |" in text and "### Drafters of stories" in text
-    assert "| exit | 1 | 95" not in text  # acceptance at T = 1 is in the record
-    assert "- english: there is none" in text and "a processor, 2 cores" in text
+    drafters = saved_drafters()[:1]
+    drafters[0]["sections"]["drafters"]["unavailable"] |= {"english": "there is none", "x": "there is none"}
+    text = page([report()], drafters)
     assert "- stories, transformers: transformers is not installed" in text
+    assert "- english; x: there is none" in text and "### Drafters of stories" in text
+    text = page([report()], [*drafters, drafters[0] | {"pair": "english"}])
+    assert "### Drafters of english" in text and "- x: there is none" in text
     assert "Ways to draft" not in page([report()])
-    (tmp_path / "drafters-english.json").write_text(json.dumps(drafters("english")))
-    text = page([report()], saved_drafters(tmp_path))
-    assert "### Drafters of english" in text and "- english: there is none" not in text
 
 
 def test_a_results_page_of_ones_own(tmp_path, capsys):

@@ -10,7 +10,7 @@ from itertools import chain, product
 from typing import Any
 
 from minispec.cli import bench_tables
-from minispec.cli.bench_tables import Grid, decoding, grid
+from minispec.cli.bench_tables import Grid, grid
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
@@ -200,11 +200,7 @@ def stops_paying(report: Found) -> str:
 
 def automatic(report: Found) -> str:
     """Returns the automatic K compared with the best fixed one."""
-    rows = []
-    for row in report["sections"]["auto"]["rows"]:
-        figures = (f"{row['mean_width']:.1f}", f"{row['over_best_fixed']:.3f}", span(row["quartiles"]))
-        rows.append((decoding(row), str(row["k"]), *figures))
-    return table(("", "best fixed K", "mean automatic K", "automatic over fixed", "quartiles"), rows)
+    return markdown(grid("auto", report["sections"]["auto"]["rows"]))
 
 
 # Of models of real sizes.

@@ -26,7 +26,8 @@ from minispec.show.text import kinds, shown
 
 HIGH = 0.62  # of a line, for handwriting
 BOX = State("#FFFFFF", "", word="to be filled in")
-P, Q = (3, 2, 1), (1, 1, 4)  # sixths, of a, b and c
+P = (3, 2, 1)  # sixths, of a, b and c
+Q = (1, 1, 4)
 MOMENTS: tuple[Moment, ...] = ("before", "drafted", "verified", "rolled back")
 TAIL = 2  # tokens before the pending one that a form of caches shows
 

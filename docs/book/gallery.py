@@ -36,7 +36,8 @@ from minispec.show.plots.overlap import overlap
 from minispec.show.plots.style import Picture
 from minispec.train.publish import history_of
 
-P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)  # over the tokens a, b, c
+P = (3 / 6, 2 / 6, 1 / 6)  # over the tokens a, b, c
+Q = (1 / 6, 1 / 6, 4 / 6)
 SAMPLES = 20_000
 A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
 RATES = {"a sure draft": (0.9, 0.03, 0.02), "a draft in doubt": (0.4, 0.25, 0.15)}

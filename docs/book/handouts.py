@@ -28,8 +28,11 @@ from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 
-WIDTH, HEIGHT = 8.27, 11.69  # inches: A4, upright
-EDGE, GAP, LINE = 0.6, 0.2, 0.2  # inches: around a page, below what stands on it, of a caption
+WIDTH = 8.27  # inches: A4, upright
+HEIGHT = 11.69
+EDGE = 0.6  # around a page
+GAP = 0.2  # below a caption, and below a picture
+LINE = 0.2  # of a caption
 INK = 170  # dots per inch of the drawings
 LETTERS = 96  # characters of a line of text
 

@@ -23,7 +23,9 @@ from minispec.evidence.bench.measurements import FOLDER
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import write_whole
 
-K, PROMPTS, ROUNDS = 4, 10, 4  # so many rounds from each prompt
+K = 4
+PROMPTS = 10
+ROUNDS = 4  # from each prompt
 KEPT = 8  # tokens; with 20 the means of the atlas are the same to three digits
 DIGITS = 6
 

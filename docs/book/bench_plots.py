@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from matplotlib.ticker import MaxNLocator
@@ -92,14 +93,11 @@ def every_prediction(rows: Sequence[Mapping[str, Any]]) -> Picture:
     """
     figure, axes = charts.chart(10, 9, "predicted speed-up", "measured speed-up")
     for name, (colour, marker, word) in LOOKS.items():
-        some = [row for row in rows if row["section"] == name]
-        predicted, gains, lows, highs = (
-            [row[key] for row in some] for key in ("predicted", "measured", "low", "high")
-        )
-        below = [gain - low for gain, low in zip(gains, lows, strict=True)]
-        above = [high - gain for gain, high in zip(gains, highs, strict=True)]
+        points = [SimpleNamespace(**row) for row in rows if row["section"] == name]
+        gains = [point.measured for point in points]
+        spans = charts.whiskers(points, gains)
         line: dict[str, Any] = {"color": colour, "ecolor": PALE, "marker": marker, "markersize": 12}
-        axes.errorbar(predicted, gains, yerr=[below, above], linestyle="none", label=word, **line)
+        axes.errorbar([p.predicted for p in points], gains, spans, linestyle="none", label=word, **line)
     limit = max(max(row["predicted"], row["high"]) for row in rows) * 1.08
     axes.axhspan(0, 1, **charts.area(LOSS) | {"edgecolor": PALE}, label=LOSS.word, zorder=0)
     axes.plot([0, limit], [0, limit], color="black", linewidth=1.5, label="as predicted")

@@ -73,8 +73,8 @@ def caches_form(recording: Recording, index: int, filled: bool) -> Picture:
     words = recording.words
     r = trace.rounds[index]
     first = r.target_cache.before[0] - TAIL
-    text = [*trace.prompts[0], *(token for past in trace.rounds[:index] for token in past.emitted[0])]
-    block = [shown(words[token]) for token in [*text[first:], *r.draft.tokens[0].tolist()]]
+    text = trace.committed(0, index) + r.draft.tokens[0].tolist()
+    block = [shown(words[token]) for token in text[first:]]
     positions = range(first, first + len(block))
     lines = [given("position", [*map(str, positions)]), given("committed, then drafted", block)]
     for moment in MOMENTS:

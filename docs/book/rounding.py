@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from minispec import SeededRng, Warp, generate, load_pair
 from minispec.core.model import LanguageModel
@@ -57,17 +56,13 @@ def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: 
     read = texts[:, -tokens - 1 : -1]
     singly = torch.cat([target(column[:, None], cache) for column in read.T], dim=1).double()
     apart = 0.5 * (at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1)  # [B, n]
-    ratio = log_probability(at_once, new) - log_probability(singly, new)  # [B]
+    ratios = at_once.log_softmax(-1) - singly.log_softmax(-1)  # [B, n, V], their logarithms
+    ratio = ratios.gather(-1, new[..., None])[..., 0].sum(-1)  # [B], of whole texts
     return Rounding(
         logit=float((at_once - singly).abs().max()),
         token=float(apart.mean()),
         text=float((1 - ratio.exp()).clamp(min=0).mean()),
     )
-
-
-def log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Returns the log probability of each text: logits [B, n, V], tokens [B, n] -> [B]."""
-    return logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].sum(-1)
 
 
 def of_pair(texts: int = TEXTS, tokens: int = TOKENS) -> dict[str, Rounding]:

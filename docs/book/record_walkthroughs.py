@@ -20,7 +20,7 @@ from minispec.io.recording_file import save_recording
 from minispec.io.walkthrough import VERIFIERS, record_pair
 
 MOST_TOKENS = {"greedy": 100, "rejection": 60}  # a story that is longer is passed over
-SEEDS = {"greedy": 1, "rejection": 2000}  # tried before giving up
+SEEDS = {"greedy": range(1), "rejection": range(2000)}  # tried in order
 CLEAR = 1e-3  # of logits, and of the numbers drawn
 OPEN = 1e-5  # how far from 1 a ratio p/q must lie, so that a number for it is drawn everywhere or nowhere
 COMMAND = "cd docs && python -m book walkthroughs"
@@ -97,7 +97,7 @@ def first_clear(pair: Pair, prompt: str, verifier: str) -> Recording:
         ValueError: if no seed is.
     """
     reason = "no run has a correction and a bonus and ends in time"
-    for seed in range(SEEDS[verifier]):
+    for seed in SEEDS[verifier]:
         recording = record_pair(pair, prompt, verifier, max_new_tokens=MOST_TOKENS[verifier], seed=seed)
         faults = unclear(recording, pair.draft)
         if faults:

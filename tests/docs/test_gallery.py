@@ -30,8 +30,9 @@ def pictures():
     """Every picture, each with its layout settled."""
     found = [*gallery()]
     for picture in found:
-        picture.figure.draw_without_rendering()
-        picture.figure.set_layout_engine("none")
+        if picture.figure.get_layout_engine():
+            picture.figure.draw_without_rendering()
+            picture.figure.set_layout_engine("none")
     return found
 
 
@@ -113,7 +114,7 @@ def test_the_same_data_give_the_same_image(pictures):
         once = by_name[again.name]
         assert (again.alt, again.twin) == (once.alt, once.twin)
         if again.name in ("row-slots", "sampled-shares", "rule-distribution"):
-            assert once.png(20) == once.png(20) == again.png(20)
+            assert once.png(20) == again.png(20) == again.png(20)
 
 
 def confused(states):

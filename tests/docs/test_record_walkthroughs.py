@@ -7,6 +7,7 @@ import torch
 from book.record_walkthroughs import (
     CLEAR,
     MOST_TOKENS,
+    SEEDS,
     acceptance_ratios,
     first_clear,
     has_all_endings,
@@ -109,8 +110,10 @@ def test_no_clear_run_is_an_error(pair, monkeypatch):
         first_clear(pair, pair.walkthrough, "greedy")
 
 
-def test_both_are_written_as_they_are_committed(pair, tmp_path, capsys):
-    """The same recordings come out again, wherever they are written, and their texts are printed."""
+def test_both_are_written_as_they_are_committed(pair, tmp_path, capsys, monkeypatch):
+    """The same recordings come out again, after others were passed over, and their texts are printed."""
+    committed = load_walkthrough("rejection").info["seed"]
+    monkeypatch.setitem(SEEDS, "rejection", range(committed - 3, committed + 2))
     write_walkthroughs(pair, tmp_path)
     said = capsys.readouterr().out
     for verifier in VERIFIERS:

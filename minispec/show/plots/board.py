@@ -76,7 +76,7 @@ class Board:
         The lower left corner and the size are in inches; `how` is for the rectangle, such as `linewidth`.
         """
         look: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "hatch": state.hatch}
-        self.axes.add_patch(Rectangle(corner, *size, facecolor=state.colour, **look | how))
+        self.axes.add_artist(Rectangle(corner, *size, facecolor=state.colour, **look | how))
         spot = {"facecolor": state.colour, "edgecolor": "none", "pad": 2} if state.hatch else None
         middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
         if text:

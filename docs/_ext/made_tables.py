@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from book.results_tables import table
+from claims_table import claim_rows
 from exercise_tables import about, exercise_rows, wrong_rows
 from field_guide import check_rows, family_rows
 from import_tables import file_rows, package_rows
@@ -62,6 +63,7 @@ def signs_of_round(name: str) -> str:
 TABLES: dict[str, Callable[..., str]] = {
     "bugs": lambda family: markdown(family_rows(family)),
     "checks": lambda: markdown(check_rows()),
+    "claims": lambda *title: markdown(claim_rows(" ".join(title))),
     "distributions": lambda: signs(distributions_table()),
     "each-exercise": each_exercise,
     "exercises": lambda: markdown(exercise_rows()),

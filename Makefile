@@ -59,7 +59,6 @@ lint: $(LINT)  ## check style, format, types and the order of imports
 
 notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
-	@$(VENV_PYTHON) notebooks/claims_table.py
 
 docs: $(DOCS) docs/node_modules  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
 	@rm -rf docs/_build/html

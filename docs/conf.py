@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 EXTENSIONS = HERE / "_ext"
 sys.path.insert(0, str(EXTENSIONS))
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "notebooks")]
 
 import minispec  # noqa: E402
 

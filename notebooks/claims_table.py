@@ -1,77 +1,63 @@
-"""Writes docs/claims.md: `python notebooks/claims_table.py`. The rows are in `claims_rows.py`."""
+"""Where the notebooks show what they claim: tables for the book, from `claims_rows.py`."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
+import nbformat
 from claims_rows import CASES, NOT_YET, QUESTIONS, TABLES
-from notebook_rules import FOLDER, is_solution, notebook_of, read_text, tags, texts
 
-TABLE = FOLDER.parent / "docs" / "claims.md"
-HEAD = """\
-# What is claimed, and where it is shown
-
-Written by `notebooks/claims_table.py` from the tags of the notebooks' cells: do not edit it.
-
-*Shown in* names the notebook and the section. A cell with this tag stands there. *Asked in* names
-the prediction that brings it up. *Test* names bugs: planted in the package, they make a cell with
-this tag fail (`tests/notebooks/test_claims.py`). Where none is named, a cell asserts what is so, or
-just shows it. All cells run in `make test`.
-"""
+FOLDER = Path(__file__).resolve().parent
 
 
 def cells_of(tag: str) -> list[tuple[Path, str, str]]:
-    """Returns the cells that show or ask for a sentence: the text, the section, and the source."""
+    """Returns the cells that show or ask for a sentence: notebook, section, source."""
     return [
-        (text, section, source)
-        for text in texts()
-        if not is_solution(text)
-        for section, of_cell, source in read(text)
+        (path, section, source)
+        for path in sorted(FOLDER.glob("[0-9]*.ipynb"))
+        for section, of_cell, source in read(path)
         if tag in of_cell or any(f'"{key}"' in source for key in QUESTIONS.get(tag, ()))
     ]
 
 
-@lru_cache
-def read(text: Path) -> list[tuple[str, list[str], str]]:
+@cache
+def read(path: Path) -> list[tuple[str, list[str], str]]:
     """Returns a notebook's code cells: section, tags, source."""
     section = ""
     found = []
-    for cell in read_text(text).cells:
+    for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":
             headings = re.findall(r"^##? (.+)$", cell.source, flags=re.MULTILINE)
             section = headings[-1] if headings else section
         else:
-            found.append((section, tags(cell), cell.source))
+            found.append((section, cell.metadata.get("tags", []), cell.source))
     return found
 
 
-def table() -> str:
-    """Returns the whole page."""
-    page = HEAD
-    for title, sentences in TABLES.items():
-        page += f"\n## {title}\n\n| tag | what is so | shown in | asked in | test |\n"
-        page += "|---|---|---|---|---|\n"
-        page += "".join(line(tag, words) for tag, words in sentences.items())
-    return page
+def claim_rows(title: str) -> list[list[str]]:
+    """Returns a line for each sentence of one of the `TABLES`, heads first."""
+    heads = ["tag", "what is so", "shown in", "asked in", "test"]
+    return [heads, *(line(tag, words) for tag, words in TABLES[title].items())]
 
 
-def line(tag: str, words: str) -> str:
-    """Returns a sentence as a line of the table."""
+def line(tag: str, words: str) -> list[str]:
+    """Returns the cells of a sentence's line."""
     cells = cells_of(tag)
     shown = {}
-    for text, section, _ in cells:
-        name = f"{int(text.name[:2])}: {re.sub(r'^[0-9]+[.] ', '', section)}"
-        shown[name] = f"[{name}](../notebooks/{notebook_of(text).name})"
+    for path, section, _ in cells:
+        name = f"{int(path.name[:2])}: {re.sub(r'^[0-9]+[.] ', '', section)}"
+        shown[name] = f"[{name}](../notebooks/{path.name})"
     if tag in NOT_YET:
         shown["not yet"] = f"not yet: {NOT_YET[tag]}"
     asked = ", ".join(f"`{key}`" for key in QUESTIONS.get(tag, ()))
     bugs = ", ".join(dict.fromkeys(f"`{case.mutant}`" for case in CASES if case.tag == tag))
     asserts = any(re.search(r"(?m)^ *assert |assert_close", source) for _, _, source in cells)
-    test = bugs or ("asserted" if asserts else "shown")
-    return f"| `{tag}` | {words} | {'; '.join(shown.values())} | {asked} | {test} |\n"
-
-
-if __name__ == "__main__":
-    TABLE.write_text(table(), encoding="utf-8", newline="\n")
+    return [
+        f"`{tag}`",
+        words,
+        "; ".join(shown.values()),
+        asked,
+        bugs or ("asserted" if asserts else "shown"),
+    ]

@@ -35,7 +35,7 @@ class Made(SphinxDirective):
             raise self.error(f"there is no {name!r}; there is {', '.join([*FIGURES, *TABLES])}")
         try:
             if name in TABLES:
-                return self.parse_text_to_nodes(TABLES[name](*arguments))
+                return self.parse_text_to_nodes(TABLES[name](*arguments), allow_section_headings=True)
             drawn = FIGURES[name](*arguments)
         except (TypeError, ValueError) as error:
             raise self.error(f"{name}: {error}") from None

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from book.results_tables import table
+from claims_table import claim_rows
+from exercise_tables import about, exercise_rows, wrong_rows
 from field_guide import check_rows, family_rows
 from import_tables import file_rows, package_rows
 from run_tables import ragged_mask, ragged_table, rounds_table, widths_table
 from running_example import round_of, run
 from sign_key import Cell, coloured, distributions_table, in_terminal, round_table, states_table
 from source_and_prose import ROOT, pieces_of, short
+
+from minispec.classroom.exercises import EXERCISES
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -46,6 +50,11 @@ def where_shown() -> str:
     return markdown([["file", "shown"], *([path, ", ".join(shown[path].values())] for path in sorted(shown))])
 
 
+def each_exercise() -> str:
+    """Returns a section for each exercise: where it stands, its hints, and the messages of wrong answers."""
+    return "\n".join(f"{about(exercise)}\n{markdown(wrong_rows(exercise))}\n" for exercise in EXERCISES)
+
+
 def signs_of_round(name: str) -> str:
     """Returns a round of the greedy run by position."""
     return signs(round_table(round_of(run("greedy"), name), run("greedy").words))
@@ -54,7 +63,10 @@ def signs_of_round(name: str) -> str:
 TABLES: dict[str, Callable[..., str]] = {
     "bugs": lambda family: markdown(family_rows(family)),
     "checks": lambda: markdown(check_rows()),
+    "claims": lambda *title: markdown(claim_rows(" ".join(title))),
     "distributions": lambda: signs(distributions_table()),
+    "each-exercise": each_exercise,
+    "exercises": lambda: markdown(exercise_rows()),
     "files-of": files_of,
     "in-terminal": lambda glyphs: as_text(in_terminal(glyphs)),
     "packages": lambda: markdown(package_rows()),

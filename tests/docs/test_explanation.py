@@ -21,7 +21,7 @@ from made_figures import FIGURES
 from made_tables import TABLES
 from running_example import tell
 
-from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
+from minispec import ModelDrafter, SeededRng, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
 from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.first_token import FirstToken, first_token
@@ -33,7 +33,8 @@ from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
 
 ROOT = Path(__file__).resolve().parents[2]
-P, Q = (Fraction(3, 6), Fraction(2, 6), Fraction(1, 6)), (Fraction(1, 6), Fraction(1, 6), Fraction(4, 6))
+P = (3 / 6, 2 / 6, 1 / 6)
+Q = (1 / 6, 1 / 6, 4 / 6)
 C = (0.0, 0.0, 1.0)  # a draft that always proposes c
 
 
@@ -53,30 +54,26 @@ def table_after(text, heading):
     return rows
 
 
-def floats(distribution):
-    return [float(probability) for probability in distribution]
-
-
-def with_bug(name, rule=verify_rejection):
+def with_bug(name):
     with planted(mutant_named(name)):
-        return first_token(rule, floats(P), floats(Q))
+        return first_token(verify_rejection, P, Q)
 
 
 def shared_noise():
     """The last rule but one: the target's own pick, and the probability to agree."""
-    p, q = (torch.tensor(floats(distribution), dtype=torch.float64) for distribution in (P, Q))
+    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (P, Q))
     agree = float(coupled_acceptance(p, q))
-    alone = first_token(verify_coupled, floats(P), floats(Q)).distribution
-    return FirstToken((agree, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (agree, 0, 0), strict=True)))
+    first, *others = first_token(verify_coupled, P, Q).distribution
+    return FirstToken((agree, 0.0, 0.0), (first - agree, *others))
 
 
 RULES = [
-    lambda: first_token(verify_greedy, floats(P), floats(Q)),
-    lambda: first_token(verify_coupled, floats(P), floats(Q)),  # with noise that is not shared
+    lambda: first_token(verify_greedy, P, Q),
+    lambda: first_token(verify_coupled, P, Q),  # with noise that is not shared
     lambda: with_bug("correction-from-p"),
-    lambda: first_token(verify_rejection, floats(P), floats(Q)),
-    lambda: first_token(verify_rejection, floats(P), floats(Q), drawn_from=C),
-    lambda: first_token(verify_rejection, floats(P), C),
+    lambda: first_token(verify_rejection, P, Q),
+    lambda: first_token(verify_rejection, P, Q, drawn_from=C),
+    lambda: first_token(verify_rejection, P, C),
     shared_noise,
     lambda: with_bug("accept-if-a-fresh-draw-agrees"),
 ]
@@ -85,12 +82,11 @@ RULES = [
 def test_the_table_of_rules_is_what_the_code_does():
     """All branches of each rule on {a, b, c}, in twelfths, and how often it accepts the draft."""
     rows = table_after(text_of("explanation/losslessness"), "Four rules, by hand")
-    assert len(rows) == len(RULES)
     for (rule, emits, accepts), play in zip(rows, RULES, strict=True):
         found = play()
         parts, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
-        said = [Fraction(part) / int(whole) for part in parts.replace(" ", "").split(",")]
-        assert floats(said) == pytest.approx(found.distribution, abs=1e-12), rule
+        said = [Fraction(part.strip()) / int(whole) for part in parts.split(",")]
+        assert [float(x) for x in said] == pytest.approx(found.distribution, abs=1e-12), rule
         assert float(Fraction(accepts)) == pytest.approx(found.acceptance, abs=1e-12), rule
         assert sum(said) == 1
 
@@ -129,8 +125,8 @@ def rounds_of_all_kinds():
     prompts = [[1], [2, 3, 1], [0, 4]]
     for k, cap, context, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
         target, draft = tiny.table_pair(5, seed, 0.4, max_length=context)
-        settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed), "warp": Warp()}
-        rounds = observe(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
+        settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed)}
+        rounds = tiny.decode(target, ModelDrafter(draft), prompts, observe, **settings)
         yield context, prompts, list(rounds)
 
 
@@ -170,13 +166,8 @@ def test_the_table_of_caches_is_what_the_loop_does():
                 said = [eval(formula, {}, names) for formula in formulas[case]]
                 lacks = max(0, target.after[row] - draft.verified[row])
                 found = [emitted, target.verified[row], draft.verified[row], target.after[row], lacks]
-                full = [
-                    inf,
-                    context,
-                    context,
-                    inf,
-                    inf,
-                ]  # what a nearly full row is padded with is not stored
+                # What a nearly full row is padded with is not stored.
+                full = [inf, context, context, inf, inf]
                 assert [min(a, b) for a, b in zip(said, full, strict=True)] == found, rows[case][0]
                 assert draft.after == target.after
                 seen[case] += 1

@@ -49,8 +49,8 @@ class Piece:
     @property
     def where(self):
         """Returns which lines of which file these are."""
-        first, last = self.numbers[0], self.numbers[-1]
-        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        first, *others = self.numbers
+        lines = f"lines {first} to {others[-1]}" if others else f"line {first}"
         return f"{self.path.relative_to(ROOT).as_posix()}, {lines}"
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from minispec.classroom import otter
 from minispec.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,7 @@ FENCE = re.compile(
 MARK = re.compile(r"(not run|run by|needs|file): (.+)|output")
 RUNNABLE = ("python", "bash")
 SHELL_SIGNS = re.compile(r"[|&;<$`*]")
+PROGRAMS = {"minispec ": run, "python -m minispec.classroom.otter ": otter.main}
 ANY_LINES = r"(?:.*\n)*"  # what a line of … stands for
 
 
@@ -122,13 +124,15 @@ def run_all(blocks):
 
 
 def run_shell(block):
-    """Runs the lines of a block: `minispec …` in this process, to save the import, all else in bash."""
+    """Runs the lines of a block: `PROGRAMS` in this process, to save the import, all else in bash."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for line in block.text.replace("\\\n", " ").splitlines():
         command, _, file = line.partition(" > ")
-        if command.startswith("minispec ") and not SHELL_SIGNS.search(command):
+        name = next(filter(command.startswith, PROGRAMS), None)
+        if name and not SHELL_SIGNS.search(command):
+            arguments = shlex.split(command.removeprefix(name), comments=True)
             with redirect_stdout(io.StringIO()) as out:
-                assert run(shlex.split(command, comments=True)[1:]) == 0, f"{block.place}: {line}"
+                assert PROGRAMS[name](arguments) == 0, f"{block.place}: {line}"
             if file:
                 Path(file).write_text(out.getvalue(), encoding="utf-8")
             else:

@@ -151,7 +151,8 @@ def rows_are_as_if_alone():
 
 def joint_distribution_is_right(**changes):
     case = Case("small", *table_pair(3), ((0,),), 2, 3, **changes)
-    ((came,), (should,)) = speculative_distributions(case).distributions, exact_distributions(case)
+    (came,) = speculative_distributions(case).distributions
+    (should,) = exact_distributions(case)
     assert total_variation(came, should) < 1e-9
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,35 +188,30 @@ class SideBySide(SphinxDirective):
         limits = (self.options.get(name) for name in ("start-at", "end-before"))
         try:
             for piece in pieces(self.arguments[0], *limits):
-                code += self.shown(piece)
+                code += self.parse_text_to_nodes(self.shown(piece))
         except ValueError as error:
             raise self.error(str(error)) from None
         prose = nodes.container("", *self.parse_content_to_nodes(), classes=["walk-prose"])
         return [nodes.container("", prose, code, classes=["walk"])]
 
     def shown(self, piece):
-        """Returns the name, which leads to the API where it is listed, the lines, and the docstring."""
+        """Returns in Markdown the name, which leads to its place in the API, the lines, and the docstring."""
         self.env.note_dependency(str(piece.path))
-        link = addnodes.pending_xref(
-            "",
-            nodes.literal(text=short(piece.name)),
-            refdomain="py",
-            reftype="obj",
-            reftarget=piece.name,
-            refexplicit=True,
-            refwarn=False,
-        )
-        where = nodes.paragraph("", "", link, nodes.Text(f" {piece.where}"), classes=["walk-where"])
-        block = nodes.literal_block(piece.text, piece.text, language="python")
+        marked = ""
         if "mark" in self.options:
-            block["highlight_args"] = {"hl_lines": marked_lines(piece.text, self.options["mark"])}
+            numbers = marked_lines(piece.text, self.options["mark"])
+            marked = f":emphasize-lines: {','.join(map(str, numbers))}\n"
+        lines = (
+            f"{{.walk-where}}\n{{py:obj}}`{short(piece.name)} <{piece.name}>` {piece.where}\n\n"
+            f"`````{{code-block}} python\n{marked}\n{piece.text}\n`````\n"
+        )
         if piece.docstring is None:
-            return [where, block]
+            return lines
         summary = html.escape(" ".join(piece.docstring.split("\n\n")[0].split()))
-        opening = f'<details class="walk-fold"><summary>Docstring: {summary}</summary>'
-        docstring = nodes.literal_block(piece.docstring, piece.docstring, language="text")
-        fold = [nodes.raw("", words, format="html") for words in (opening, "</details>")]
-        return [where, block, fold[0], docstring, fold[1]]
+        return (
+            f'{lines}\n<details class="walk-fold"><summary>Docstring: {summary}</summary>\n\n'
+            f"`````text\n{piece.docstring}\n`````\n\n</details>\n"
+        )
 
 
 def setup(app):

@@ -8,7 +8,7 @@ from book.atlas_plots import atlas_figure
 from book.bench_plots import every_prediction, speeds_of, tokens_per_second
 from book.gallery import P, Q, matrix, numbers_drawn, seven_billion
 from book.reports import measurement_of, saved_reports
-from running_example import round_of, run
+from running_example import at, drafted_of, run
 
 from minispec.core.verify import verify_rejection
 from minispec.evidence.proof.first_token import first_token
@@ -64,24 +64,22 @@ def predictions(pair):
 
 def caches(kind, name, *moments):
     """Returns both caches in a round; moments are written with hyphens."""
-    recording = run(kind)
+    recording, r = at(kind, name)
     chosen = [moment.replace("-", " ") for moment in moments] or None
-    return cache_grid(recording.trace, recording.words, round_of(recording, name).index, chosen)
+    return cache_grid(recording.trace, recording.words, r.index, chosen)
 
 
 def mask(kind, name):
     """Returns what each token of a round's block sees."""
-    recording = run(kind)
-    r = round_of(recording, name)
-    block = [int(r.pending[0]), *r.draft.tokens[0, : r.drafted(0)].tolist()]
+    recording, r = at(kind, name)
+    block = [int(r.pending[0]), *drafted_of(r)]
     return attention_mask(r.target_cache.before[0], r.drafted(0), [recording.words[t] for t in block])
 
 
 def tree(kind, name):
     """The draft, and beside the token that was rejected the one that the target wants there."""
-    recording = run(kind)
-    r = round_of(recording, name)
-    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    recording, r = at(kind, name)
+    drafted = drafted_of(r)
     kept = r.accepted(0)
     tokens = [int(r.pending[0]), *drafted[: kept + 1], int(r.verdict.token[0]), *drafted[kept + 1 :]]
     after = [kept + 1, *range(kept + 3, len(tokens))]  # what follows the rejected token
@@ -91,15 +89,13 @@ def tree(kind, name):
 
 def verification(kind, name):
     """Returns the verdict of a round."""
-    recording = run(kind)
-    r = round_of(recording, name)
+    recording, r = at(kind, name)
     return verification_strip(r, recording.words, numbers_drawn(recording, r.index))
 
 
 def tested(kind, name):
     """Returns p and q where the last token of a round was tested."""
-    recording = run(kind)
-    r = round_of(recording, name)
+    recording, r = at(kind, name)
     last = r.tested(0) - 1
     number = numbers_drawn(recording, r.index)[last]
     token = int(r.draft.tokens[0, last])
@@ -137,7 +133,7 @@ FIGURES = {
     "batch-sweep": lambda *pair: batch_sweep(points("batches", *pair)),
     "caches": caches,
     "coloured": lambda kind: coloured_text(run(kind).trace, run(kind).words),
-    "draft": lambda kind, name: draft_bars(round_of(run(kind), name), run(kind).words),
+    "draft": lambda kind, name: draft_bars(at(kind, name)[1], run(kind).words),
     "draft-sweep": lambda *pair: draft_sweep(points("drafts", *pair)),
     "every-prediction": predictions,
     "handouts": sheets,

@@ -4,7 +4,7 @@ from book.results_tables import table
 from field_guide import check_rows, family_rows
 from import_tables import file_rows, package_rows
 from run_tables import ragged_mask, ragged_table, rounds_table, widths_table
-from running_example import round_of, run
+from running_example import at, run
 from sign_key import coloured, distributions_table, in_terminal, round_table, states_table
 from source_and_prose import ROOT, pieces_of, short
 
@@ -39,8 +39,8 @@ def where_shown():
 
 def signs_of_round(name):
     """Returns a round of the greedy run by position."""
-    recording = run("greedy")
-    return markdown(round_table(round_of(recording, name), recording.words))
+    recording, r = at("greedy", name)
+    return markdown(round_table(r, recording.words))
 
 
 TABLES = {

@@ -32,6 +32,17 @@ def round_of(recording, name):
     return found
 
 
+def at(kind, name):
+    """Returns a run, and its first round of a kind."""
+    recording = run(kind)
+    return recording, round_of(recording, name)
+
+
+def drafted_of(r):
+    """Returns the ids that a round drafted."""
+    return r.draft.tokens[0, : r.drafted(0)].tolist()
+
+
 def tell(wanted):
     """Returns a fact of a run in Markdown: words of the text as code, numbers as they are.
 
@@ -103,7 +114,7 @@ def facts_of_run(recording):
 def facts_of_round(r):
     """Returns what can be told of a round."""
     accepted = r.accepted(0)
-    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    drafted = drafted_of(r)
     facts = {
         "index": r.index,
         "pending": [int(r.pending[0])],

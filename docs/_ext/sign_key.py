@@ -7,7 +7,7 @@ import html
 from textwrap import fill
 
 from run_tables import verdicts
-from running_example import run
+from running_example import drafted_of, run
 
 from minispec.io.checkpoint import load_pair
 from minispec.show.signs import DRAFTER, STATES, TARGET
@@ -55,7 +55,7 @@ def distributions_table():
 
 def round_table(r, words):
     """Returns a round by position: drafted, verified, committed, and what the target's cache loses."""
-    drafted = [words[token] for token in r.draft.tokens[0, : r.drafted(0)].tolist()]
+    drafted = [words[token] for token in drafted_of(r)]
     emitted = [words[token] for token in r.emitted[0]]
     positions = range(1, len(drafted) + 2)
     lines = [

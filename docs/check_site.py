@@ -7,28 +7,14 @@ Nothing that a page needs to be drawn may come from another machine.
 """
 
 import sys
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What a browser asks for by itself, by element; all other addresses are followed only when somebody clicks.
-LOADED = {
-    "audio": "src",
-    "embed": "src",
-    "iframe": "src",
-    "img": "src",
-    "link": "href",
-    "object": "data",
-    "script": "src",
-    "source": "src",
-    "video": "src",
-}
 FEWEST_WORDS = 2  # of an alternative text
 
 
-@dataclass
-class Page:
+class Page(HTMLParser):
     """What is said in one HTML file.
 
     Attributes:
@@ -38,43 +24,25 @@ class Page:
         faults: what can be said without looking at other files.
     """
 
-    anchors: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-
-class Reader(HTMLParser):
-    """Reads a page."""
-
-    def __init__(self):
+    def __init__(self, path):
         super().__init__()
-        self.page = Page()
+        self.anchors = set()
+        self.links = []
+        self.loads = []
+        self.faults = []
+        self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
-        has = dict(attributes)
-        if has.get("id"):
-            if has["id"] in self.page.anchors:
-                self.page.faults.append(f"two elements have the id {has['id']!r}")
-            self.page.anchors.add(has["id"])
-        if tag == "a" and has.get("name"):
-            self.page.anchors.add(has["name"])
-        if tag == "a" and has.get("href") is not None:
-            self.page.links.append(has["href"])
-        if tag in LOADED and has.get(LOADED[tag]):
-            self.page.loads.append(has[LOADED[tag]])
-        if (
-            tag == "img"
-            and len((has.get("alt") or "").split()) < FEWEST_WORDS
-            and has.get("role") != "presentation"
-        ):
-            self.page.faults.append(f"a figure without words: {str(has.get('src'))[:60]}")
-
-
-def read(path):
-    reader = Reader()
-    reader.feed(path.read_text(encoding="utf-8"))
-    return reader.page
+        has = {name: value for name, value in attributes if value}
+        if has.get("id") in self.anchors:
+            self.faults.append(f"two elements have the id {has['id']!r}")
+        named = ("id", "name") if tag == "a" else ("id",)
+        self.anchors |= {has[name] for name in named if name in has}
+        for name in {"src", "href", "data"} & {*has}:
+            (self.links if tag == "a" else self.loads).append(has[name])
+        wordless = len(has.get("alt", "").split()) < FEWEST_WORDS
+        if tag == "img" and wordless and has.get("role") != "presentation":
+            self.faults.append(f"a figure without words: {has.get('src', '')[:60]}")
 
 
 def faults(folder):
@@ -86,7 +54,7 @@ def faults(folder):
     Raises:
         ValueError: if there is no site.
     """
-    pages = {path: read(path) for path in sorted(folder.resolve().rglob("*.html"))}
+    pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
     if not pages:
         raise ValueError(f"there is no page in {folder}: run `make docs`")
     found = []

@@ -3,8 +3,6 @@
 python docs/refresh_core.py
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize
@@ -16,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "minispec" / "core"
 README = ROOT / "README.md"
 # The order in which to read them: the method on one screen, then from the GPT to the loop.
-FILES = (
-    *("basic", "model", "cache", "warp", "rng", "records", "prefill", "draft", "verify", "commit"),
-    *("rollback", "loop"),
-)
+FILES = "basic model cache warp rng records prefill draft verify commit rollback loop".split()
 BEGIN = "<!-- python docs/refresh_core.py writes this -->\n"
 END = "<!-- core: up to here -->\n"
 FIRST = "This is `minispec/core/basic.py`. It is all of the method for one row:"
@@ -29,49 +24,41 @@ loop](docs/walkthrough/from_basic_to_loop.md) shows what is added.
 """
 
 
-def block() -> str:
+def block():
     """Returns what the README says of `core`."""
     source = (CORE / "basic.py").read_text(encoding="utf-8")
     return f"{FIRST}\n\n```python\n{source}```\n\n{THEN}\n{table()}\n"
 
 
-def table() -> str:
+def table():
     """Returns a line for each file of `core` with its lines of code, and one for all."""
     lines = ["| file | what it is | lines |", "|---|---|---:|"]
-    counts = {name: lines_of_code((CORE / f"{name}.py").read_text(encoding="utf-8")) for name in FILES}
-    for name, count in counts.items():
-        lines.append(f"| [`{name}.py`](minispec/core/{name}.py) | {says(name)} | {count} |")
-    return "\n".join([*lines, f"| all | | {sum(counts.values())} |"])
+    total = 0
+    for name in FILES:
+        source = (CORE / f"{name}.py").read_text(encoding="utf-8")
+        first = (
+            " ".join(ast.get_docstring(ast.parse(source)).split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+        )
+        count = lines_of_code(source)
+        total += count
+        lines.append(f"| [`{name}.py`](minispec/core/{name}.py) | {first}. | {count} |")
+    return "\n".join([*lines, f"| all | | {total} |"])
 
 
-def says(name: str) -> str:
-    """Returns the first sentence of a file."""
-    said = ast.get_docstring(ast.parse((CORE / f"{name}.py").read_text(encoding="utf-8"))) or ""
-    return " ".join(said.split("\n\n")[0].split()).split(". ")[0].rstrip(".") + "."
-
-
-def lines_of_code(source: str) -> int:
+def lines_of_code(source):
     """Returns how many lines of a source have code: not only blanks, a comment, or a docstring."""
-    quiet = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    lines: set[int] = set()
+    quiet = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in (*quiet, tokenize.ENDMARKER):
-            lines |= set(range(token.start[0], token.end[0] + 1))
-    return len(lines - docstring_lines(ast.parse(source)))
+        if token.type not in quiet | {tokenize.ENDMARKER}:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            lines.difference_update(range(node.lineno, node.end_lineno + 1))
+    return len(lines)
 
 
-def docstring_lines(tree: ast.AST) -> set[int]:
-    """Returns the lines of all docstrings in a tree."""
-    lines: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if ast.get_docstring(node) is not None and isinstance(first, ast.Expr):
-                lines |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return lines
-
-
-def replaced(readme: str, text: str) -> str:
+def replaced(readme, text):
     """Returns the README with another block.
 
     Raises:

@@ -3,8 +3,6 @@
 python docs/refresh_demo.py
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -38,7 +36,7 @@ BONUS_BY_NIGHT = "#56b4e9"  # Okabe and Ito's lighter blue
 TERMINAL = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color", "COLUMNS": "100"}
 
 
-def demo(picture: Path) -> str:
+def demo(picture):
     """Runs the demo with the shipped pair and K = 5, writes its picture and returns what it prints.
 
     An automatic K, and advice where a run loses, depend on the machine: they are left out.
@@ -56,7 +54,7 @@ def demo(picture: Path) -> str:
     return "".join(f"{line.rstrip()}\n" for line in shown.plain.splitlines())
 
 
-def write_picture(shown: Text, path: Path) -> None:
+def write_picture(shown, path):
     """Writes a text as an SVG that loads nothing from elsewhere; long lines are wrapped."""
     paper = Console(file=io.StringIO(), record=True, width=100, color_system="truecolor")
     paper.print(shown)
@@ -65,13 +63,13 @@ def write_picture(shown: Text, path: Path) -> None:
     write_whole(path, picture.replace(COLOURS["bonus"].lower(), BONUS_BY_NIGHT))
 
 
-def in_short(printed: str) -> str:
+def in_short(printed):
     """Returns the output without the sampled text: greedy text and table are enough for a first look."""
     greedy, _, sampled = printed.partition("Speculative, rejection verifier")
     return greedy + "…\n" + sampled[sampled.index("stories, K") :]
 
 
-def shown(readme: str) -> str:
+def shown(readme):
     """Returns what the README says that the demo prints.
 
     Raises:
@@ -83,13 +81,12 @@ def shown(readme: str) -> str:
     return match[2]
 
 
-def replaced(readme: str, printed: str) -> str:
+def replaced(readme, printed):
     """Returns the README with another output of the demo."""
-    old = shown(readme)
-    return readme.replace(old, printed)
+    return readme.replace(shown(readme), printed)
 
 
-def same_but_for_times(text: str) -> str:
+def same_but_for_times(text):
     """Returns the words of an output, with a # for each number of tokens a second and each speed-up."""
     return " ".join(re.sub(r"\b[\d,]+\s+\d+\.\d\dx(?!\w)", "# #", text).split())
 

@@ -95,7 +95,7 @@ def test_the_readme_shows_the_method_on_one_screen():
     places = [README.index(part) for part in ("## What `make demo` prints", source, "## The other packages")]
     assert places == sorted(places)
     first = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
-    assert "```{full-source} minispec.core.basic\n```" in first
+    assert "```{literalinclude} ../../minispec/core/basic.py\n" in first
 
 
 def test_the_table_of_the_core_is_the_core():

@@ -5,15 +5,13 @@ nowhere else, so a new module cannot be forgotten.
 """
 
 import re
-from pathlib import Path
 
 import typer
-from import_tables import modules, packages
+from import_tables import modules, package_imports
 from typer.cli import get_docs_for_click
 
 import minispec
 
-PACKAGE = Path(minispec.__file__).parent
 MARK = re.compile(r"^<!-- (exported|package|commands)(?:: ([\w.]+))? -->$", re.MULTILINE)
 
 
@@ -25,14 +23,14 @@ def fill(app, docname, source):
 
 def exported(_):
     """Everything that can be imported from `minispec` itself, package by package, in a line each."""
-    found = {}
-    for name in minispec.__all__:
-        found.setdefault(home(name).split(".")[1], []).append(name)
     parts = []
-    for one in reversed(packages(modules())):
-        if names := sorted(found.get(one, ()), key=str.lower):
-            parts.append(f"## From [`minispec.{one}`]({one}.md)\n\n| name | what it is |\n|---|---|")
-            parts += [f"| {{py:obj}}`~{home(name)}.{name}` | {first_line(name)} |" for name in names]
+    for package in package_imports():
+        names = [name for name in minispec.__all__ if home(name).startswith(f"minispec.{package}.")]
+        if names:
+            parts.append(f"## From [`minispec.{package}`]({package}.md)\n\n| name | what it is |\n|---|---|")
+            for name in sorted(names, key=str.lower):
+                says = getattr(minispec, name).__doc__.strip().splitlines()[0].replace("|", "\\|")
+                parts.append(f"| {{py:obj}}`~{home(name)}.{name}` | {says} |")
             parts.append("")
     return "\n".join(parts)
 
@@ -40,11 +38,6 @@ def exported(_):
 def home(name):
     """Returns the module in which an exported object stands."""
     return getattr(minispec, name).__module__
-
-
-def first_line(name):
-    """Returns the first line of an exported object's docstring, fit for a cell of a table."""
-    return getattr(minispec, name).__doc__.strip().splitlines()[0].replace("|", "\\|")
 
 
 def resolve_exported(app, env, node, contnode):
@@ -67,14 +60,13 @@ def escape_bars(app, what, name, thing, options, lines):
 
 def package(name):
     """A package's modules, those in its folder first, each with everything public in it."""
+    prefix = f"minispec.{name}."
+    inside = [module for module in modules() if module.startswith(prefix)]
+    folders = {module.rpartition(".")[0] for module in inside}
     parts = []
-    for path in sorted((PACKAGE / name).rglob("*.py"), key=lambda path: (path.parent, path.stem)):
-        words = ("minispec", *path.relative_to(PACKAGE).with_suffix("").parts)
-        if words[-1] == "__init__":
-            continue
-        module = ".".join(words)
-        parts.append(f"## `{module}`\n")
-        parts.append(rst(f".. automodule:: {module}"))
+    for module in sorted({*inside} - folders, key=lambda module: module.rsplit(".", 1)):
+        # Sphinx's own directives are in reStructuredText.
+        parts.append(f"## `{module}`\n\n````{{eval-rst}}\n.. automodule:: {module}\n````\n")
     return "\n".join(parts)
 
 
@@ -85,11 +77,6 @@ def every_command(_):
     group = typer.main.get_command(app)
     context = typer.Context(group, info_name="minispec")
     return get_docs_for_click(obj=group, ctx=context, name="minispec").partition("\n## ")[2].join(["## ", ""])
-
-
-def rst(text):
-    """Returns Markdown that holds reStructuredText, the language of Sphinx's own directives."""
-    return f"````{{eval-rst}}\n{text}\n````\n"
 
 
 WRITERS = {"exported": exported, "package": package, "commands": every_command}

@@ -7,6 +7,7 @@ notebooks on docs/notebooks.md is made from what each says of itself in its firs
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from sphinx import addnodes
@@ -16,19 +17,15 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def copy_notebooks(app, config):
-    """Makes docs/notebooks equal to /notebooks; what has not changed is not touched."""
+    """Makes docs/notebooks equal to /notebooks; files keep their dates, so Sphinx reads what has changed."""
     folder = Path(app.srcdir) / "notebooks"
-    wanted = {path.relative_to(NOTEBOOKS): path for path in NOTEBOOKS.rglob("[0-9]*.ipynb")}
-    wanted = {name: path for name, path in wanted.items() if ".ipynb_checkpoints" not in name.parts}
-    for name, path in wanted.items():
-        copy = folder / name
-        content = path.read_bytes()
-        if not copy.is_file() or copy.read_bytes() != content:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(content)
-    for copy in folder.rglob("*.ipynb"):
-        if copy.relative_to(folder) not in wanted:
-            copy.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(NOTEBOOKS, folder, ignore=other_files)
+
+
+def other_files(folder, names):
+    """Returns what in a folder is neither a notebook nor the folder of solutions."""
+    return [name for name in names if not re.fullmatch(r"solutions|\d.*\.ipynb", name)]
 
 
 def fill_list(app, docname, source):
@@ -49,12 +46,12 @@ def entry(path):
     title = opening.splitlines()[0].removeprefix("# ")
     return (
         f"## [{title}](notebooks/{path.name})\n\n"
-        f"**You will** {said(opening, 'do')}\n\n**You will learn** {said(opening, 'learn')}\n\n"
-        f"**Time**: {said(opening, 'Time')} **Files**: {files}.\n"
+        f"**You will** {paragraph(opening, 'do')}\n\n**You will learn** {paragraph(opening, 'learn')}\n\n"
+        f"**Time**: {paragraph(opening, 'Time')} **Files**: {files}.\n"
     )
 
 
-def said(opening, what):
+def paragraph(opening, what):
     """Returns the paragraph that begins with **You'll do**, **You'll learn** or **Time**."""
     found = re.search(rf"^\*\*(?:You'll )?{what}\*\*: (.+?)(?:\n\n|\Z)", opening, re.MULTILINE | re.DOTALL)
     if found is None:

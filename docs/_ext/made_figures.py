@@ -1,10 +1,6 @@
 """Figures on pages, by name, drawn at build from what was recorded; `made.py` puts them there."""
 
-from __future__ import annotations
-
 import html
-from collections.abc import Callable
-from typing import Any
 
 from book import handouts
 from book.atlas import RECORDED
@@ -12,7 +8,7 @@ from book.atlas_plots import atlas_figure
 from book.bench_plots import every_prediction, speeds_of, tokens_per_second
 from book.gallery import P, Q, matrix, numbers_drawn, seven_billion
 from book.reports import measurement_of, saved_reports
-from running_example import round_of, run
+from running_example import at, drafted_of, run
 
 from minispec.core.verify import verify_rejection
 from minispec.evidence.proof.first_token import first_token
@@ -26,7 +22,6 @@ from minispec.show.plots.drafts import draft_bars
 from minispec.show.plots.masks import attention_mask, tree_mask
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
-from minispec.show.plots.style import Picture
 from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 from minispec.show.stepper import Stepper
@@ -35,26 +30,30 @@ ALPHAS = (0.3, 0.6, 0.8, 0.9)
 HANDOUTS = "_static/handouts"  # where `made.py` writes them
 
 
-def sampled_again() -> Picture:
+def of_rule():
+    """Returns what comes out of the rejection rule."""
+    return rule_distribution(first_token(verify_rejection, P, Q), P, "abc", q=Q)
+
+
+def sampled_again():
     """Returns what comes out if the correction is drawn from p itself."""
     with planted(mutant_named("correction-from-p")):
-        found = first_token(verify_rejection, P, Q)
-    return rule_distribution(found, P, "abc", q=Q)
+        return of_rule()
 
 
-def points(kind: str, pair: str) -> tuple[Any, ...]:
+def points(kind, pair="stories"):
     """Returns the points of one kind in a pair's report."""
     (report,) = saved_reports([pair])
     return measurement_of(report, kind).points
 
 
-def curves(pair: str = "stories") -> Picture:
+def curves(pair="stories"):
     """Returns the predicted speed-up against K, and what was measured."""
     measured = points("speed", pair)
     return speed_up_curves(ALPHAS, measured[0].c, measured, most=16)
 
 
-def predictions(pair: str) -> Picture:
+def predictions(pair):
     """Returns every predicted speed-up against the measured one."""
     (report,) = saved_reports([pair])
     return every_prediction(report["sections"]["prediction"]["compared"]["rows"])
@@ -63,26 +62,24 @@ def predictions(pair: str) -> Picture:
 # Of the running example: the run, and the round.
 
 
-def caches(kind: str, name: str, *moments: str) -> Picture:
+def caches(kind, name, *moments):
     """Returns both caches in a round; moments are written with hyphens."""
-    recording = run(kind)
+    recording, r = at(kind, name)
     chosen = [moment.replace("-", " ") for moment in moments] or None
-    return cache_grid(recording.trace, recording.words, round_of(recording, name).index, chosen)
+    return cache_grid(recording.trace, recording.words, r.index, chosen)
 
 
-def mask(kind: str, name: str) -> Picture:
+def mask(kind, name):
     """Returns what each token of a round's block sees."""
-    recording = run(kind)
-    r = round_of(recording, name)
-    block = [int(r.pending[0]), *r.draft.tokens[0, : r.drafted(0)].tolist()]
+    recording, r = at(kind, name)
+    block = [int(r.pending[0]), *drafted_of(r)]
     return attention_mask(r.target_cache.before[0], r.drafted(0), [recording.words[t] for t in block])
 
 
-def tree(kind: str, name: str) -> Picture:
+def tree(kind, name):
     """The draft, and beside the token that was rejected the one that the target wants there."""
-    recording = run(kind)
-    r = round_of(recording, name)
-    drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
+    recording, r = at(kind, name)
+    drafted = drafted_of(r)
     kept = r.accepted(0)
     tokens = [int(r.pending[0]), *drafted[: kept + 1], int(r.verdict.token[0]), *drafted[kept + 1 :]]
     after = [kept + 1, *range(kept + 3, len(tokens))]  # what follows the rejected token
@@ -90,35 +87,33 @@ def tree(kind: str, name: str) -> Picture:
     return tree_mask(parents, [recording.words[token] for token in tokens], r.target_cache.before[0])
 
 
-def verification(kind: str, name: str) -> Picture:
+def verification(kind, name):
     """Returns the verdict of a round."""
-    recording = run(kind)
-    r = round_of(recording, name)
+    recording, r = at(kind, name)
     return verification_strip(r, recording.words, numbers_drawn(recording, r.index))
 
 
-def tested(kind: str, name: str) -> Picture:
+def tested(kind, name):
     """Returns p and q where the last token of a round was tested."""
-    recording = run(kind)
-    r = round_of(recording, name)
-    last = (r.tested(0) or 0) - 1
+    recording, r = at(kind, name)
+    last = r.tested(0) - 1
     number = numbers_drawn(recording, r.index)[last]
     token = int(r.draft.tokens[0, last])
     return overlap(r.target_probs[0, last], r.draft.probs[0, last], recording.words, token, number)
 
 
-def recomputed() -> Picture:
+def recomputed():
     """Returns how much less is computed with a cache."""
     prompt = len(run("greedy").trace.prompts[0])
     return recomputation(steps_without_cache(prompt, 12), steps_with_cache(prompt, 12))
 
 
-def stepper(kind: str) -> str:
+def stepper(kind):
     """Returns the first rounds of a run to walk through; without scripts all its steps stand open."""
     return Stepper(run(kind), rounds=6).html()
 
 
-def sheets() -> str:
+def sheets():
     """Returns all handouts below each other; on paper, one a page."""
     parts = [f'<p><a href="../{HANDOUTS}/handouts.pdf">All pages as a PDF</a></p>']
     for number, page in enumerate(handouts.handouts(), 1):
@@ -133,22 +128,22 @@ def sheets() -> str:
     return "\n".join(parts)
 
 
-FIGURES: dict[str, Callable[..., Picture | str]] = {
+FIGURES = {
     "atlas": lambda: atlas_figure(read_json(RECORDED)["rules"]),
-    "batch-sweep": lambda pair="stories": batch_sweep(points("batches", pair)),
+    "batch-sweep": lambda *pair: batch_sweep(points("batches", *pair)),
     "caches": caches,
     "coloured": lambda kind: coloured_text(run(kind).trace, run(kind).words),
-    "draft": lambda kind, name: draft_bars(round_of(run(kind), name), run(kind).words),
-    "draft-sweep": lambda pair="stories": draft_sweep(points("drafts", pair)),
+    "draft": lambda kind, name: draft_bars(at(kind, name)[1], run(kind).words),
+    "draft-sweep": lambda *pair: draft_sweep(points("drafts", *pair)),
     "every-prediction": predictions,
     "handouts": sheets,
     "kill-matrix": matrix,
-    "latency": lambda pair="stories": latency(points("latency", pair)),
+    "latency": lambda *pair: latency(points("latency", *pair)),
     "mask": mask,
     "overlap": lambda: overlap(P, Q, "abc"),
-    "predicted-measured": lambda: predicted_measured(points("speed", "stories")),
+    "predicted-measured": lambda: predicted_measured(points("speed")),
     "recomputation": recomputed,
-    "rejection-distribution": lambda: rule_distribution(first_token(verify_rejection, P, Q), P, "abc", q=Q),
+    "rejection-distribution": of_rule,
     "sampled-again-distribution": sampled_again,
     "seven-billion": seven_billion,
     "speed-up-curves": curves,

@@ -1,48 +1,39 @@
 """Tables on pages, by name, written at build in Markdown; `made.py` puts them there."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-
 from book.results_tables import table
 from claims_table import claim_rows
 from exercise_tables import about, exercise_rows, wrong_rows
 from field_guide import check_rows, family_rows
 from import_tables import file_rows, package_rows
 from run_tables import ragged_mask, ragged_table, rounds_table, widths_table
-from running_example import round_of, run
-from sign_key import Cell, coloured, distributions_table, in_terminal, round_table, states_table
+from running_example import at, run
+from sign_key import coloured, distributions_table, in_terminal, round_table, states_table
 from source_and_prose import ROOT, pieces_of, short
 
 from minispec.classroom.exercises import EXERCISES
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table in Markdown from its rows, heads first."""
-    heads, *others = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+def markdown(rows):
+    """Returns a table in Markdown from its rows, heads first; cells may have signs and colours."""
+    heads, *others = ([coloured(cell).replace("|", r"\|") for cell in row] for row in rows)
     return table(heads, others, len(heads))
 
 
-def signs(rows: Sequence[Sequence[Cell]]) -> str:
-    """Returns a table whose cells have signs and colours."""
-    return markdown([[coloured(cell) for cell in row] for row in rows])
-
-
-def as_text(text: str) -> str:
+def as_text(text):
     """Returns a drawing in characters."""
     return f"```text\n{text}\n```"
 
 
-def files_of(package: str) -> str:
+def files_of(package):
     """Returns the table of a package's files, under a line that opens."""
     rows = file_rows(package)
     summary = f"The {len(rows) - 1} files of {package}"
     return f"<details><summary>{summary}</summary>\n\n{markdown(rows)}\n\n</details>"
 
 
-def where_shown() -> str:
+def where_shown():
     """Returns what the walk-through shows, file by file, each name with a link to its page."""
-    shown: dict[str, dict[str, str]] = {}
+    shown = {}
     for page in sorted((ROOT / "docs" / "walkthrough").glob("*.md")):
         for piece in pieces_of(page):
             link = f"[`{short(piece.name)}`]({page.name})"
@@ -50,21 +41,22 @@ def where_shown() -> str:
     return markdown([["file", "shown"], *([path, ", ".join(shown[path].values())] for path in sorted(shown))])
 
 
-def each_exercise() -> str:
+def each_exercise():
     """Returns a section for each exercise: where it stands, its hints, and the messages of wrong answers."""
     return "\n".join(f"{about(exercise)}\n{markdown(wrong_rows(exercise))}\n" for exercise in EXERCISES)
 
 
-def signs_of_round(name: str) -> str:
+def signs_of_round(name):
     """Returns a round of the greedy run by position."""
-    return signs(round_table(round_of(run("greedy"), name), run("greedy").words))
+    recording, r = at("greedy", name)
+    return markdown(round_table(r, recording.words))
 
 
-TABLES: dict[str, Callable[..., str]] = {
+TABLES = {
     "bugs": lambda family: markdown(family_rows(family)),
     "checks": lambda: markdown(check_rows()),
     "claims": lambda *title: markdown(claim_rows(" ".join(title))),
-    "distributions": lambda: signs(distributions_table()),
+    "distributions": lambda: markdown(distributions_table()),
     "each-exercise": each_exercise,
     "exercises": lambda: markdown(exercise_rows()),
     "files-of": files_of,
@@ -74,7 +66,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "ragged-mask": lambda: as_text(ragged_mask((3, 5), 2)),
     "rounds": lambda count: markdown(rounds_table(run("greedy"), int(count))),
     "signs": signs_of_round,
-    "states": lambda: signs(states_table()),
+    "states": lambda: markdown(states_table()),
     "where-shown": where_shown,
     "widths": lambda: markdown(widths_table()),
 }

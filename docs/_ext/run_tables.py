@@ -1,81 +1,67 @@
-"""Tables of the running example: round by round, and the same text in two rows."""
+"""Tables of the running example: round by round, and the same text in two rows. Heads stand first."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from functools import cache
 
 import torch
 from running_example import plain, run
 
+from minispec import ModelDrafter, SeededRng, Warp, record, verify_greedy
 from minispec.core.cache import KVCache
-from minispec.core.draft import ModelDrafter
-from minispec.core.records import Round
-from minispec.core.rng import SeededRng
-from minispec.core.verify import verify_greedy
-from minispec.core.warp import Warp
 from minispec.drafters.adaptive import best_width
 from minispec.drafters.costs import Costs
 from minispec.io.checkpoint import load_pair
-from minispec.io.observe import record
-from minispec.io.recording import Recording
-from minispec.io.trace import CacheLengths, Trace
 from minispec.io.walkthrough import K
 from minispec.show.signs import STATES
 from minispec.show.text import quoted
 
 
-def rounds_table(recording: Recording, most: int) -> list[list[str]]:
-    """Returns a table of the first rounds: a line of heads, then a line a round."""
+def rounds_table(recording, most):
+    """Returns a line for each of the first rounds."""
     table = [["round", "pending", "drafted", "kept", "then", "target’s cache", "draft’s cache"]]
+    words = [quoted(word) for word in recording.words]
     for r in recording.trace.rounds[:most]:
-        words = [quoted(recording.words[t]) for t in r.draft.tokens[0, : r.drafted(0)].tolist()]
-        signs = [STATES[state].glyph for state in verdicts(r)]
-        kind = r.kind(0)
-        said = "the end"
-        if kind != "draft":
-            said = f"{STATES[kind].glyph} {kind} {quoted(recording.words[int(r.verdict.token[0])])}"
+        drafted = zip(verdicts(r), r.draft.tokens[0].tolist(), strict=False)
+        last = "the end"
+        if (kind := r.kind(0)) != "draft":
+            last = f"{STATES[kind].glyph} {kind} {words[int(r.verdict.token[0])]}"
         table.append(
             [
                 str(r.index),
-                quoted(recording.words[int(r.pending[0])]),
-                " ".join(f"{sign}{word}" for sign, word in zip(signs, words, strict=True)),
+                words[int(r.pending[0])],
+                " ".join(f"{STATES[state].glyph}{words[token]}" for state, token in drafted),
                 f"{r.accepted(0)} of {r.drafted(0)}",
-                said,
-                moments(r.target_cache),
-                moments(r.draft_cache),
+                last,
+                *caches(r),
             ]
         )
     return table
 
 
-def verdicts(r: Round) -> list[str]:
+def verdicts(r):
     """Returns the state of each drafted token of the first row once the round has been verified."""
     accepted = r.accepted(0)
-    tested = r.tested(0)
-    drafted = r.drafted(0)
-    return ["accepted"] * accepted + ["rejected"] * (tested - accepted) + ["untested"] * (drafted - tested)
+    rejected = r.tested(0) - accepted
+    untested = r.drafted(0) - r.tested(0)
+    return ["accepted"] * accepted + ["rejected"] * rejected + ["untested"] * untested
 
 
-def moments(lengths: CacheLengths | None, row: int = 0) -> str:
-    """Returns how long a cache was before, verified and after, never broken over two lines."""
-    if lengths is None:
-        return "–"
-    held = (lengths.before[row], lengths.verified[row], lengths.after[row])
-    return "\u00a0›\u00a0".join(map(str, held))
+def caches(r, row=0):
+    """Returns how long each cache was before, verified and after, never broken over two lines."""
+    both = (r.target_cache, r.draft_cache)
+    moments = [(held.before[row], held.verified[row], held.after[row]) for held in both]
+    return ["\u00a0›\u00a0".join(map(str, lengths)) for lengths in moments]
 
 
 @cache
-def ragged_run() -> tuple[Trace, tuple[str, ...]]:
+def ragged_run():
     """Decodes the walkthrough's prompt in two rows, the second four tokens further on, at temperature 0."""
     pair = load_pair("stories")
-    recording = run("greedy")
-    prompt = list(recording.trace.prompts[0])
-    rows = [prompt, prompt + recording.trace.tokens()[: len(recording.trace.rounds[0].emitted[0])]]
-    trace = record(
+    trace = run("greedy").trace
+    prompt = [*trace.prompts[0]]
+    return record(
         pair.target,
         ModelDrafter(pair.draft),
-        rows,
+        [prompt, prompt + trace.tokens()[: len(trace.rounds[0].emitted[0])]],
         k=K,
         verifier=verify_greedy,
         max_new_tokens=20,
@@ -83,24 +69,22 @@ def ragged_run() -> tuple[Trace, tuple[str, ...]]:
         rng=SeededRng(0),
         eos=pair.tokenizer.end_of_text,
     )
-    return trace, recording.words
 
 
-def ragged_table(most: int) -> list[list[str]]:
-    """Returns a table of the two-row run: a line of heads, then a line for each round and row."""
-    trace, words = ragged_run()
+def ragged_table(most):
+    """Returns a line for each of the first rounds of the two-row run, and each row."""
     table = [["round", "row", "drafted", "kept", "emitted", "target’s cache", "draft’s cache"]]
-    for r in trace.rounds[:most]:
+    words = run("greedy").words
+    for r in ragged_run().rounds[:most]:
         for row in range(2):
-            caches = [moments(r.target_cache, row), moments(r.draft_cache, row)]
-            drafted = [words[t] for t in r.draft.tokens[row, : r.drafted(row)].tolist()]
-            said = [words[t] for t in r.emitted[row]]
+            drafted = plain(words[token] for token in r.draft.tokens[row, : r.drafted(row)].tolist())
+            emitted = plain(words[token] for token in r.emitted[row])
             kept = f"{r.accepted(row)} of {r.drafted(row)}"
-            table.append([str(r.index), str(row), plain(drafted) or "–", kept, plain(said) or "–", *caches])
+            table.append([str(r.index), str(row), drafted or "–", kept, emitted or "–", *caches(r, row)])
     return table
 
 
-def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
+def ragged_mask(lengths, new, capacity=8):
     """Returns what each new token of ragged rows may look at, as characters: ■ it may, □ it may not.
 
     Args:
@@ -108,28 +92,27 @@ def ragged_mask(lengths: Sequence[int], new: int, capacity: int = 8) -> str:
         new: how many come.
         capacity: slots of a row.
     """
-    cache_ = KVCache(1, len(lengths), 1, capacity, 1)
+    held = KVCache(1, len(lengths), 1, capacity, 1)
     block = torch.zeros(len(lengths), 1, max(lengths), 1)
-    cache_.begin(max(lengths))  # filled as the loop fills it: all rows at one width, then cut
-    cache_.append(0, block, block)
-    cache_.advance()
-    cache_.truncate(lengths)
-    positions, mask = cache_.begin(new)
-    assert isinstance(positions, torch.Tensor) and mask is not None, "rows of different lengths have both"
+    held.begin(max(lengths))  # filled as the loop fills it: all rows at one width, then cut
+    held.append(0, block, block)
+    held.advance()
+    held.truncate(lengths)
+    positions, mask = held.begin(new)
     lines = []
     for row, length in enumerate(lengths):
         lines.append(f"row {row} holds {length}")
-        for i in range(new):
-            signs = " ".join("■" if x == 0 else "□" for x in mask[row, 0, i].tolist())
-            lines.append(f"  new token at position {int(positions[row, i])}:  {signs}")
+        for position, slots in zip(positions[row].tolist(), mask[row, 0].tolist(), strict=True):
+            signs = " ".join("■" if slot == 0 else "□" for slot in slots)
+            lines.append(f"  new token at position {position}:  {signs}")
     return "\n".join(lines)
 
 
-def widths_table(most: int = 16) -> list[list[str]]:
+def widths_table(most=16):
     """Returns the best K, as the package finds it, for acceptance rates (lines) and cost ratios (columns)."""
     ratios = (0.02, 0.05, 0.1, 0.2, 0.5)
+    costs = [Costs(c, dict.fromkeys(range(1, most + 2), 1.0)) for c in ratios]
     table = [["α", *(f"a draft step takes {c:g}" for c in ratios)]]
     for alpha in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95):
-        every = [Costs(c, {n: 1.0 for n in range(1, most + 2)}) for c in ratios]
-        table.append([f"{alpha:g}", *(str(best_width(costs, [alpha] * most)) for costs in every)])
+        table.append([f"{alpha:g}", *(str(best_width(each, [alpha] * most)) for each in costs)])
     return table

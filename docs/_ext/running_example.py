@@ -5,48 +5,45 @@ it from the recording that comes with the package. Rounds are named by what happ
 stays true when the pair is trained anew.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
-from minispec.core.records import Round
-from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 
-# A list of ids stands for its words, and a text is quoted; numbers are numbers.
-Facts = dict[str, str | int | float | Sequence[int]]
-
-ROUNDS: Mapping[str, Callable[[Round], bool]] = {
+ROUNDS = {
     "first": lambda r: r.index == 0,
     "corrected": lambda r: 0 < r.accepted(0) < r.drafted(0),
     "full": lambda r: r.kind(0) == "bonus",
     "cut": lambda r: r.kind(0) == "draft",
 }
+run = cache(load_walkthrough)  # `greedy` or `rejection`
 
 
-@cache
-def run(name: str) -> Recording:
-    """Returns a recorded run, `greedy` or `rejection`."""
-    return load_walkthrough(name)
-
-
-def round_of(recording: Recording, name: str) -> Round:
+def round_of(recording, name):
     """Returns the first round in which something happens.
 
     Raises:
         ValueError: if the name is unknown, or there is no such round.
     """
-    if name not in ROUNDS:
-        raise ValueError(f"there is no round called {name!r}; choose one of {', '.join(ROUNDS)}")
-    found = next((r for r in recording.trace.rounds if ROUNDS[name](r)), None)
+    rounds = recording.trace.rounds
+    found = next(filter(ROUNDS[name], rounds), None) if name in ROUNDS else None
     if found is None:
-        raise ValueError(f"the run has no round {name!r}")
+        raise ValueError(f"the run has no round {name!r}; it may have one of {', '.join(ROUNDS)}")
     return found
 
 
-def tell(wanted: str) -> str:
+def at(kind, name):
+    """Returns a run, and its first round of a kind."""
+    recording = run(kind)
+    return recording, round_of(recording, name)
+
+
+def drafted_of(r):
+    """Returns the ids that a round drafted."""
+    return r.draft.tokens[0, : r.drafted(0)].tolist()
+
+
+def tell(wanted):
     """Returns a fact of a run in Markdown: words of the text as code, numbers as they are.
 
     Args:
@@ -71,28 +68,26 @@ def tell(wanted: str) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return decimal(value)
+        digits = 2 if value == 0 or value >= 0.01 else -math.floor(math.log10(value))
+        return f"{value:.{digits}f}"
     words = value if isinstance(value, str) else plain(recording.words[token] for token in value)
     return f"`{words or '(nothing)'}`"
 
 
-def decimal(value: float) -> str:
-    """Returns a number with two decimals, or as many as its first digit needs: 3.67, 0.0004."""
-    digits = 2 if value == 0 or value >= 0.01 else -math.floor(math.log10(value))
-    return f"{value:.{digits}f}"
-
-
-def plain(words: Iterable[str]) -> str:
+def plain(words):
     """Returns words as they are quoted in a sentence: without blanks around, the end named."""
     return "".join(words).strip().replace("⏹", " <end>")
 
 
-def facts_of_run(recording: Recording) -> Facts:
+# A list of ids stands for its words, and a text is quoted; numbers are numbers.
+
+
+def facts_of_run(recording):
     """Returns what can be told of a whole run."""
     trace = recording.trace
     counts = trace.statistics()
-    facts: Facts = {
-        "prompt": plain(recording.words[token] for token in trace.prompts[0]),
+    facts = {
+        "prompt": trace.prompts[0],
         "text": recording.text().strip(),
         "prompt-tokens": len(trace.prompts[0]),
         "prefill": trace.prefill_lengths[0],
@@ -102,58 +97,54 @@ def facts_of_run(recording: Recording) -> Facts:
         "accepted": counts.accepted,
         "tested": counts.tested,
         "drafted": counts.drafted,
-        "acceptance": counts.acceptance or 0.0,
-        "accepted-over-drafted": counts.accepted_over_drafted or 0.0,
-        "mean-acceptance-length": counts.mean_acceptance_length or 0.0,
-        "tokens-per-call": counts.tokens_per_target_call or 0.0,
+        "acceptance": counts.acceptance,
+        "accepted-over-drafted": counts.accepted_over_drafted,
+        "mean-acceptance-length": counts.mean_acceptance_length,
+        "tokens-per-call": counts.tokens_per_target_call,
         "vocabulary": len(recording.words),
     }
-    for i in range(trace.config["k"]):
-        tested = sum((r.tested(0) or 0) > i for r in trace.rounds)
-        accepted = sum(r.accepted(0) > i for r in trace.rounds)
-        facts[f"tested-{i + 1}"] = tested
-        facts[f"accepted-{i + 1}"] = accepted
-        facts[f"alpha-{i + 1}"] = accepted / (tested or 1)
-        facts[f"per-position-{i + 1}"] = accepted / len(trace.rounds)
+    for i in range(1, trace.config["k"] + 1):
+        tested = sum(r.tested(0) >= i for r in trace.rounds)
+        accepted = sum(r.accepted(0) >= i for r in trace.rounds)
+        facts |= {f"tested-{i}": tested, f"accepted-{i}": accepted, f"alpha-{i}": accepted / tested}
+        facts[f"per-position-{i}"] = accepted / len(trace.rounds)
     return facts
 
 
-def facts_of_round(r: Round) -> Facts:
+def facts_of_round(r):
     """Returns what can be told of a round."""
-    drafted = r.drafted(0)
     accepted = r.accepted(0)
-    tokens = r.draft.tokens[0, :drafted].tolist()
-    facts: Facts = {
+    drafted = drafted_of(r)
+    facts = {
         "index": r.index,
         "pending": [int(r.pending[0])],
-        "k": drafted,
-        "k+1": drafted + 1,
-        "drafted": tokens,
-        "kept": tokens[:accepted],
-        "dropped": tokens[accepted:],
-        "untested": tokens[accepted + 1 :],
-        "wrong": tokens[accepted : accepted + 1],
-        "last-drafted": tokens[-1:],
+        "k": len(drafted),
+        "k+1": len(drafted) + 1,
+        "drafted": drafted,
+        "kept": drafted[:accepted],
+        "dropped": drafted[accepted:],
+        "untested": drafted[accepted + 1 :],
+        "wrong": drafted[accepted : accepted + 1],
+        "last-drafted": drafted[-1:],
         "accepted": accepted,
-        "tested": r.tested(0) or 0,
+        "tested": r.tested(0),
         "next": [int(r.verdict.token[0])],
         "emitted": r.emitted[0],
         "gained": len(r.emitted[0]),
     }
     for model, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
-        if lengths is not None:
-            facts[f"{model}-before"] = lengths.before[0]
-            facts[f"{model}-verified"] = lengths.verified[0]
-            facts[f"{model}-after"] = lengths.after[0]
+        for moment in ("before", "verified", "after"):
+            facts[f"{model}-{moment}"] = getattr(lengths, moment)[0]
     return facts
 
 
-def facts_of_last(recording: Recording, r: Round) -> Facts:
+def facts_of_last(recording, r):
     """Returns what can be told of the last drafted token that was tested."""
-    i = (r.tested(0) or 0) - 1
+    i = r.tested(0) - 1
     token = int(r.draft.tokens[0, i])
-    p, q = r.target_probs[0, i].double(), r.draft.probs[0, i].double()
-    facts: Facts = {
+    p = r.target_probs[0, i].double()
+    q = r.draft.probs[0, i].double()
+    facts = {
         "token": [token],
         "p": float(p[token]),
         "q": float(q[token]),

@@ -1,21 +1,19 @@
-"""The key of signs and colours: tables of what `minispec.show` draws with, and rounds of the recorded run."""
+"""The key of signs and colours: tables of what `minispec.show` draws with, and rounds of the recorded run.
 
-from __future__ import annotations
+A cell is words; or a state or distribution, and the word that is shown in its colours. Heads stand first.
+"""
 
 import html
-from collections.abc import Sequence
 from textwrap import fill
 
 from run_tables import verdicts
-from running_example import run
+from running_example import drafted_of, run
 
-from minispec.core.records import Round
 from minispec.io.checkpoint import load_pair
 from minispec.show.signs import DRAFTER, STATES, TARGET
 from minispec.show.step_html import bar_fill, paint
 from minispec.show.text import FANCY, PLAIN, kinds, legend, marked
 
-Cell = str | tuple[str, str]  # words; or a state or distribution, and the word that is shown in its colours
 COLOURS = {
     "#DDDDDD": "grey",
     "#F0E442": "yellow",
@@ -35,48 +33,44 @@ LOOKS = {
 }
 
 
-def states_table() -> list[list[Cell]]:
-    """Returns a line of heads, then a line a state: its sign, how it looks, its colour."""
-    lines: list[list[Cell]] = [["sign", "state", "colour", "in ASCII"]]
+def colour(look):
+    """Returns what a state or a distribution looks like, in words."""
+    return COLOURS[look.colour] + (", hatched" if look.hatch else "")
+
+
+def states_table():
+    """Returns a line a state: its sign, how it looks, its colour."""
+    lines = [["sign", "state", "colour", "in ASCII"]]
     for name, state in STATES.items():
-        colour = COLOURS[state.colour] + (", hatched" if state.hatch else "")
-        if name == "rejected":
-            colour += "; struck through in text"
-        lines.append([state.glyph or "none", (name, state.word), colour, PLAIN.get(name, "")])
+        struck = "; struck through in text" if name == "rejected" else ""
+        lines.append([state.glyph or "none", (name, state.word), colour(state) + struck, PLAIN.get(name, "")])
     return lines
 
 
-def distributions_table() -> list[list[Cell]]:
-    """Returns a line of heads, then a line for p, for q and for the residual."""
-    lines: list[list[Cell]] = [["distribution", "what it is", "colour"]]
-    for name, (meaning, look) in LOOKS.items():
-        lines.append([(name, name), meaning, COLOURS[look.colour] + (", hatched" if look.hatch else "")])
-    return lines
+def distributions_table():
+    """Returns a line for p, for q and for the residual."""
+    lines = [[(name, name), meaning, colour(look)] for name, (meaning, look) in LOOKS.items()]
+    return [["distribution", "what it is", "colour"], *lines]
 
 
-def round_table(r: Round, words: Sequence[str]) -> list[list[Cell]]:
+def round_table(r, words):
     """Returns a round by position: drafted, verified, committed, and what the target's cache loses."""
-    drafted = [words[token] for token in r.draft.tokens[0, : r.drafted(0)].tolist()]
+    drafted = [words[token] for token in drafted_of(r)]
     emitted = [words[token] for token in r.emitted[0]]
-    kept = len(emitted)  # the pending token and all that is committed but the last: so many slots stay
-
-    def line(name: str, first: Cell, states: Sequence[str], texts: Sequence[str]) -> list[Cell]:
-        cells: list[Cell] = list(zip(states, texts, strict=True))
-        return [name, first, *cells, *[""] * (len(drafted) + 1 - len(cells))]
-
+    positions = range(1, len(drafted) + 2)
     lines = [
-        ["", "pending", *(str(i + 1) for i in range(len(drafted) + 1))],
-        line("drafted", ("pending", words[int(r.pending[0])]), ["drafted"] * len(drafted), drafted),
-        line("verified", "", verdicts(r), drafted),
-        line("committed", "", kinds(r, 0), emitted),
+        ["", "pending", *map(str, positions)],
+        ["drafted", ("pending", words[int(r.pending[0])]), *(("drafted", word) for word in drafted)],
+        ["verified", "", *zip(verdicts(r), drafted, strict=True)],
+        ["committed", "", *zip(kinds(r, 0), emitted, strict=True)],
     ]
-    lost = [("rolled back", word) for word in drafted[kept - 1 :]]
-    if lost:
-        lines.append(["cut from the target’s cache", *[""] * kept, *lost, ""])
-    return lines
+    # The pending token and all that is committed but the last stay in the cache.
+    if lost := [("rolled back", word) for word in drafted[len(emitted) - 1 :]]:
+        lines.append(["cut from the target’s cache", *[""] * len(emitted), *lost])
+    return [line + [""] * (len(lines[0]) - len(line)) for line in lines]
 
 
-def in_terminal(signs: str) -> str:
+def in_terminal(signs):
     """Returns the recorded text as a terminal shows it, and the legend: with signs, or in `ascii`."""
     glyphs = FANCY if signs == "terminal" else PLAIN
     shown = marked(run("rejection").trace.rounds, load_pair("stories").tokenizer, glyphs)
@@ -84,7 +78,7 @@ def in_terminal(signs: str) -> str:
     return f"{text}\n\n{legend(glyphs).plain}"
 
 
-def coloured(cell: Cell) -> str:
+def coloured(cell):
     """Returns a cell as HTML: words as they are; a state in its colours, with its sign."""
     if isinstance(cell, str):
         return cell

@@ -6,29 +6,22 @@
 
 Several names stand with blanks between them; those after the first may leave out their module. `:start-at:`
 and `:end-before:` cut a piece out of one, by a text in its first line and in the line after its last.
-`:mark: text ; first … last` marks lines. `` ```{full-source} minispec.core.basic `` shows a file from its
-first line to its last; `:folded:` under a line that opens.
+`:mark: text ; first … last` marks lines.
 """
-
-from __future__ import annotations
 
 import ast
 import html
 import re
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
-STATIC = Path(__file__).with_name("walk_static")
 TO = " … "  # in a mark: from a line with this text to the next line with that text
 FRAGMENT = re.compile(r"^`{3,}\{side-by-side\} (.+)\n((?::.*\n)*)", re.MULTILINE)
 DOCUMENTED = (ast.FunctionDef, ast.ClassDef)
@@ -48,142 +41,137 @@ class Piece:
 
     name: str
     path: Path
-    numbers: tuple[int, ...]
+    numbers: list[int]
     text: str
     docstring: str | None
 
     @property
-    def where(self) -> str:
+    def where(self):
         """Returns which lines of which file these are."""
-        first, last = self.numbers[0], self.numbers[-1]
-        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        first, *others = self.numbers
+        lines = f"lines {first} to {others[-1]}" if others else f"line {first}"
         return f"{self.path.relative_to(ROOT).as_posix()}, {lines}"
 
 
 @cache
-def parsed(path: Path) -> tuple[ast.Module, tuple[str, ...]]:
-    """Returns a file's tree and its lines."""
+def parsed(path):
+    """Returns a file's statements, each by the name that it gives, and its lines."""
     source = path.read_text(encoding="utf-8")
-    return ast.parse(source), tuple(source.splitlines())
+    return dict(named(ast.parse(source).body)), source.splitlines()
 
 
-def path_of(module: str) -> Path:
-    """Returns the file of a module of the package, whether it is there or not."""
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
+def named(statements, prefix=""):
+    """Yields (name, statement) for functions, classes, constants and fields; `Class.name` in a class."""
+    for node in statements:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
+        name = getattr(target, "name", "") or getattr(target, "id", "")
+        if name:
+            yield f"{prefix}{name}", node
+        if isinstance(node, ast.ClassDef):
+            yield from named(node.body, f"{prefix}{name}.")
 
 
-def find(name: str) -> tuple[Path, ast.stmt]:
+def find(name):
     """Finds a function, method, class or constant by its full name.
+
+    Returns:
+        The path of its file, and its statement.
 
     Raises:
         ValueError: if there is no such module, or no such object in it.
     """
     parts = name.split(".")
-    length = next((n for n in range(len(parts) - 1, 0, -1) if path_of(".".join(parts[:n])).is_file()), None)
-    if length is None:
-        raise ValueError(f"{name}: there is no such module")
-    path = path_of(".".join(parts[:length]))
-    node: ast.AST = parsed(path)[0]
-    for part in parts[length:]:
-        inside = [child for child in getattr(node, "body", []) if part == name_of(child)]
-        if not inside:
-            raise ValueError(f"{name}: {path.name} has no {part}")
-        node = inside[0]
-    assert isinstance(node, ast.stmt)
-    return path, node
+    for length in range(len(parts) - 1, 0, -1):
+        path = ROOT.joinpath(*parts[:length]).with_suffix(".py")
+        if path.is_file():
+            inside = ".".join(parts[length:])
+            statements, _ = parsed(path)
+            if inside not in statements:
+                raise ValueError(f"{name}: {path.name} has no {inside}")
+            return path, statements[inside]
+    raise ValueError(f"{name}: there is no such module")
 
 
-def name_of(node: ast.stmt) -> str:
-    """Returns the name that a statement gives; "" if it gives none."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
-    return getattr(target, "name", "") or getattr(target, "id", "")
-
-
-def lines_of(node: ast.stmt) -> list[int]:
+def lines_of(node):
     """Returns the numbers of a statement's lines: decorators too, docstrings not."""
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-    numbers = set(range(first, (node.end_lineno or first) + 1))
+    first, *_ = [*getattr(node, "decorator_list", []), node]
+    numbers = set(range(first.lineno, node.end_lineno + 1))
     for inner in ast.walk(node):
         if isinstance(inner, DOCUMENTED) and ast.get_docstring(inner) is not None:
             docstring = inner.body[0]
-            numbers -= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+            numbers -= set(range(docstring.lineno, docstring.end_lineno + 1))
     return sorted(numbers)
 
 
-def cut(name: str, start_at: str | None = None, end_before: str | None = None) -> Piece:
+def cut(name, start_at=None, end_before=None):
     """Cuts an object, or a piece of it, out of its file.
 
     Raises:
         ValueError: if the object or one of the texts is not there, or the first text is there twice.
     """
     path, node = find(name)
-    lines = parsed(path)[1]
+    _, lines = parsed(path)
     numbers = lines_of(node)
-    whole = start_at is None
     if start_at is not None:
         starts = [n for n in numbers if start_at in lines[n - 1]]
         if len(starts) != 1:
             raise ValueError(f"{name}: {len(starts)} lines have {start_at!r}; one should")
-        numbers = [n for n in numbers if n >= starts[0]]
+        numbers = numbers[numbers.index(starts[0]) :]
     if end_before is not None:
-        ends = [n for n in numbers[1:] if end_before in lines[n - 1]]
-        if not ends:
+        end = next((i for i, n in enumerate(numbers) if i and end_before in lines[n - 1]), None)
+        if end is None:
             raise ValueError(f"{name}: no line after the piece's first has {end_before!r}")
-        numbers = [n for n in numbers if n < ends[0]]
+        numbers = numbers[:end]
     while not lines[numbers[-1] - 1].strip():
         numbers.pop()
     text = textwrap.dedent("\n".join(lines[n - 1] for n in numbers))
-    docstring = ast.get_docstring(node) if whole and isinstance(node, DOCUMENTED) else None
-    return Piece(name, path, tuple(numbers), text, docstring)
+    is_whole = start_at is None and isinstance(node, DOCUMENTED)
+    return Piece(name, path, numbers, text, ast.get_docstring(node) if is_whole else None)
 
 
-def pieces(names: str, start_at: str | None = None, end_before: str | None = None) -> list[Piece]:
+def pieces(names, start_at=None, end_before=None):
     """Returns what a page asks for: one piece, or several objects of one file.
 
     Raises:
         ValueError: if something is not there.
     """
     first, *others = names.split()
-    found = [cut(first, start_at, end_before)]
-    module = ".".join(found[0].path.relative_to(ROOT).with_suffix("").parts)
-    return found + [cut(name if name.startswith("minispec.") else f"{module}.{name}") for name in others]
+    whole = cut(first, start_at, end_before)
+    module = ".".join(whole.path.relative_to(ROOT).with_suffix("").parts)
+    return [whole, *(cut(name if name.startswith("minispec.") else f"{module}.{name}") for name in others)]
 
 
-def marked_lines(text: str, marks: str) -> list[int]:
+def marked_lines(text, marks):
     """Returns which lines of a piece are marked, counted from 1.
 
     Raises:
         ValueError: if no line has one of the texts.
     """
-    lines = text.splitlines()
-    marked: set[int] = set()
+    lines = [*enumerate(text.splitlines(), 1)]
+    marked = set()
     for mark in marks.split(" ; "):
         first, to, last = mark.strip().partition(TO)
-        starts = [n for n, line in enumerate(lines, 1) if first in line]
-        ends = [n for n, line in enumerate(lines, 1) if starts and n > starts[0] and last in line]
-        if not starts or (to and not ends):
+        found = [n for n, line in lines if first in line]
+        if to and found:
+            ends = [n for n, line in lines if n > found[0] and last in line]
+            found = ends and range(found[0], ends[0] + 1)
+        if not found:
             raise ValueError(f"no line of the piece to mark has {mark!r}")
-        marked |= set(range(starts[0], ends[0] + 1)) if to else set(starts)
+        marked.update(found)
     return sorted(marked)
 
 
-def pieces_of(page: Path) -> Iterator[Piece]:
+def pieces_of(page):
     """Yields what a page shows beside prose, in order."""
     for names, options in FRAGMENT.findall(page.read_text(encoding="utf-8")):
         wanted = dict(re.findall(r"^:(start-at|end-before): (.*?) *$", options, re.MULTILINE))
         yield from pieces(names, wanted.get("start-at"), wanted.get("end-before"))
 
 
-def short(name: str) -> str:
+def short(name):
     """Returns a name without its module: a function's own name, or a method's with its class."""
     parts = name.split(".")
     return ".".join(parts[-2:] if parts[-2][:1].isupper() else parts[-1:])
-
-
-def fold(summary: str, *inside: nodes.Node) -> list[nodes.Node]:
-    """Returns what opens on request."""
-    opening = f'<details class="walk-fold"><summary>{html.escape(summary)}</summary>'
-    return [nodes.raw("", opening, format="html"), *inside, nodes.raw("", "</details>", format="html")]
 
 
 class SideBySide(SphinxDirective):
@@ -194,66 +182,39 @@ class SideBySide(SphinxDirective):
     has_content = True
     option_spec = {name: directives.unchanged_required for name in ("start-at", "end-before", "mark")}
 
-    def run(self) -> list[nodes.Node]:
+    def run(self):
         """Returns the pair."""
         code = nodes.container(classes=["walk-code"])
+        limits = (self.options.get(name) for name in ("start-at", "end-before"))
         try:
-            found = pieces(self.arguments[0], self.options.get("start-at"), self.options.get("end-before"))
-            for piece in found:
-                code += self.shown(piece)
+            for piece in pieces(self.arguments[0], *limits):
+                code += self.parse_text_to_nodes(self.shown(piece))
         except ValueError as error:
             raise self.error(str(error)) from None
         prose = nodes.container("", *self.parse_content_to_nodes(), classes=["walk-prose"])
         return [nodes.container("", prose, code, classes=["walk"])]
 
-    def shown(self, piece: Piece) -> list[nodes.Node]:
-        """Returns the name, which leads to the API where it is listed, the lines, and the docstring."""
+    def shown(self, piece):
+        """Returns in Markdown the name, which leads to its place in the API, the lines, and the docstring."""
         self.env.note_dependency(str(piece.path))
-        link = addnodes.pending_xref(
-            "",
-            nodes.literal(text=short(piece.name)),
-            refdomain="py",
-            reftype="obj",
-            reftarget=piece.name,
-            refexplicit=True,
-            refwarn=False,
-        )
-        where = nodes.paragraph("", "", link, nodes.Text(f" {piece.where}"), classes=["walk-where"])
-        block = nodes.literal_block(piece.text, piece.text, language="python")
+        marked = ""
         if "mark" in self.options:
-            block["highlight_args"] = {"hl_lines": marked_lines(piece.text, self.options["mark"])}
+            numbers = marked_lines(piece.text, self.options["mark"])
+            marked = f":emphasize-lines: {','.join(map(str, numbers))}\n"
+        lines = (
+            f"{{.walk-where}}\n{{py:obj}}`{short(piece.name)} <{piece.name}>` {piece.where}\n\n"
+            f"`````{{code-block}} python\n{marked}\n{piece.text}\n`````\n"
+        )
         if piece.docstring is None:
-            return [where, block]
-        summary = " ".join(piece.docstring.split("\n\n")[0].split())
-        docstring = nodes.literal_block(piece.docstring, piece.docstring, language="text")
-        return [where, block, *fold(f"Docstring: {summary}", docstring)]
+            return lines
+        summary = html.escape(" ".join(piece.docstring.split("\n\n")[0].split()))
+        return (
+            f'{lines}\n<details class="walk-fold"><summary>Docstring: {summary}</summary>\n\n'
+            f"`````text\n{piece.docstring}\n`````\n\n</details>\n"
+        )
 
 
-class FullSource(SphinxDirective):
-    """A file from its first line to its last, as it is."""
-
-    required_arguments = 1
-    option_spec = {"folded": directives.flag}
-
-    def run(self) -> list[nodes.Node]:
-        """Returns the file as one block."""
-        path = path_of(self.arguments[0])
-        if not path.is_file():
-            raise self.error(f"{self.arguments[0]}: there is no such module")
-        self.env.note_dependency(str(path))
-        text = path.read_text(encoding="utf-8")
-        block = nodes.literal_block(text, text, language="python")
-        where = f"{path.relative_to(ROOT).as_posix()}, all {len(text.splitlines())} lines"
-        if "folded" in self.options:
-            return fold(where, block)
-        heading = nodes.paragraph("", where, classes=["walk-where"])
-        return [nodes.container("", heading, block, classes=["walk-whole"])]
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the directives and the style sheet."""
+def setup(app):
+    """Registers the directive; `walkthrough.css` says how it looks."""
     app.add_directive("side-by-side", SideBySide)
-    app.add_directive("full-source", FullSource)
-    app.connect("config-inited", lambda app, config: config.html_static_path.append(str(STATIC)))
-    app.add_css_file("walkthrough.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

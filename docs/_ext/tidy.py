@@ -3,7 +3,12 @@
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-CAPTION = '<p class="caption" role="heading">'
+CORRECTED = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    ' aria-label="Toggle hidden content"': "",
+}
 
 
 class OneIdEach(SphinxPostTransform):
@@ -18,29 +23,19 @@ class OneIdEach(SphinxPostTransform):
                 box["ids"] = []
 
 
-def give_captions_a_level(app, pagename, templatename, context, doctree):
-    """A caption over a list of pages is a heading, and says which level to those who hear it."""
+def let_all_use_it(app, pagename, templatename, context, doctree):
+    """Corrects what a page says to those who hear it, or move in it with keys.
+
+    A caption over a list of pages is a heading, and says which level. Code, output and tables may be wider
+    than their box: with the focus in it, arrow keys move it. What unfolds a cell is called by the words that
+    stand on it, not by another label.
+    """
     for part in ("furo_navigation_tree", "body"):
-        if part in context:
-            context[part] = context[part].replace(CAPTION, CAPTION.replace(">", ' aria-level="2">'))
-
-
-def let_keys_scroll(app, pagename, templatename, context, doctree):
-    """Code, output and tables may be wider than their box; with the focus in it, arrow keys move it."""
-    if "body" in context:
-        body = context["body"].replace("<pre>", '<pre tabindex="0">')
-        context["body"] = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
-
-
-def let_folded_cells_be_named(app, pagename, templatename, context, doctree):
-    """What unfolds a cell is called by the words that stand on it, not by another label."""
-    if "body" in context:
-        context["body"] = context["body"].replace(' aria-label="Toggle hidden content"', "")
+        for old, new in CORRECTED.items() if part in context else ():
+            context[part] = context[part].replace(old, new)
 
 
 def setup(app):
     app.add_post_transform(OneIdEach)
-    app.connect("html-page-context", give_captions_a_level, priority=900)  # after the theme's own
-    app.connect("html-page-context", let_keys_scroll, priority=901)
-    app.connect("html-page-context", let_folded_cells_be_named, priority=901)
+    app.connect("html-page-context", let_all_use_it, priority=901)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

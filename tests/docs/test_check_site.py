@@ -1,26 +1,7 @@
-"""The built site's links and figures, checked without a browser; and the checker, by planted faults."""
+"""`make docs` checks the built site's links and figures without a browser: the checker, by planted faults."""
 
-import importlib.util
-from pathlib import Path
-
+import check_site
 import pytest
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-BUILT = DOCS / "_build" / "html"
-
-
-@pytest.fixture(scope="module")
-def check_site():
-    found = importlib.util.spec_from_file_location("check_site", DOCS / "check_site.py")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.skipif(not BUILT.is_dir(), reason="the site is not built: run `make docs`")
-def test_the_built_site_has_no_fault(check_site):
-    assert check_site.faults(BUILT) == []
-
 
 START = """<!DOCTYPE html><html>
 <head><link rel="stylesheet" href="_static/a.css"><script src="s.js"></script></head>
@@ -33,21 +14,12 @@ MORE = '<html><body><p id="there">There</p><a href="../index.html">back</a></bod
 
 @pytest.fixture
 def site(tmp_path):
-    for name, text in {
-        "index.html": START,
-        "more/index.html": MORE,
-        "_static/a.css": "",
-        "s.js": "",
-        "f.png": "",
-    }.items():
+    files = {"index.html": START, "more/index.html": MORE, "_static/a.css": "", "s.js": "", "f.png": ""}
+    for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     return tmp_path
-
-
-def test_a_good_site_has_no_fault(check_site, site):
-    assert check_site.faults(site) == []
 
 
 @pytest.mark.parametrize(
@@ -65,15 +37,15 @@ def test_a_good_site_has_no_fault(check_site, site):
         ('<a href="#top">', '<a id="top" href="#top">', "two elements have the id"),
     ],
 )
-def test_a_planted_fault_is_found(check_site, site, old, new, fault):
+def test_a_planted_fault_is_found(site, old, new, fault):
     assert old in START
     (site / "index.html").write_text(START.replace(old, new))
     found = check_site.faults(site)
     assert len(found) == 1 and found[0].startswith("index.html: ") and fault in found[0]
 
 
-def test_faults_end_in_status_1_and_a_missing_site_in_2(check_site, site, tmp_path_factory, capsys):
-    assert check_site.main([str(site)]) == 0
+def test_faults_end_in_status_1_and_a_missing_site_in_2(site, tmp_path_factory, capsys):
+    assert check_site.main([str(site)]) == 0 and check_site.faults(site) == []
     (site / "f.png").unlink()
     assert check_site.main([str(site)]) == 1
     assert capsys.readouterr().out == "index.html: f.png leads nowhere\n"

@@ -1,6 +1,7 @@
-"""Every public name of the package says what it is, and the shape of every tensor that goes in or comes out.
+"""Every public name of the package says the shape of every tensor that goes in or comes out.
 
-The sources are parsed, not imported: what stands in a file is what is judged.
+That it says what it is, ruff asks (rules D). The sources are parsed, not imported: what stands in a file
+is what is judged.
 """
 
 import ast
@@ -19,35 +20,19 @@ SHAPE = re.compile(rf"\[(?:{DIMENSION}(?:, {DIMENSION})*)?\]")
 TENSOR = re.compile(r"\bTensor\b")
 
 
-def faults(source, name):
-    """Returns a line for every docstring, and every shape, that is missing from a module."""
-    tree = ast.parse(source)
-    found = [] if ast.get_docstring(tree) else [f"{name}: no docstring"]
-    return found + [fault for node in tree.body for fault in faults_of(node, name)]
+def shapeless(source):
+    """Returns the public names of a module that have to do with tensors, and say nothing of a shape."""
+    nodes = public(ast.parse(source))
+    return [n.name for n in nodes if handles_tensors(n) and not SHAPE.search(ast.get_docstring(n) or "[]")]
 
 
-def faults_of(node, name):
-    if not isinstance(node, ast.FunctionDef | ast.ClassDef) or is_private(node.name):
-        return []
-    name = f"{name}.{node.name}"
-    said = ast.get_docstring(node)
-    found = []
-    if said is None and not is_special(node.name):
-        found.append(f"{name}: no docstring")
-    elif said is not None and handles_tensors(node) and not SHAPE.search(said):
-        found.append(f"{name}: tensors without a shape")
-    if isinstance(node, ast.ClassDef):
-        found += [fault for inner in node.body for fault in faults_of(inner, name)]
-    return found
-
-
-def is_private(name):
-    return name.startswith("_") and not name.startswith("__")
-
-
-def is_special(name):
-    """Whether Python gives a name its meaning, such as __len__; __call__ means what its class makes of it."""
-    return name.startswith("__") and name != "__call__"
+def public(node):
+    """Yields the public functions and classes of a module, and those of its public classes."""
+    for inner in node.body:
+        if isinstance(inner, ast.FunctionDef | ast.ClassDef) and not re.match("_(?!_)", inner.name):
+            yield inner
+            if isinstance(inner, ast.ClassDef):
+                yield from public(inner)
 
 
 def handles_tensors(node):
@@ -62,14 +47,8 @@ def handles_tensors(node):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_everything_public_says_what_it_is(path):
-    module = ".".join(("minispec", *path.relative_to(PACKAGE).with_suffix("").parts))
-    assert faults(path.read_text(encoding="utf-8"), module) == []
-
-
-@pytest.mark.parametrize("name", minispec.__all__)
-def test_everything_exported_says_what_it_is(name):
-    assert len(getattr(minispec, name).__doc__ or "") > 20
+def test_tensors_have_shapes(path):
+    assert shapeless(path.read_text(encoding="utf-8")) == []
 
 
 GOOD = '''"""A module."""
@@ -84,37 +63,22 @@ class Draft:
     def row(self, at: int) -> Tensor:
         """Returns one row: [K]."""
 
-    @property
-    def width(self) -> int:
-        """K."""
-
-    def __len__(self) -> int:
-        return 0
-
     def __call__(self, x: Tensor) -> Tensor:
         """Maps [..., D] to [V^(i+1), 2 · D]."""
 
     def _own(self, x: Tensor):
-        pass
+        """Its own."""
 '''
 
 
-def test_a_good_module_has_no_fault():
-    assert faults(GOOD, "m") == []
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "fault"),
+    ("old", "new", "name"),
     [
-        ('"""A module."""', "", "m: no docstring"),
-        ('    """Tokens [B, K] with distributions [B, K, V]."""\n', "", "m.Draft: no docstring"),
-        ("[B, K] with distributions [B, K, V]", "with distributions", "m.Draft: tensors without a shape"),
-        ("one row: [K]", "one row [of all rows]", "m.Draft.row: tensors without a shape"),
-        ('"""K."""', "...", "m.Draft.width: no docstring"),
-        ('"""Maps [..., D] to [V^(i+1), 2 · D]."""', "...", "m.Draft.__call__: no docstring"),
-        ("Maps [..., D] to [V^(i+1), 2 · D]", "Maps", "m.Draft.__call__: tensors without a shape"),
+        ("[B, K] with distributions [B, K, V]", "with distributions", "Draft"),
+        ("one row: [K]", "one row [of all rows]", "row"),
+        ("Maps [..., D] to [V^(i+1), 2 · D]", "Maps", "__call__"),
     ],
 )
-def test_a_planted_fault_is_found(old, new, fault):
-    assert old in GOOD
-    assert faults(GOOD.replace(old, new), "m") == [fault]
+def test_a_planted_fault_is_found(old, new, name):
+    assert shapeless(GOOD) == []
+    assert shapeless(GOOD.replace(old, new)) == [name]

@@ -13,28 +13,28 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
-from facts import FACTS
+from facts import facts
+from field_guide import found_by
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_figures import FIGURES
 from made_tables import TABLES
 from running_example import tell
 
-from minispec import ModelDrafter, SeededRng, Warp, observe, verify_coupled, verify_greedy, verify_rejection
+from minispec import ModelDrafter, SeededRng, observe, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
 from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.theory.acceptance import coupled_acceptance
 from minispec.evidence.theory.formulas import expected_tokens
+from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [*ROOT.glob("docs/explanation/*.md"), *map(ROOT.joinpath, ["docs/pitfalls.md", "docs/references.md"])]
-)
-P, Q = (Fraction(3, 6), Fraction(2, 6), Fraction(1, 6)), (Fraction(1, 6), Fraction(1, 6), Fraction(4, 6))
+P = (3 / 6, 2 / 6, 1 / 6)
+Q = (1 / 6, 1 / 6, 4 / 6)
 C = (0.0, 0.0, 1.0)  # a draft that always proposes c
 
 
@@ -54,30 +54,26 @@ def table_after(text, heading):
     return rows
 
 
-def floats(distribution):
-    return [float(probability) for probability in distribution]
-
-
-def with_bug(name, rule=verify_rejection):
+def with_bug(name):
     with planted(mutant_named(name)):
-        return first_token(rule, floats(P), floats(Q))
+        return first_token(verify_rejection, P, Q)
 
 
 def shared_noise():
     """The last rule but one: the target's own pick, and the probability to agree."""
-    p, q = (torch.tensor(floats(distribution), dtype=torch.float64) for distribution in (P, Q))
+    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (P, Q))
     agree = float(coupled_acceptance(p, q))
-    alone = first_token(verify_coupled, floats(P), floats(Q)).distribution
-    return FirstToken((agree, 0.0, 0.0), tuple(a - b for a, b in zip(alone, (agree, 0, 0), strict=True)))
+    first, *others = first_token(verify_coupled, P, Q).distribution
+    return FirstToken((agree, 0.0, 0.0), (first - agree, *others))
 
 
 RULES = [
-    lambda: first_token(verify_greedy, floats(P), floats(Q)),
-    lambda: first_token(verify_coupled, floats(P), floats(Q)),  # with noise that is not shared
+    lambda: first_token(verify_greedy, P, Q),
+    lambda: first_token(verify_coupled, P, Q),  # with noise that is not shared
     lambda: with_bug("correction-from-p"),
-    lambda: first_token(verify_rejection, floats(P), floats(Q)),
-    lambda: first_token(verify_rejection, floats(P), floats(Q), drawn_from=C),
-    lambda: first_token(verify_rejection, floats(P), C),
+    lambda: first_token(verify_rejection, P, Q),
+    lambda: first_token(verify_rejection, P, Q, drawn_from=C),
+    lambda: first_token(verify_rejection, P, C),
     shared_noise,
     lambda: with_bug("accept-if-a-fresh-draw-agrees"),
 ]
@@ -86,12 +82,11 @@ RULES = [
 def test_the_table_of_rules_is_what_the_code_does():
     """All branches of each rule on {a, b, c}, in twelfths, and how often it accepts the draft."""
     rows = table_after(text_of("explanation/losslessness"), "Four rules, by hand")
-    assert len(rows) == len(RULES)
     for (rule, emits, accepts), play in zip(rows, RULES, strict=True):
         found = play()
         parts, whole = re.fullmatch(r"\((.*)\)/(\d+)", emits).groups()
-        said = [Fraction(part) / int(whole) for part in parts.replace(" ", "").split(",")]
-        assert floats(said) == pytest.approx(found.distribution, abs=1e-12), rule
+        said = [Fraction(part.strip()) / int(whole) for part in parts.split(",")]
+        assert [float(x) for x in said] == pytest.approx(found.distribution, abs=1e-12), rule
         assert float(Fraction(accepts)) == pytest.approx(found.acceptance, abs=1e-12), rule
         assert sum(said) == 1
 
@@ -130,8 +125,8 @@ def rounds_of_all_kinds():
     prompts = [[1], [2, 3, 1], [0, 4]]
     for k, cap, context, seed in product((1, 2, 3), (1, 2, 3, 4, 7), (8, 30), range(3)):
         target, draft = tiny.table_pair(5, seed, 0.4, max_length=context)
-        settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed), "warp": Warp()}
-        rounds = observe(target, ModelDrafter(draft), prompts, verifier=verify_rejection, **settings)
+        settings = {"k": k, "max_new_tokens": cap, "eos": (3,), "rng": SeededRng(seed)}
+        rounds = tiny.decode(target, ModelDrafter(draft), prompts, observe, **settings)
         yield context, prompts, list(rounds)
 
 
@@ -171,13 +166,8 @@ def test_the_table_of_caches_is_what_the_loop_does():
                 said = [eval(formula, {}, names) for formula in formulas[case]]
                 lacks = max(0, target.after[row] - draft.verified[row])
                 found = [emitted, target.verified[row], draft.verified[row], target.after[row], lacks]
-                full = [
-                    inf,
-                    context,
-                    context,
-                    inf,
-                    inf,
-                ]  # what a nearly full row is padded with is not stored
+                # What a nearly full row is padded with is not stored.
+                full = [inf, context, context, inf, inf]
                 assert [min(a, b) for a, b in zip(said, full, strict=True)] == found, rows[case][0]
                 assert draft.after == target.after
                 seen[case] += 1
@@ -187,28 +177,23 @@ def test_the_table_of_caches_is_what_the_loop_does():
 SIZES = ("target-weights", "target-cache", "draft-weights", "draft-cache")
 WORDS = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches", "rounding-texts", *SIZES)
 ALL_PAGES = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "node_modules"} & set(path.parts)]
+TEXT = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
+MADE = sorted(set(re.findall(r"^```\{made\} (.+)$", TEXT, re.MULTILINE)))  # names and arguments
 
 
 def test_facts_are_known():
     """No page names one that is not there, and each says something."""
-    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
-    named = set(re.findall(r"\{fact\}`([^`]+)`", text))
-    said = [tell(name) if ":" in name else FACTS[name]() for name in sorted(named)]
+    named = set(re.findall(r"\{fact\}`([^`]+)`", TEXT))
+    said = [tell(name) if ":" in name else str(facts()[name]) for name in named]
     assert len(said) > 100 and all(said) and "`(nothing)`" not in said
-
-
-def made():
-    """Returns what pages ask of code: names and arguments of figures and tables."""
-    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
-    return sorted(set(re.findall(r"^```\{made\} (.+)$", text, re.MULTILINE)))
 
 
 def test_figures_and_tables_are_known_and_used():
     """None is there that no page names."""
-    assert {wanted.split()[0] for wanted in made()} == {*FIGURES, *TABLES}
+    assert {wanted.split()[0] for wanted in MADE} == {*FIGURES, *TABLES}
 
 
-@pytest.mark.parametrize("wanted", made())
+@pytest.mark.parametrize("wanted", MADE)
 def test_figures_have_words_and_tables_rows(wanted):
     """Each can be drawn from what is recorded: a figure has an alternative text, a caption and a twin."""
     name, *arguments = wanted.split()
@@ -220,7 +205,8 @@ def test_figures_have_words_and_tables_rows(wanted):
 
 def test_what_the_cost_model_says_of_the_recorded_numbers():
     """The sentences around the numbers. Where a new record makes one false, the page has to change."""
-    number = {name: float(FACTS[name]().rstrip("%").replace(",", "")) for name in FACTS if name not in WORDS}
+    said = {name: str(value) for name, value in facts().items() if name not in WORDS}
+    number = {name: float(value.rstrip("%").replace(",", "")) for name, value in said.items()}
     assert 1 < number["t5"] < 5 and 1 < number["t17"] < 17  # "far from 5 and 17 times, and not 1"
     assert number["best-gain"] < number["best-simple"]  # "the formula promised"
     assert number["off-refined"] < number["off-simple"]
@@ -239,10 +225,8 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["acceptance-tested"] > 1000 and number["alpha-shipped"] > 0.8
     assert number["draft-steps"] < recipe_steps()  # "the pair's own draft had more"
     assert draft_gain("1×32") < draft_gain("the pair's")  # "so it is above its size"
-    best = float(FACTS["found-native-law"]())
-    conditions = saved("zoo").conditions
-    ours = [i for i, name in enumerate(conditions["checks"]) if name not in conditions["theirs"]]
-    assert best == max(sum(row.marks[i] != "." for row in saved("zoo").points) for i in ours)
+    best = number["found-native-law"]
+    assert best == max(found_by(check.name) for check in CHECKS if check.ours)
     assert number["found-law"] < best < number["bugs-recorded"]  # "no check finds all", "law" fewer
 
 
@@ -259,14 +243,8 @@ def draft_gain(name):
 def test_how_many_bugs_were_seen():
     """Each of those that are counted names an issue, an advisory, or says that somebody read the code."""
     seen = [mutant.seen for mutant in MUTANTS if not mutant.seen.startswith("not seen")]
-    assert len(seen) == float(FACTS["bugs-seen"]()) < len(MUTANTS) / 2
+    assert len(seen) == facts()["bugs-seen"] < len(MUTANTS) / 2
     assert all(re.search(r"/[\w-]+ #\d|-metal #\d|GHSA|by reading", where) for where in seen)
-
-
-def test_the_lines_of_the_library_are_counted():
-    """All files of `cpp`, and nothing else."""
-    files = [path for path in (ROOT / "minispec/native/cpp").iterdir() if path.suffix in (".h", ".cpp")]
-    assert int(FACTS["cpp-lines"]()) == sum(path.read_text().count("\n") for path in files)
 
 
 def test_what_the_page_says_of_rounding():

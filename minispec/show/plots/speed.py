@@ -6,6 +6,7 @@ from itertools import cycle
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,10 +21,8 @@ from minispec.show.signs import DRAFTER, GUESS, TARGET, State
 SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
 REFINED = State(CURVES[0][0], marker="o", word="with measured times")
 ALONE = State("#DDDDDD", word="one by one")
-WORKS = {
-    "moving": State(TARGET.colour, word="reading the weights"),
-    "computing": State("#FFFFFF", hatch="..", word="computing"),
-}
+READING = State(TARGET.colour, word="reading the weights")
+COMPUTING = State("#FFFFFF", hatch="..", word="computing")
 BEST = "◎"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 
@@ -54,9 +53,10 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         serial = replace(one, seconds=n * one.seconds, low=n * one.low, high=n * one.high)
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
         texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
-        _forwards(left, 0, [serial], ALONE, texts[:1])
-        _forwards(left, 1, [near], look, texts[1:])
-        _forwards(right, 0, line, look, [f"{p.seconds / one.seconds:.1f}×" for p in line])
+        charts.prepare(left, "", "milliseconds", "y", f"{n} positions")
+        charts.prepare(right, "positions in one forward", "", "y", f"{one.model}: 1 forward over more")
+        _forwards(left, [serial, near], [ALONE, look], texts)
+        _forwards(right, line, [look] * len(line), [f"{p.seconds / one.seconds:.1f}×" for p in line])
         highest = right.get_ylim()[1]
         if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
             height = guess * one.seconds * 1e3
@@ -66,10 +66,6 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         right.set_ylim(0, 1.22 * highest)
         charts.columns(left, names)
         charts.columns(right, [str(p.width) for p in line])
-        left.set_ylabel("milliseconds")
-        left.set_title(f"{n} positions", fontsize=TEXT, loc="left")
-        right.set_xlabel("positions in one forward")
-        right.set_title(f"{one.model}: 1 forward over more", fontsize=TEXT, loc="left")
         twin.append(
             f"{one.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
         )
@@ -97,13 +93,12 @@ def _nearest(line: Sequence[Latency], at: int) -> Latency:
     return min(line, key=lambda point: abs(point.width - at))
 
 
-def _forwards(axes: Axes, start: int, points: Sequence[Latency], look: State, texts: Sequence[str]) -> None:
-    """Draws times as bars with their quartiles, a text over each, from a column on."""
-    charts.prepare(axes, grid="y")
+def _forwards(axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str]) -> None:
+    """Draws times as bars with their quartiles, a look and a text for each."""
     medians = [1e3 * point.seconds for point in points]
-    columns = range(start, start + len(points))
+    fill: dict[str, Any] = {"color": [look.colour for look in looks], "hatch": [look.hatch for look in looks]}
     whiskers = charts.whiskers(points, medians, 1e3)
-    bars = axes.bar(columns, medians, 0.7, yerr=whiskers, capsize=5, **charts.area(look))
+    bars = axes.bar(range(len(points)), medians, 0.7, yerr=whiskers, capsize=5, edgecolor="black", **fill)
     axes.bar_label(bars, texts, padding=4, fontsize=TEXT)
 
 
@@ -117,15 +112,13 @@ def bytes_against_arithmetic(
     """
     name = "milliseconds: both begin together, the longer decides"
     figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
-    for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
+    rows = np.arange(len(costs))
+    for side, look, work in ((-0.2, READING, "moving"), (0.2, COMPUTING, "computing")):
         times = [getattr(cost, work) for cost in costs]
-        places = [row + side for row in range(len(costs))]
-        bars = axes.barh(places, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
+        bars = axes.barh(rows + side, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
         axes.bar_label(bars, [charts.seconds(t) for t in times], padding=8, fontsize=TEXT)
     ends = [cost.seconds * 1e3 for cost in costs]
-    rows = range(len(costs))
-    line: dict[str, Any] = {"linewidth": 4, "label": "the forward ends"}
-    axes.vlines(ends, [row - 0.46 for row in rows], [row + 0.46 for row in rows], "black", **line)
+    axes.vlines(ends, rows - 0.46, rows + 0.46, "black", linewidth=4, label="the forward ends")
     labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
     axes.set_yticks(rows, labels)
     axes.invert_yaxis()
@@ -256,7 +249,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     """Draws measured speed-ups of several K against predicted ones; on the diagonal they are equal."""
     figure, axes = charts.chart(10, 6.8, "predicted speed-up", "measured speed-up")
     errors = []
-    for predicted, look in (([p.simple for p in points], SIMPLE), ([p.refined for p in points], REFINED)):
+    for look, predicted in ((SIMPLE, [p.simple for p in points]), (REFINED, [p.refined for p in points])):
         errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
         dots = {"color": look.colour, "marker": look.marker, "markersize": 13}
         _gains(axes, predicted, points, f"{look.word}: off by {errors[-1]:.0%}", **dots)

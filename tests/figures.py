@@ -5,13 +5,14 @@ from functools import cache
 import torch
 from book.layout import cut_texts, drawn_texts, overlapping_texts, small_texts
 from matplotlib.text import Text
-from tiny import gpt_pair, table_pair
+from tiny import gpt_pair
 
 import minispec
 from minispec.core.records import Draft, Verdict
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 from minispec.train.recipes import WALKTHROUGHS
 
+TARGET, DRAFT = gpt_pair()
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 
 
@@ -52,19 +53,12 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
     return Trace((tuple(prompt),), {}, tuple(rounds))
 
 
-def tiny_run(pair="gpt", prompts=((3, 1, 4),), k=3, new=24, temperature=1.0, seed=0, eos=()):
-    """Returns the trace of a run of tiny models."""
-    target, draft = gpt_pair() if pair == "gpt" else table_pair()
+def tiny_run(prompts=((3, 1, 4),), drafter=None, **settings):
+    """Returns the trace of a run of tiny models, with rejection at temperature 1 by default."""
+    settings = {"k": 3, "verifier": minispec.verify_rejection, "max_new_tokens": 24} | settings
+    settings = {"warp": minispec.Warp(), "rng": minispec.SeededRng(0)} | settings
     return minispec.record(
-        target,
-        minispec.ModelDrafter(draft),
-        [list(prompt) for prompt in prompts],
-        k=k,
-        verifier=minispec.verify_rejection,
-        max_new_tokens=new,
-        warp=minispec.Warp(temperature),
-        rng=minispec.SeededRng(seed),
-        eos=list(eos),
+        TARGET, drafter or minispec.ModelDrafter(DRAFT), list(map(list, prompts)), **settings
     )
 
 

@@ -10,7 +10,7 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.show.signs import STATES
 from minispec.show.step_html import LEGEND
 from minispec.show.stepper import Stepper
-from minispec.show.text import COLOURS, FANCY, PLAIN, kinds
+from minispec.show.text import FANCY, PLAIN, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ("bench_plots", "contact_sheet", "draft_sizes", "forms", "gallery", "handouts", "layout")
@@ -53,20 +53,12 @@ def test_each_state_has_its_own_sign_and_colour():
     assert len({state.colour for state in STATES.values()}) == len(STATES)
     assert set(PLAIN) == set(FANCY) == {"accepted", "rejected", "correction", "bonus"}
     assert len(set(PLAIN.values())) == len(PLAIN)
-    assert FANCY == {kind: STATES[kind].glyph for kind in PLAIN}
-    assert {kind: COLOURS[kind] for kind in PLAIN} == {kind: STATES[kind].colour for kind in PLAIN}
 
 
 def test_signs_come_from_the_table():
     """A sign is written down once, in `signs.py`: so it cannot stand for something else elsewhere."""
     found = {path.name: misused(path.read_text(encoding="utf-8")) for path in SOURCES}
     assert {name: signs for name, signs in found.items() if signs} == {"signs.py": [*SIGNS]}
-
-
-def test_a_sign_that_is_written_down_is_found():
-    """As it is, or as an escape in Python or JavaScript."""
-    assert misused('"→"') == misused(r"'Next \u2192'") == misused(r"'\\u2192'") == ["→"]
-    assert misused("› ‹ – ● ■ □ < > -") == []
 
 
 @pytest.mark.parametrize("name", RUNS)

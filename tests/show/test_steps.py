@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from figures import WORDS, by_hand
-from tiny import gpt_pair
+from figures import DRAFT, TARGET, WORDS, by_hand
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
@@ -20,24 +19,25 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.block import verify_block
 from minispec.rules.lossy import verify_lenient, verify_mixture, verify_typical
 from minispec.rules.tree import verify_tree
-from minispec.show.step_records import equation
+from minispec.show.step_records import PHASES, equation
 from minispec.show.stepper import Stepper, steps
 
 EXPECTED = Path(__file__).with_name("steps.txt")
 QUEUE = ((1, 2, 3), (4,), (5, 5), (9, 2, 6))
-TREE = TreeDrafter(gpt_pair()[1], (0, 0, 1))
+TREE = TreeDrafter(DRAFT, (0, 0, 1))
 PLAYS = (([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([], 0, 7), ([9, 10, 7], 3, 8, 2))
 
 
-def recorded(temperature=1.0, prompts=((1, 2, 3), (4,)), k=3, most=14, verifier=verify_rejection, **more):
-    target, draft = gpt_pair()
+def recorded(
+    temperature=1.0, prompts=((1, 2, 3), (4,)), drafter=None, most=14, verifier=verify_rejection, **more
+):
     return record_run(
-        target,
-        more.pop("drafter", ModelDrafter(draft) if k else None),
+        TARGET,
+        drafter or ModelDrafter(DRAFT),
         prompts,
         WORDS,
         rng=LoggingRng(1),
-        k=k,
+        k=3,
         verifier=verify_greedy if temperature == 0 else verifier,
         max_new_tokens=most,
         warp=Warp(temperature),
@@ -88,6 +88,10 @@ def test_steps_say_and_show_what_happens(name):
     assert text_of(name) in EXPECTED.read_text(encoding="utf-8")
 
 
+def ids(tokens):
+    return [token.id for token in tokens]
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("row", [0, 1])
 def test_caches_and_texts_are_those_of_the_trace(temperature, row):
@@ -97,28 +101,26 @@ def test_caches_and_texts_are_those_of_the_trace(temperature, row):
     trace = recording.trace
     text = [*trace.prompts[row], *trace.tokens(row)]
     committed = len(trace.prompts[row])
-    assert [t.id for t in found[-1].text] == text and not any(t.pending for t in found[-1].text)
-    for r, _ in ((r, here) for r, here in trace.rounds_of(row) if r.live[here]):
-        mine = {}
-        for step in (step for step in found if step.round == r.index):
-            mine.setdefault(step.phase, []).append(step)
-        target, draft = r.target_cache, r.draft_cache
+    assert ids(found[-1].text) == text and not any(t.pending for t in found[-1].text)
+    for r in (r for r in trace.rounds if r.live[row]):
+        mine = {phase: [s for s in found if (s.round, s.phase) == (r.index, phase)] for phase in PHASES}
+        target = r.target_cache
+        draft = r.draft_cache
         # What a row reads beyond its own draft is padding, and shown by nobody.
         read = [*text[:committed], *r.draft.tokens[row, : r.drafted(row)].tolist()]
         committed += len(r.emitted[row])
-        (verify,), (commit,), (rollback,) = (mine[phase] for phase in ("verify", "commit", "rollback"))
-        assert len(mine.get("draft", [])) == r.drafted(row) and len(mine.get("test", [])) == r.tested(row)
-        assert ("catch up" in mine) == (draft.verified[row] < draft.after[row])
-        last = mine.get("catch up", [rollback])[-1]
-        assert [t.id for t in verify.target_cache] == read[: target.verified[row]]
-        assert [t.id for t in verify.draft_cache] == read[: draft.verified[row]]
-        assert [t.id for t in last.target_cache] == [t.id for t in last.draft_cache] == text[: committed - 1]
-        assert [t.id for t in (*rollback.target_cache, *rollback.target_cut)] == read[: target.verified[row]]
-        assert [len(step.draft_cache) for step in mine.get("draft", [])] == [
-            draft.before[row] + 1 + i for i in range(r.drafted(row))
-        ]
-        assert tuple(p.kept.id for p in commit.positions if p.kept) == r.emitted[row]
-        for i, step in enumerate(mine.get("test", [])):
+        (verify,), (commit,), (rollback,) = mine["verify"], mine["commit"], mine["rollback"]
+        assert len(mine["test"]) == r.tested(row)
+        assert len(mine["catch up"]) == (draft.verified[row] < draft.after[row])
+        last = [rollback, *mine["catch up"]][-1]
+        assert ids(verify.target_cache) == read[: target.verified[row]]
+        assert ids(verify.draft_cache) == read[: draft.verified[row]]
+        assert ids(last.target_cache) == ids(last.draft_cache) == text[: committed - 1]
+        assert ids(rollback.target_cache + rollback.target_cut) == read[: target.verified[row]]
+        lengths = [draft.before[row] + 1 + i for i in range(r.drafted(row))]
+        assert [len(step.draft_cache) for step in mine["draft"]] == lengths
+        assert ids(p.kept for p in commit.positions if p.kept) == list(r.emitted[row])
+        for i, step in enumerate(mine["test"]):
             position = step.positions[i]
             assert position.p == float(r.target_probs[row, i, position.guess.id])
             assert position.q == float(r.draft.probs[row, i, position.guess.id])

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, twin_of, worded
-from minispec.show.plots.style import TEXT, Picture, sheet
+from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import GUESS, STATES, TARGET, State
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
@@ -184,7 +184,7 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
     twin = []
     for axes, name, steps in zip(panels, ("without a cache", "with a cache"), (without, cached), strict=True):
         title = f"{name}: {positions(steps)} positions"
-        charts.prepare(axes, "position in the text", "step", grid="").set_title(title, fontsize=TEXT)
+        charts.prepare(axes, "position in the text", "step", "", title, loc="center")
         twin.append(f"{title} (# computed in this step, . from the cache)")
         for n, (kept, computed) in enumerate(steps, 1):
             axes.bar(range(1, kept + 1), 0.9, 0.9, n - 0.45, color=READ)

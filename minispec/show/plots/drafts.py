@@ -9,7 +9,7 @@ from torch import Tensor
 from minispec.core.records import Round
 from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import DRAFTER, STATES
 from minispec.show.text import probability, quoted, shown
 
@@ -45,32 +45,26 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
     names = [quoted(words[token]) for token in drafted]
     guesses = [candidates(q, drawn) for q, drawn in zip(r.draft.probs[0], drafted, strict=False)]
-    across = min(count, ACROSS)
-    down = -(-count // ACROSS)
-    labels = []
-    for guess, drawn in zip(guesses, drafted, strict=True):
-        labels.append(
-            [f"{shown(words[token])} ◀" if token == drawn else shown(words[token]) for token in guess]
-        )
+    labels = [
+        [shown(words[token]) + " ◀" * (token == drawn) for token in guess]
+        for guess, drawn in zip(guesses, drafted, strict=True)
+    ]
     most = max(map(len, guesses))
-    figure = sheet(across * (widest(chain(*labels)) + 2.4) + 0.4, down * (0.46 * most + 0.8) + 0.9)
-    panels = figure.subplots(down, across, squeeze=False).flatten()
+    wide = min(count, ACROSS) * (widest(chain(*labels)) + 2.4) + 0.4
+    figure, panels = charts.panels(count, ACROSS, wide, -(-count // ACROSS) * (0.46 * most + 0.8) + 0.9)
     twin = []
-    for i, (axes, guess, texts) in enumerate(zip(panels, guesses, labels, strict=False), 1):
+    for i, (axes, guess, texts) in enumerate(zip(panels, guesses, labels, strict=True), 1):
         values = [probability(value) for value in guess.values()]
         bars = axes.barh(range(len(guess)), list(guess.values()), 0.7, **charts.area(DRAFTER))
         axes.bar_label(bars, values, padding=4, fontsize=TEXT)
-        charts.prepare(axes, grid="").set_title(f"guess {i}", fontsize=TEXT, loc="left", weight="bold")
+        charts.prepare(axes, grid="", title=f"guess {i}", weight="bold")
         axes.set_yticks(range(len(guess)), texts, parse_math=False)
         axes.set(xlim=(0, 1.6), ylim=(most - 0.5, -0.5), xticks=[])
         axes.spines["bottom"].set_visible(False)
         entries = [f"{text} {value}" for text, value in zip(texts, values, strict=True)]
         twin.append(f"guess {i}: {'  '.join(entries)}")
-    for axes in panels[count:]:
-        axes.set_visible(False)
-    figure.supxlabel(
-        "◀ drafted        length of a bar: q, the draft's distribution", fontsize=TEXT, color=GREY
-    )
+    key = "◀ drafted        length of a bar: q, the draft's distribution"
+    figure.supxlabel(key, fontsize=TEXT, color=GREY)
     said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
     least = drawn_q.index(min(drawn_q))
     return worded(

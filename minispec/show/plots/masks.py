@@ -13,7 +13,7 @@ import torch
 from minispec.core.model import Tree
 from minispec.show.plots import charts
 from minispec.show.plots.board import MARGIN, Board, Cell, Line, tiled, twin_of, widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import count, shown
 
@@ -110,7 +110,7 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
         for state, some in ((PENDING, places[:1]), (DRAFTED, places[1:])):
             look: dict[str, Any] = {"ms": 16, "mfc": state.colour, "mec": "black", "clip_on": False}
             axes.plot(*zip(*some, strict=True), state.marker, **look)
-        charts.prepare(axes, "depth", grid="").set_title(name, fontsize=TEXT)
+        charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
         deep.append(depths[-1])

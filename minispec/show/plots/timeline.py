@@ -164,7 +164,7 @@ def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], wor
 
 def _lanes(axes: Axes, lanes: Mapping[str, Sequence[Span]], title: str, total: float, lines: int = 0) -> None:
     """Draws the bars of each model under each other, with room for some lines below."""
-    charts.prepare(axes, grid="").set_title(title, fontsize=charts.TEXT, loc="left", weight="bold")
+    charts.prepare(axes, grid="", title=title, weight="bold")
     for lane, spans in enumerate(lanes.values()):
         for span in spans:
             axes.barh(lane, span.end - span.start, 0.85, left=span.start, **charts.area(WORKS[span.work]))

@@ -173,23 +173,19 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     labels = [f"{shown(word)} {look.glyph}" for word, look, _ in columns]
     figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    charts.prepare(upper, "", "probability to\nbe accepted", grid="y")
-    charts.prepare(lower, "", "TV(p, q)", grid="y")
-    twin = [["", "min(1, p/q)", "TV"]]
-    for i, (label, (_, look, tested)) in enumerate(zip(labels, columns, strict=True)):
+    twin = [["", "min(1, p/q)", "TV"], *([label] for label in labels)]
+    for i, (_, look, tested) in enumerate(columns):
         if tested is None:
-            twin.append([label])
             continue
-        twin.append([label, f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"])
+        twin[i + 1] += [f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"]
         upper.bar(i, tested.acceptance, linewidth=0.8, **charts.area(look))
         lower.bar(i, tested.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
         if not tested.accepted:
             upper.text(i, tested.acceptance + 0.03, look.glyph, fontsize=TEXT, ha="center", va="bottom")
-        if i and tested.index == 0:
-            upper.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
-            lower.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
-    lower.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
-    upper.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+    rounds = [i - 0.5 for i, (*_, tested) in enumerate(columns) if i and tested and tested.index == 0]
+    for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
+        charts.prepare(axes, "", name, "y").set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+        axes.vlines(rounds, 0, 1.05, color="black", linewidth=1.0, linestyle=":")
     charts.columns(lower, labels, rotation=90)
     upper.tick_params(axis="x", length=0)
     lower.tick_params(axis="x", pad=8)

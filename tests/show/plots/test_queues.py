@@ -1,9 +1,11 @@
 """Figures of a queue: they show of a prompt what they show of a run of it alone."""
 
-import pytest
-from tiny import gpt_pair
+from functools import partial
 
-from minispec import ModelDrafter, SeededRng, Warp, record, train_tokenizer, verify_greedy
+import pytest
+from figures import DRAFT, tiny_run
+
+from minispec import Warp, train_tokenizer, verify_greedy
 from minispec.drafters.tree import TreeDrafter
 from minispec.rules.block import verify_block
 from minispec.rules.tree import verify_tree
@@ -13,15 +15,10 @@ from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
 from minispec.show.plots.verification import drafted_tokens, positions_of
 from minispec.show.text import PLAIN, marked
 
-TARGET, DRAFT = gpt_pair()
 WORDS = tuple("abcdefghijk")
 QUEUE = [[1, 2, 3], [4], [5, 5], [9, 2, 6]]
 TOKENIZER = train_tokenizer([], "characters")
-
-
-def traced(prompts, drafter=None, verifier=verify_greedy, **settings):
-    settings = {"k": 3, "max_new_tokens": 12, "warp": Warp(0), "rng": SeededRng(0), "eos": 6} | settings
-    return record(TARGET, drafter or ModelDrafter(DRAFT), prompts, verifier=verifier, **settings)
+traced = partial(tiny_run, verifier=verify_greedy, max_new_tokens=12, warp=Warp(0), eos=6)
 
 
 def shown_of(trace, prompt):
@@ -65,7 +62,9 @@ def test_pictures_of_a_queue_are_those_of_its_first_prompt():
 
 def test_the_text_of_a_tree_is_marked():
     """What is not rejected is the text; what is rejected was a candidate where the correction stands."""
-    trace = traced(QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verify_tree, warp=Warp(), eos=None, at_once=2)
+    trace = traced(
+        QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree, warp=Warp(), eos=None, at_once=2
+    )
     rejected = 0
     for prompt in range(len(QUEUE)):
         tokens = marked_tokens(trace, WORDS, prompt)

@@ -199,4 +199,4 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
     charts.keys_below(figure, patches, columns=3)
     values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
     saved = values["without"] - values["cached"]
-    return worded("recomputation", figure, "\n".join(twin), saved=saved, **values)
+    return worded("recomputation", figure, twin, saved=saved, **values)

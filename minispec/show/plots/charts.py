@@ -63,6 +63,11 @@ def area(look: State) -> dict[str, Any]:
     return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "black"}
 
 
+def dots(look: State, size: float) -> dict[str, Any]:
+    """Returns how points in some look are drawn, as keywords: so large, in points, and without a line."""
+    return {"marker": look.marker, "ms": size, "mfc": look.colour, "mec": "black", "ls": "none"}
+
+
 def patch(look: State, label: str = "") -> Patch:
     """Returns what a key shows for areas in some look: by default its sign and its word."""
     return Patch(label=label or f"{look.glyph} {look.word}".strip(), **area(look))
@@ -70,9 +75,10 @@ def patch(look: State, label: str = "") -> Patch:
 
 def write_on(axes: Axes, x: float, y: float, text: str, look: State) -> None:
     """Writes a text in the middle of an area in some look, free of its hatch."""
-    spot = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5}
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "parse_math": False}
-    axes.text(x, y, text, color=look.ink, bbox=spot if look.hatch else None, **middle)
+    spot = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5} if look.hatch else None
+    axes.text(
+        x, y, text, color=look.ink, bbox=spot, ha="center", va="center", fontsize=TEXT, parse_math=False
+    )
 
 
 def stack(
@@ -102,8 +108,16 @@ def keys(axes: Axes, columns: int = 1) -> None:
     """Puts the key above the axes, where it covers nothing, the reader's guess last."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == GUESS.word), strict=True)
-    look: dict[str, Any] = {"fontsize": TEXT, "frameon": False, "borderpad": 0}
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, **look)
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.01),
+        ncols=columns,
+        fontsize=TEXT,
+        frameon=False,
+        borderpad=0,
+    )
 
 
 def keys_below(figure: Figure, handles: Sequence[Any] = (), columns: int = 2) -> None:
@@ -129,8 +143,7 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:
     """Draws the reader's guess as a diamond; an empty label keeps it out of the key."""
-    look: dict[str, Any] = {"color": GUESS.colour, "markeredgecolor": "black", "markersize": 16}
-    axes.plot([x], [y], GUESS.marker, label=label, zorder=5, clip_on=False, **look)
+    axes.plot([x], [y], label=label, zorder=5, clip_on=False, **dots(GUESS, 16))
 
 
 def size(count: float, unit: str = "B") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -70,7 +70,7 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     return worded(
         "draft",
         figure,
-        "\n".join(twin),
+        twin,
         "certain" if min(drawn_q) == 1 else "",
         count=count,
         name=names[least],
@@ -108,8 +108,8 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
     charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
     charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
-    dots: dict[str, Any] = {"mfc": MATCH.colour, "mec": "black", "ms": 14, "clip_on": False}
-    axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
+    dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "clip_on": False}
+    axes.plot(matches, label="the match", **dots)
     words = [shown(look_up.word) for look_up in found]
     charts.columns(axes, words, rotation=90)
     axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too

@@ -6,7 +6,6 @@ token's output judges the first drafted token, and the last drafted token's outp
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -108,12 +107,11 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
         for i, parent in enumerate(parents, 1):
             axes.plot(*zip(places[parent], places[i], strict=True), "k-", zorder=1)
         for state, some in ((PENDING, places[:1]), (DRAFTED, places[1:])):
-            look: dict[str, Any] = {"ms": 16, "mfc": state.colour, "mec": "black", "clip_on": False}
-            axes.plot(*zip(*some, strict=True), state.marker, **look)
+            axes.plot(*zip(*some, strict=True), clip_on=False, **charts.dots(state, 16))
         charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
         deep.append(depths[-1])
-    twin = "\n".join(f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items())
+    twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
     names, said = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deep)
     return worded("tree-shapes", figure, twin, names=names, deep=said, drafted=len(parents))

@@ -18,7 +18,7 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET
+from minispec.show.signs import DRAFTER, STATES, TARGET, State
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
@@ -26,7 +26,7 @@ LEAST_SIGN = 0.1  # a piece of a bar gets its sign if it is this high, of the hi
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
-DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "markeredgecolor": "black"}
+DIAMOND = State("white", marker="D")  # at the number drawn
 
 
 def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> tuple[list[int], Tensor]:
@@ -89,7 +89,7 @@ def overlap(
         test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
         if number is not None:
             said = f"number drawn, {number:.2f}, times q"
-            keys += upper.plot([x], [number * q_drawn], linestyle="none", label=said, **DIAMOND)
+            keys += upper.plot([x], [number * q_drawn], label=said, **charts.dots(DIAMOND, 14))
             verdict = "accepted" if number * q_drawn < p_drawn else "rejected"
             test += f"; the number drawn is {number:.2f}, so it is {verdict}"
         test += "."
@@ -117,8 +117,8 @@ def _overlap(axes: Axes, labels: Sequence[str], columns: np.ndarray) -> list[Any
         charts.stack(axes, RESIDUAL, "missing: p − q", p - kept, kept, least),
     ]
     for line, heights, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
-        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
-        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **how))
+        look = {"color": line.colour, "linestyle": style, "label": line.word}
+        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **look))
     under = [
         "\n".join([label, probability(a), probability(b)]) for label, a, b in zip(labels, p, q, strict=True)
     ]

@@ -80,7 +80,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     return worded(
         "latency",
         figure,
-        "\n".join(twin),
+        twin,
         "cheap" if ratio < 0.8 * near.width else "",
         near=near,
         ratio=ratio,
@@ -137,7 +137,7 @@ def bytes_against_arithmetic(
     return worded(
         "bytes-against-arithmetic",
         figure,
-        "\n".join(twin),
+        twin,
         "cheap" if cheap else "",
         hardware=hardware,
         model=model,
@@ -187,7 +187,7 @@ def speed_up_curves(
     return worded(
         "speed-up-curves",
         figure,
-        "\n".join(twin),
+        twin,
         "longer" if best[lowest] < best[highest] else "",
         alpha=highest,
         lowest=lowest,
@@ -222,8 +222,8 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
     figure, axes = _against_k(points, "measured")
     theorem = [speed_up(point.alpha, point.k, assumed) for point in points]
     axes.plot(ks, [p.refined for p in points], color=CURVES[0][0], linewidth=2.5, label="predicted")
-    look: dict[str, Any] = {"color": CURVES[2][0], "linestyle": ":", "linewidth": 2.5}
-    axes.plot(ks, theorem, label=f"predicted if c = {assumed:g}, v = 1", **look)
+    label = f"predicted if c = {assumed:g}, v = 1"
+    axes.plot(ks, theorem, color=CURVES[2][0], linestyle=":", linewidth=2.5, label=label)
     axes.set(ylim=(0, 1.1 * max([*theorem, *(max(p.refined, p.high) for p in points)])), xticks=ks)
     charts.keys(axes, 2)
     best = max(points, key=lambda point: point.gain)
@@ -235,7 +235,7 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
     ]
     case = "a-loss" if best.gain < 1 else ""
     values = {"best": best, "promised": promised, "assumed": assumed}
-    return worded("gain-by-k", figure, "\n".join(twin), case, **values)
+    return worded("gain-by-k", figure, twin, case, **values)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
@@ -262,7 +262,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    return worded("predicted-measured", figure, "\n".join(twin), count=len(points), errors=errors)
+    return worded("predicted-measured", figure, twin, count=len(points), errors=errors)
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -294,7 +294,7 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
         for p in points
     ]
     case = "between" if best not in (points[0], points[-1]) else ""
-    return worded("draft-sweep", figure, "\n".join(twin), case, best=best, count=len(points))
+    return worded("draft-sweep", figure, twin, case, best=best, count=len(points))
 
 
 def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
@@ -303,11 +303,9 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     figure = sheet(10, 8.4)
     top, bottom = figure.subplots(2, 1, sharex=True)
     charts.prepare(top, y="tokens per second")
-    line: dict[str, Any] = {"markersize": 12, "linewidth": 2.5}
-    rates = [p.target_only for p in points]
-    top.plot(rates, f"-{TARGET.marker}", color=TARGET.colour, label="target alone", **line)
-    rates = [p.speculative for p in points]
-    top.plot(rates, f"--{DRAFTER.marker}", color=DRAFTER.colour, label="with a draft", **line)
+    for look, line, label in ((TARGET, "-", "target alone"), (DRAFTER, "--", "with a draft")):
+        rates = [p.target_only if look is TARGET else p.speculative for p in points]
+        top.plot(rates, line + look.marker, color=look.colour, label=label, markersize=12, linewidth=2.5)
     top.set_ylim(bottom=0)
     charts.keys(top, 2)
     charts.prepare(bottom, "texts side by side (rows of the batch)", "speed-up")
@@ -324,7 +322,7 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     return worded(
         "batch-sweep",
         figure,
-        "\n".join(twin),
+        twin,
         "no-less" if least is first else "",
         first=first,
         last=points[-1],
@@ -338,7 +336,7 @@ def _gain_bars(
     axes: Axes, points: Sequence[DraftPoint | BatchPoint], names: Sequence[str], best: Any = None
 ) -> None:
     """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best after a ring."""
-    look: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}, "zorder": 4}
+    spot = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     for lossy, state in ((False, GAIN), (True, LOSS)):
         columns = [x for x, point in enumerate(points) if (point.gain < 1) is lossy]
         some = [points[x] for x in columns]
@@ -347,7 +345,7 @@ def _gain_bars(
             bar = charts.area(state) | {"label": state.word, "capsize": 6}
             bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(some, gains), **bar)
             texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in some]
-            axes.bar_label(bars, texts, padding=6, fontsize=TEXT, **look)
+            axes.bar_label(bars, texts, padding=6, fontsize=TEXT, bbox=spot, zorder=4)
     axes.axhline(1, color="black", linewidth=1.5)
     charts.columns(axes, names)
     axes.set_ylim(0, max(1.0, *(point.high for point in points)) * 1.25)

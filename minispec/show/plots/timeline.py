@@ -110,7 +110,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     return worded(
         "timeline",
         _draw(alone, names, fast, words),
-        "\n".join(twin),
+        twin,
         passes=_passes(passes),
         slow=ends[-1],
         fast=fast[-1].end,

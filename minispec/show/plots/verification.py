@@ -1,7 +1,7 @@
 """What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from minispec.core.records import Round
@@ -34,7 +34,7 @@ class DraftedToken:
     drawn: float | None  #: the number that was compared with `acceptance`, where it is known
     accepted: bool  #: whether it was
     state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
-    added: str = ""  #: after the last one that a round tests: the text of the target's token
+    added: str  #: after the last one that a round tests: the text of the target's token
 
 
 def drafted_tokens(
@@ -50,7 +50,8 @@ def drafted_tokens(
     check_chain(r, row)
     after = "untested" if r.stops_at_first_rejection else "rejected"
     accepted = r.accepted(row)
-    emitted = len(r.emitted[row])
+    emitted = r.emitted[row]
+    last = r.tested(row) if r.kind(row) != "draft" else None
     best = r.target_probs[row].argmax(-1).tolist()
     found = []
     for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
@@ -70,7 +71,8 @@ def drafted_tokens(
                 favourite=best[i],
                 drawn=drawn[i] if i < len(drawn) and i <= accepted else None,
                 accepted=i < accepted,
-                state="cut" if emitted <= i < accepted else state,
+                state="cut" if len(emitted) <= i < accepted else state,
+                added=words[emitted[-1]] if i + 1 == last else "",
             )
         )
     return found
@@ -151,10 +153,7 @@ def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[Dr
         tested = r.tested(row)
         if tested is None:
             raise ValueError(f"round {r.index}: the rule looks past rejections, so no token has its own test")
-        of_round = drafted_tokens(r, words, row)[:tested]
-        if of_round and r.kind(row) != "draft":
-            of_round[-1] = replace(of_round[-1], added=words[r.emitted[row][-1]])
-        tests += of_round
+        tests += drafted_tokens(r, words, row)[:tested]
     return tests
 
 

@@ -17,7 +17,7 @@ from minispec.core.verify import residual
 from minispec.io.recording import Draw, Recording
 from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, TokenBars, equation
-from minispec.show.text import count, kinds, needs_catch_up, quoted
+from minispec.show.text import count, kinds, needs_catch_up, quoted, verdicts
 
 ENDS = {
     "eos": "The text is at its end",
@@ -59,10 +59,9 @@ class RoundSteps:
         self._rule = recording.trace.config.get("verifier")
         self._pending = self._word(int(r.pending[row]))
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
-        after = "untested" if r.stops_at_first_rejection else "rejected"
-        verdicts = ["accepted"] * self._accepted + ["rejected"] + [after] * len(drafted)
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
-        self._judged = [Token(t, recording.words[t], v) for t, v in zip(drafted, verdicts, strict=False)]
+        states = zip(self._guesses, verdicts(r, row), strict=True)
+        self._judged = [replace(guess, state=state) for guess, state in states]
         self._tests = [recording.accept_draw(r.index, i, prompt) for i in range(r.tested(row) or 0)]
         kinds_of = zip(r.emitted[row], kinds(r, row), strict=True)
         self._new = [Token(t, recording.words[t], kind) for t, kind in kinds_of]
@@ -179,20 +178,20 @@ class RoundSteps:
         marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
+        source = "p"
+        title = "the target's distribution p, from which the token is drawn"
+        lead = ["p"]
+        of = {"p": p}
         if rejected and self._rule in REJECTION:
             source = "the residual, norm(max(0, p − q))"
-            q = self._q[i]
-            short = residual(p.double(), q.double())
             title = "the residual: p − q where it is positive, scaled to 1"
-            shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
+            lead = ["residual", "q"]
+            of |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
         elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
             source = "what this rule makes of p and q"
-            shown = self._chart("the target's distribution p", marks, "p", p=p)
-        else:
-            source = "p"
-            shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
+            title = "the target's distribution p"
         by = _drawn(draw, ", by the number {:.4f}")
-        return f"{self._word(picked)} is drawn from {source}{by}.", shown
+        return f"{self._word(picked)} is drawn from {source}{by}.", self._chart(title, marks, *lead, **of)
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
         """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""

@@ -36,6 +36,11 @@ class Cell:
     colour: str = "black"  #: of text by itself
 
 
+def tile(look: State, word: str = "") -> Cell:
+    """Returns a tile with the sign of a look, and a word after it."""
+    return Cell(f"{look.glyph} {word}".strip(), look)
+
+
 @dataclass(frozen=True)
 class Line:
     """A name, cells under each other's columns, and a note after them; without cells a heading."""

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import Cell, Line, in_order, tiled, twin_of, worded
+from minispec.show.plots.board import Cell, Line, in_order, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import GUESS, STATES, TARGET, State
 from minispec.show.text import check_chain, count, needs_catch_up, shown
@@ -143,8 +143,7 @@ def _line(owner: str, slots: Sequence[Slot], words: Sequence[str], first: int, e
     cells = [Cell(f"{first} tokens", STATES["prompt"], 2)] if first else []
     for slot in slots[first:end]:
         word = "" if slot.token is None else shown(words[slot.token])
-        look = LOOKS[slot.state]
-        cells.append(Cell(f"{look.glyph} {word}".strip(), look))
+        cells.append(tile(LOOKS[slot.state], word))
     return Line(OWNERS[owner], cells, f"{held} tokens" if owner == "text" else f"holds {held}")
 
 

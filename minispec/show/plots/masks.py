@@ -11,7 +11,7 @@ import torch
 
 from minispec.core.model import Tree
 from minispec.show.plots import charts
-from minispec.show.plots.board import MARGIN, Board, Cell, Line, tiled, twin_of, widest, worded
+from minispec.show.plots.board import MARGIN, Board, Cell, Line, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import count, shown
@@ -47,7 +47,8 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     lines = []
     for row, name, output in zip(mask_rows(cached, k), names, outputs, strict=True):
         cells = [
-            Cell("…") if key is None else sight(row[key], CACHED if key < cached else NEW) for key in keys
+            Cell("…") if key is None else tile(HIDDEN if not row[key] else CACHED if key < cached else NEW)
+            for key in keys
         ]
         lines.append(Line(name, cells, output))
     drafted = count(k, "drafted token")
@@ -55,11 +56,6 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     figure = tiled(lines, heads=heads, key=[CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
     values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached, "drafted": drafted, "gives": gives}
     return worded("mask", figure, twin_of(lines, heads), **values)
-
-
-def sight(sees: bool, look: State) -> Cell:
-    """Returns the cell of a mask: the sign of a look where a key is seen."""
-    return Cell(look.glyph, look) if sees else Cell("", HIDDEN)
 
 
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:

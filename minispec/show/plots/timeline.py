@@ -15,7 +15,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import DRAFTER, STATES, State
-from minispec.show.text import check_chain, kinds, needs_catch_up, shown
+from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = {
@@ -77,11 +77,9 @@ def speculative_spans(
 
 def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
     """Returns all guesses and the target's token; a correction stands after what it replaces."""
-    *kept, last = zip(r.emitted[row], kinds(r, row), strict=True)
-    if r.kind(row) != "correction":
-        return (*kept, last)
-    rejected, *untested = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
-    return (*kept, (rejected, "rejected"), last, *((token, "untested") for token in untested))
+    untested = r.draft.tokens[row, r.accepted(row) + 1 : r.drafted(row)].tolist()
+    after = [(token, "untested") for token in untested if r.kind(row) == "correction"]
+    return (*with_rejected(r, row), *after)
 
 
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:

@@ -8,10 +8,10 @@ from minispec.core.records import Round
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Cell, Line, in_order, tiled, twin_of, widest, worded
+from minispec.show.plots.board import GREY, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
-from minispec.show.text import check_chain, count, probability, quoted, shown
+from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
 MOST = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
@@ -48,16 +48,15 @@ def drafted_tokens(
         ValueError: if the row was done, or a tree was drafted.
     """
     check_chain(r, row)
-    after = "untested" if r.stops_at_first_rejection else "rejected"
     accepted = r.accepted(row)
     emitted = r.emitted[row]
     last = r.tested(row) if r.kind(row) != "draft" else None
     best = r.target_probs[row].argmax(-1).tolist()
     found = []
-    for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
+    for i, state in enumerate(verdicts(r, row)):
+        token = int(r.draft.tokens[row, i])
         q = float(r.draft.probs[row, i, token])
         p = float(r.target_probs[row, i, token])
-        state = "accepted" if i < accepted else "rejected" if i == accepted else after
         found.append(
             DraftedToken(
                 round=r.index,
@@ -93,14 +92,14 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     kept = r.accepted(0)
     added = words[r.emitted[0][-1]]
     said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
-    verdict = [_tile(test.state, test.word) for test in tests]
+    verdict = [tile(LOOKS[test.state], shown(test.word)) for test in tests]
     lines = [Line("verdict", verdict)]
     states = [test.state for test in tests]
     if kind == "correction":
-        lines.append(Line("instead", [Cell()] * kept + [_tile(kind, added)]))
+        lines.append(Line("instead", [Cell()] * kept + [tile(LOOKS[kind], shown(added))]))
         said.insert(kept + 1, f"replaced by {quoted(added)}")
     elif kind == "bonus":
-        verdict.append(_tile(kind, added))
+        verdict.append(tile(LOOKS[kind], shown(added)))
         said.append(f"then {quoted(added)}, {STATES[kind].word}")
     tested = [test.state != "untested" for test in tests]
     if (r.target_probs[0].amax(-1) == 1).all():
@@ -132,10 +131,6 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         tokens=count(len(r.emitted[0]), "token"),
         rejected=quoted(tests[kept].word) if kind == "correction" else "",
     )
-
-
-def _tile(state: str, word: str) -> Cell:
-    return Cell(f"{LOOKS[state].glyph} {shown(word)}", LOOKS[state])
 
 
 def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[DraftedToken]:

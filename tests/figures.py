@@ -9,6 +9,7 @@ from tiny import gpt_pair
 
 import minispec
 from minispec.core.records import Draft, Verdict
+from minispec.io.recording import LoggingRng, record_run
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 from minispec.train.recipes import WALKTHROUGHS
 
@@ -53,13 +54,16 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
     return Trace((tuple(prompt),), {}, tuple(rounds))
 
 
-def tiny_run(prompts=((3, 1, 4),), drafter=None, **settings):
-    """Returns the trace of a run of tiny models, with rejection at temperature 1 by default."""
+def tiny_recording(prompts=((3, 1, 4),), drafter=None, **settings):
+    """Returns the recording of a run of tiny models, with rejection at temperature 1 by default."""
     settings = {"k": 3, "verifier": minispec.verify_rejection, "max_new_tokens": 24} | settings
-    settings = {"warp": minispec.Warp(), "rng": minispec.SeededRng(0)} | settings
-    return minispec.record(
-        TARGET, drafter or minispec.ModelDrafter(DRAFT), list(map(list, prompts)), **settings
-    )
+    settings = {"warp": minispec.Warp(), "rng": LoggingRng(0)} | settings
+    return record_run(TARGET, drafter or minispec.ModelDrafter(DRAFT), prompts, WORDS, **settings)
+
+
+def tiny_run(*what, **settings):
+    """Returns the trace of the same."""
+    return tiny_recording(*what, **settings).trace
 
 
 @cache

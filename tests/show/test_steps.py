@@ -10,39 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from figures import DRAFT, TARGET, WORDS, by_hand
+from figures import WORDS, by_hand, tiny_recording
+from tiny import GREEDY
 
-from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
-from minispec.drafters.tree import TreeDrafter
-from minispec.io.recording import LoggingRng, Recording, record_run
+from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.block import verify_block
 from minispec.rules.lossy import verify_lenient, verify_mixture, verify_typical
-from minispec.rules.tree import verify_tree
 from minispec.show.step_records import PHASES, equation
 from minispec.show.stepper import Stepper, steps
 
 EXPECTED = Path(__file__).with_name("steps.txt")
-QUEUE = ((1, 2, 3), (4,), (5, 5), (9, 2, 6))
-TREE = TreeDrafter(DRAFT, (0, 0, 1))
 PLAYS = (([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([], 0, 7), ([9, 10, 7], 3, 8, 2))
-
-
-def recorded(
-    temperature=1.0, prompts=((1, 2, 3), (4,)), drafter=None, most=14, verifier=verify_rejection, **more
-):
-    return record_run(
-        TARGET,
-        drafter or ModelDrafter(DRAFT),
-        prompts,
-        WORDS,
-        rng=LoggingRng(1),
-        k=3,
-        verifier=verify_greedy if temperature == 0 else verifier,
-        max_new_tokens=most,
-        warp=Warp(temperature),
-        **more,
-    )
 
 
 def played(verifier, draft_cache=True, finish="cap"):
@@ -59,7 +38,7 @@ SHOWN = {
     "another rule": lambda: Stepper(played("verify_typical")),
     "coupled": lambda: Stepper(played("verify_coupled", finish=None), rounds=2),
     "no draft's cache": lambda: Stepper(played("verify_rejection", False, "eos"), rounds=4),
-    "nothing": lambda: Stepper(recorded(most=0)),
+    "nothing": lambda: Stepper(tiny_recording(max_new_tokens=0)),
 }
 REPLACED = {
     r"<(style|script)>.*?</\1>": "",
@@ -92,11 +71,11 @@ def ids(tokens):
     return [token.id for token in tokens]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("how", [GREEDY, {}])
 @pytest.mark.parametrize("row", [0, 1])
-def test_caches_and_texts_are_those_of_the_trace(temperature, row):
+def test_caches_and_texts_are_those_of_the_trace(how, row):
     """After drafting, verification, rollback and catch-up; what goes at a rollback is shown as cut."""
-    recording = recorded(temperature, eos=[2, 5, 7])
+    recording = tiny_recording([[1, 2, 3], [4]], eos=[2, 5, 7], **how)
     found = steps(recording, row)
     trace = recording.trace
     text = [*trace.prompts[row], *trace.tokens(row)]
@@ -137,51 +116,11 @@ def test_numbers_do_not_round_to_certainty(value, shown):
     assert equation("p", value) == shown
 
 
-@pytest.mark.parametrize("at_once", [1, 2, None])
-def test_a_prompt_of_a_queue_is_stepped_through_as_alone(at_once):
-    """At temperature 0 each prompt's steps are those of a run of it alone, whichever row it had, and when.
-
-    But for a catch-up: beside a row with more space the draft has read beyond this row's last guess.
-    """
-    together = recorded(0.0, prompts=QUEUE, eos=6, at_once=at_once)
-
-    def steps_of(recording, prompt):
-        found = [step for step in steps(recording, prompt) if step.phase != "catch up"]
-        return [(s.title, s.sentence, s.text, s.target_cache, s.positions) for s in found]
-
-    for number, prompt in enumerate(QUEUE):
-        assert steps_of(together, number) == steps_of(recorded(0.0, prompts=(prompt,), eos=6), 0)
-
-
-def test_numbers_of_a_queue_are_those_of_the_prompt():
-    """Each test shows the number that was compared: below min(1, p/q) where the guess was accepted."""
-    queue = recorded(prompts=QUEUE, at_once=2)
-    found = [step for prompt in range(len(QUEUE)) for step in steps(queue, prompt) if step.phase == "test"]
-    tests = [(s.draw.number, s.positions[s.here]) for s in found if s.draw and s.draw.number is not None]
-    assert len(tests) > 10
-    for number, position in tests:
-        assert (number < position.p / position.q) == (position.verdict == "accepted")
-
-
 def test_a_prompt_whose_turn_had_not_come_is_told_from_one_without_space():
-    queue = recorded(prompts=((1,), (2,), (3,) * 40), at_once=1)
+    queue = tiny_recording([[1], [2], [3] * 40], at_once=1)
     cut = replace(queue, trace=replace(queue.trace, rounds=queue.trace.rounds[:1]), draws=queue.draws[:1])
     sentences = [steps(cut, prompt)[0].sentence for prompt in (1, 2)]
     assert sentences == ["The run ended before this prompt had a row.", "Not a single token fits."]
-
-
-@pytest.mark.parametrize(
-    ("how", "arguments", "says"),
-    [
-        ({}, {"prompt": 7}, "no prompt 7"),
-        ({}, {"rounds": 0}, "at least 1"),
-        ({"drafter": TREE, "verifier": verify_tree}, {}, "shows chains alone"),
-    ],
-)
-def test_what_has_no_steps_is_refused(how, arguments, says):
-    """A prompt that is not there, no rounds at all, a tree: one line each."""
-    with pytest.raises(ValueError, match=says):
-        steps(recorded(**how), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +129,7 @@ def test_what_has_no_steps_is_refused(how, arguments, says):
 )
 def test_of_another_rule_nothing_is_claimed(rule, tests):
     """Where min(1, p/q) does not decide, it stands nowhere, and no token is drawn from p or the residual."""
-    recording = recorded(most=30, verifier=rule)
+    recording = tiny_recording(verifier=rule)
     found = steps(recording)
     assert any(step.phase == "test" for step in found) == tests
     sentences = " ".join(step.sentence for step in found if step.phase in ("test", "commit"))

@@ -65,7 +65,7 @@ def area(look: State) -> dict[str, Any]:
 
 def dots(look: State, size: float) -> dict[str, Any]:
     """Returns how points in some look are drawn, as keywords: so large, in points, and without a line."""
-    return {"marker": look.marker, "ms": size, "mfc": look.colour, "mec": "black", "ls": "none"}
+    return {"marker": look.marker, "ms": size, "color": look.colour, "mec": "black", "ls": "none"}
 
 
 def patch(look: State, label: str = "") -> Patch:

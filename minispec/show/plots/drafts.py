@@ -108,7 +108,7 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
     charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
     charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
-    dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "clip_on": False}
+    dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "mfc": MATCH.colour, "clip_on": False}
     axes.plot(matches, label="the match", **dots)
     words = [shown(look_up.word) for look_up in found]
     charts.columns(axes, words, rotation=90)

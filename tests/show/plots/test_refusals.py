@@ -2,7 +2,7 @@
 
 import pytest
 from book.gallery import P
-from figures import DRAFT, WORDS, by_hand, tiny_run
+from figures import DRAFT, WORDS, by_hand, tiny_recording, tiny_run
 
 from minispec import Warp
 from minispec.drafters.tree import TreeDrafter
@@ -17,12 +17,14 @@ from minispec.show.plots.overlap import overlap
 from minispec.show.plots.speed import gain_by_k, latency
 from minispec.show.plots.timeline import WorkTimes, row_slots, timeline
 from minispec.show.plots.verification import drafted_tokens, positions_of, verification_strip
+from minispec.show.stepper import steps
 from minispec.train.training import Progress
 
 RUN = tiny_run(max_new_tokens=9)
 HALF_DONE = tiny_run([[1, 2, 3], [1] * 38], max_new_tokens=12)
 LAST = len(HALF_DONE.rounds) - 1
-TREE = tiny_run([[1, 2]], TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree_greedy, warp=Warp(0))
+BRANCHED = tiny_recording([[1, 2]], TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree_greedy, warp=Warp(0))
+TREE = BRANCHED.trace
 BLOCK = tiny_run([[1, 2, 3]], verifier=verify_block)
 EMPTY = by_hand([0], ([], 0, 1)).rounds[0]
 UNMEASURED = [Progress("target", 10, 30, 4.0, 1.0)]
@@ -35,6 +37,9 @@ REFUSED = [
         lambda: drafted_tokens(HALF_DONE.rounds[-1], WORDS, 1),
         "row 1 was done",
     ),
+    (lambda: steps(BRANCHED, prompt=7), "no prompt 7"),
+    (lambda: steps(BRANCHED, rounds=0), "at least 1"),
+    (lambda: steps(BRANCHED), "shows chains alone"),
     (lambda: cache_grid(TREE, WORDS), "drafted a tree; this shows chains"),
     (lambda: timeline(TREE, WORDS), "drafted a tree"),
     (lambda: draft_bars(TREE.rounds[0], WORDS), "drafted a tree"),

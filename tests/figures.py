@@ -22,12 +22,14 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
 
     The last may be left out: then all are. Distributions are uniform over so many ids.
     """
-    rounds, length = [], len(prompt)
+    rounds = []
+    length = len(prompt)
     pending = prompt[-1]
     for index, (drafted, accepted, token, *cut) in enumerate(plays):
         k = len(drafted)
         emitted = [*drafted[:accepted], token][: cut[0] if cut else None]
-        before, after = length - 1, length - 1 + len(emitted)
+        before = length - 1
+        after = before + len(emitted)
         lengths = CacheLengths((before,), (before + 1 + k,), (after,))
         drafter = CacheLengths((before,), (before + k,), (after,)) if draft_cache else None
         dists = torch.full((1, k + 1, ids), 1 / ids)
@@ -50,7 +52,8 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
                 seconds={"draft": 0.001 * k, "verify": 0.004},
             )
         )
-        length, pending = length + len(emitted), emitted[-1]
+        length += len(emitted)
+        pending = emitted[-1]
     return Trace((tuple(prompt),), {}, tuple(rounds))
 
 

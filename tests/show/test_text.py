@@ -107,12 +107,11 @@ def test_what_controls_a_terminal_is_written_out(control):
     text = f"a{control}\tb\n"
     rounds = [a_round(ids(text), len(ids(text)), [*ids(text), *ids("c")])]
     rounds += [a_round(ids(each), 0, ids("X")) for each in control if len(ids(each)) == 1]
-    alone, fast = Outcome("target-only", 100, 100, 2.0), Outcome("greedy", 100, 25, 1.0)
     console = Console(width=160, color_system=None, markup=False, emoji=False)
     with console.capture() as capture:
         for piece in marked(rounds, TOKENIZER, PLAIN):
             console.print(piece, end="", soft_wrap=True)
-        console.print(outcome_table([(alone, fast)], control))
+        console.print(outcome_table([(ALONE, Outcome("greedy", 100, 25, 1.0))], control))
         figures = {"parameters": 1, "steps": 1, "seconds": 1, "validation_loss": 1.0}
         console.print(losses_table({control: figures}, None))
     output = capture.get()

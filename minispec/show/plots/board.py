@@ -91,7 +91,8 @@ class Board:
         for state in key:
             wide = SWATCH + 0.12 + text_width(state.word) + 0.4
             if x + wide > self.width - MARGIN:
-                x, y = MARGIN, y - SWATCH - 0.12
+                x = MARGIN
+                y -= SWATCH + 0.12
             self.tile((x, y), (SWATCH, SWATCH), state, state.glyph)
             self.write(x + SWATCH + 0.12, y + SWATCH / 2, state.word)
             x += wide

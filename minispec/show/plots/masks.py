@@ -16,8 +16,11 @@ from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import count, shown
 
-SMALL, LINE, GAP = 0.44, 0.56, 0.6  # of a tree: a tile, a line, between depths
-PENDING, DRAFTED = STATES["pending"], STATES["drafted"]
+SMALL = 0.44  # of a tree: a tile
+LINE = 0.56  # of a tree: a line
+GAP = 0.6  # between depths
+PENDING = STATES["pending"]
+DRAFTED = STATES["drafted"]
 CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
 NEW = State(STATES["drafted"].colour, "●", word="sees a new key")
 HIDDEN = State("#FFFFFF", "", word="does not see it")

@@ -69,7 +69,8 @@ def test_the_steps_with_a_cache_are_those_of_the_loop():
 @torch.inference_mode()
 def test_the_steps_without_a_cache_are_those_of_plain_forwards():
     """A model that is called without a cache reads the whole text each time."""
-    model, text = Counting(TARGET), [1, 4, 1, 0]
+    model = Counting(TARGET)
+    text = [1, 4, 1, 0]
     for _ in range(6):
         text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
     assert model.steps == steps_without_cache(4, 6)

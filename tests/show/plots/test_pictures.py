@@ -3,6 +3,7 @@
 `PYTHONPATH=.:tests:docs python tests/show/plots/test_pictures.py` writes it anew after a change.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,13 @@ from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, KillRow, Latency, SpeedPoint
 from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.theory.formulas import Hardware, forward_cost
-from minispec.show.plots.caches import cache_grid, recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.caches import (
+    MOMENTS,
+    cache_grid,
+    recomputation,
+    steps_with_cache,
+    steps_without_cache,
+)
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.distributions import rule_distribution, sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
@@ -123,18 +130,12 @@ def costs(*tokens):
 
 PICTURES = {
     "all moments": lambda: cache_grid(BONUS, WORDS, 1),
-    "before": lambda: cache_grid(CORRECTED, WORDS, 0, ["before"]),
-    "drafted": lambda: cache_grid(CORRECTED, WORDS, 0, ["drafted"]),
-    "verified": lambda: cache_grid(LONG, WORDS, 0, ["verified"]),
-    "rolled back": lambda: cache_grid(CORRECTED, WORDS),
+    **{moment: partial(cache_grid, CORRECTED, WORDS, 0, [moment]) for moment in MOMENTS},
+    "without catch-up": lambda: cache_grid(CORRECTED, WORDS),
     "cut": lambda: cache_grid(by_hand([0, 3], PLAYS["text ends"]), WORDS, 0, ["verified", "rolled back"]),
     "nothing rejected": lambda: cache_grid(LONG, WORDS, 0, ["verified", "rolled back"]),
-    "nothing lacking": lambda: cache_grid(CORRECTED, WORDS, 0, ["caught up"]),
     "no draft's cache": lambda: cache_grid(ALONE, WORDS, 0, ["before", "drafted"]),
-    **{
-        play: lambda play=play: verification_strip(by_hand([0, 1], PLAYS[play]).rounds[0], WORDS)
-        for play in PLAYS
-    },
+    **{play: partial(verification_strip, by_hand([0, 1], PLAYS[play]).rounds[0], WORDS) for play in PLAYS},
     "drawn": lambda: verification_strip(unequal(), WORDS, [None, 0.7, 0.1]),
     "certain": lambda: verification_strip(certain(), WORDS),
     "along": lambda: along_the_text(positions_of(RUN, WORDS)),

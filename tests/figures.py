@@ -88,10 +88,7 @@ def shipped_run(temperature=0.0, new=40, seed=1):
 
 
 def readable(picture):
-    """Asserts what every picture keeps to, text that can be read, and words for those who do not see it.
-
-    Returns the lines of text that are drawn.
-    """
+    """Asserts what every picture keeps to: text that can be read, and words for those who do not see it."""
     lines = drawn_texts(picture.figure)
     assert overlapping_texts(lines) == []
     assert small_texts(lines) == []
@@ -101,7 +98,6 @@ def readable(picture):
     assert len(picture.alt) >= 40 + len(picture.title) and picture.twin[len(picture.title) :].strip()
     assert any(c.isdigit() for c in picture.caption) and picture.caption.endswith(".")
     assert "\n" not in picture.caption and "\n" not in picture.alt
-    return lines
 
 
 def headline(picture):

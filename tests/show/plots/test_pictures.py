@@ -11,6 +11,7 @@ import torch
 from book.gallery import P, Q
 from figures import WORDS, by_hand, readable
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from minispec.core.records import Draft
 from minispec.core.verify import verify_greedy, verify_rejection
@@ -206,7 +207,9 @@ def area_of(patch, axes):
 def text_of(name):
     """Returns what a picture says and draws, as lines; of pages without axes, no places."""
     picture = PICTURES[name]()
-    drawn = {"texts": [line.text for line in readable(picture)]}
+    readable(picture)
+    texts = [text.get_text() for text in picture.figure.findobj(Text) if text.get_visible()]
+    drawn = {"texts": [text.replace("\n", " ") for text in texts if text.strip()]}
     for i, axes in enumerate(picture.figure.axes):
         drawn[f"areas {i}"] = [area_of(patch, axes) for patch in axes.patches]
         for j, line in enumerate(axes.lines):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from minispec.core.records import Round
@@ -101,21 +102,19 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
         raise ValueError(
             f"give at least one word, and for each a draft of 0 to {k} tokens, some of them right"
         )
-    matches = [look_up.match for look_up in found]
-    drafted = [look_up.drafted for look_up in found]
-    right = [look_up.right for look_up in found]
-    wrong = [look_up.drafted - look_up.right for look_up in found]
+    words, matches, drafted, right = zip(*found, strict=True)
+    wrong = np.subtract(drafted, right)
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
     charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
     charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
     dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "mfc": MATCH.colour, "clip_on": False}
     axes.plot(matches, label="the match", **dots)
-    words = [shown(look_up.word) for look_up in found]
-    charts.columns(axes, words, rotation=90)
+    names = list(map(shown, words))
+    charts.columns(axes, names, rotation=90)
     axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too
     axes.set_yticks(range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
-    rows += [list(map(str, row)) for row in zip(words, matches, drafted, right, wrong, strict=True)]
+    rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, wrong, strict=True)]
     values = {"words": len(found), "match": max(matches), "draft": max(drafted), "k": k}
     return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)

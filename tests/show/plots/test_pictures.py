@@ -211,6 +211,7 @@ def text_of(name):
     texts = [text.get_text() for text in picture.figure.findobj(Text) if text.get_visible()]
     drawn = {"texts": [text.replace("\n", " ") for text in texts if text.strip()]}
     for i, axes in enumerate(picture.figure.axes):
+        drawn[f"from, to {i}"] = [numbers(*axes.get_xlim()), numbers(*axes.get_ylim())] * axes.axison
         drawn[f"areas {i}"] = [area_of(patch, axes) for patch in axes.patches]
         for j, line in enumerate(axes.lines):
             points = [numbers(*point) for point in line.get_xydata() if axes.axison]

@@ -5,13 +5,15 @@ from functools import cache
 import torch
 from matplotlib.text import Text
 from readability import unreadable
-from tiny import gpt_pair, table_pair
+from tiny import gpt_pair
 
 import minispec
 from minispec.core.records import Draft, Verdict
+from minispec.io.recording import LoggingRng, record_run
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 from minispec.train.recipes import WALKTHROUGHS
 
+TARGET, DRAFT = gpt_pair()
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
 
 
@@ -20,12 +22,14 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
 
     The last may be left out: then all are. Distributions are uniform over so many ids.
     """
-    rounds, length = [], len(prompt)
+    rounds = []
+    length = len(prompt)
     pending = prompt[-1]
     for index, (drafted, accepted, token, *cut) in enumerate(plays):
         k = len(drafted)
         emitted = [*drafted[:accepted], token][: cut[0] if cut else None]
-        before, after = length - 1, length - 1 + len(emitted)
+        before = length - 1
+        after = before + len(emitted)
         lengths = CacheLengths((before,), (before + 1 + k,), (after,))
         drafter = CacheLengths((before,), (before + k,), (after,)) if draft_cache else None
         dists = torch.full((1, k + 1, ids), 1 / ids)
@@ -48,24 +52,21 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
                 seconds={"draft": 0.001 * k, "verify": 0.004},
             )
         )
-        length, pending = length + len(emitted), emitted[-1]
+        length += len(emitted)
+        pending = emitted[-1]
     return Trace((tuple(prompt),), {}, tuple(rounds))
 
 
-def tiny_run(pair="gpt", prompts=((3, 1, 4),), k=3, new=24, temperature=1.0, seed=0, eos=()):
-    """Returns the trace of a run of tiny models."""
-    target, draft = gpt_pair() if pair == "gpt" else table_pair()
-    return minispec.record(
-        target,
-        minispec.ModelDrafter(draft),
-        [list(prompt) for prompt in prompts],
-        k=k,
-        verifier=minispec.verify_rejection,
-        max_new_tokens=new,
-        warp=minispec.Warp(temperature),
-        rng=minispec.SeededRng(seed),
-        eos=list(eos),
-    )
+def tiny_recording(prompts=((3, 1, 4),), drafter=None, **settings):
+    """Returns the recording of a run of tiny models, with rejection at temperature 1 by default."""
+    settings = {"k": 3, "verifier": minispec.verify_rejection, "max_new_tokens": 24} | settings
+    settings = {"warp": minispec.Warp(), "rng": LoggingRng(0)} | settings
+    return record_run(TARGET, drafter or minispec.ModelDrafter(DRAFT), prompts, WORDS, **settings)
+
+
+def tiny_run(*what, **settings):
+    """Returns the trace of the same."""
+    return tiny_recording(*what, **settings).trace
 
 
 @cache

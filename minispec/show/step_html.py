@@ -186,7 +186,8 @@ def _chart(chart: Chart) -> str:
 
 def bar_fill(name: str) -> str:
     """Returns how bars of `p`, `q` or the `residual` are filled, as CSS."""
-    dark, light = DRAFTER.colour, wash(DRAFTER.colour, 0.55)
+    dark = DRAFTER.colour
+    light = wash(dark, 0.55)
     hatched = f"repeating-linear-gradient(45deg,{dark},{dark} 3px,{light} 3px,{light} 6px)"
     return {"p": TARGET.colour, "q": hatched, "residual": STATES["correction"].colour}[name]
 
@@ -204,9 +205,11 @@ def _draw(step: Step) -> str:
     draw = step.draw
     if draw is None or draw.number is None:
         return ""
-    low, high = draw.low, draw.high
+    low = draw.low
+    high = draw.high
     if draw.kind == "accept":
-        low, high = (low, high) if draw.outcome else (0.0, low)
+        high = high if draw.outcome else low
+        low = 0.0  # a yes owns the numbers from 0
         state = "accepted"  # the stretch where a number accepts
         known = step.here is not None and step.positions[step.here].ratio is not None
         edge = "min(1, p/q)" if known else "the probability to be accepted"

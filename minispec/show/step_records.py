@@ -1,17 +1,14 @@
 """The records of a run taken apart: tokens at one moment, the positions of a round, charts, steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
-
-from torch import Tensor
 
 from minispec.io.recording import Draw
 from minispec.show.text import probability
 
 Phase = Literal["prefill", "draft", "verify", "test", "commit", "rollback", "catch up", "end"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-TOP = 4  # tokens of each distribution in a chart
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,6 @@ class RoundPosition:
 class TokenBars:
     """One token in a chart of distributions."""
 
-    id: int  #: of the token
     text: str  #: of the token
     mark: str  #: `guess` for the drafted token, `picked` for the one that is taken, else an empty string
     values: Mapping[str, float]  #: its probabilities by name: `p`, `q` and `residual`, or some of them
@@ -83,27 +79,6 @@ class Step:
     draw: Draw | None = None  #: the number that was drawn, where one was
     target_cut: tuple[Token, ...] = ()  #: what the target's cache held until this step cut it
     draft_cut: tuple[Token, ...] = ()  #: likewise of the draft's
-
-
-def chart(
-    title: str, words: Sequence[str], marks: Mapping[int, str], lead: Sequence[str], **of: Tensor
-) -> Chart:
-    """Returns the tokens that lead one of some distributions and those with a mark, most probable first.
-
-    `of` are `p`, `q` and `residual`, [V] each, or some of them. Of those that `lead` names the most probable
-    tokens are shown, and the first gives the order. Marks are by token id.
-    """
-    leading = [of[name].double() for name in lead]
-    found = set(marks)
-    for distribution in leading:
-        found |= set(distribution.topk(min(TOP, len(distribution))).indices.tolist())
-    kept = [i for i in found if i in marks or max(float(each[i]) for each in leading) >= 5e-4]
-    kept.sort(key=lambda i: (-float(leading[0][i]), i))
-    bars = [
-        TokenBars(i, words[i], marks.get(i, ""), {name: float(each[i]) for name, each in of.items()})
-        for i in kept
-    ]
-    return Chart(title, tuple(bars))
 
 
 def equation(name: str, value: float) -> str:

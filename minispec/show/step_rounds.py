@@ -8,6 +8,7 @@ what happens.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import starmap, zip_longest
 
 import torch
 from torch import Tensor
@@ -15,8 +16,8 @@ from torch import Tensor
 from minispec.core.verify import residual
 from minispec.io.recording import Draw, Recording
 from minispec.io.trace import CacheLengths, ObservedRound
-from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, chart, equation
-from minispec.show.text import count, kinds, needs_catch_up, quoted
+from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, TokenBars, equation
+from minispec.show.text import count, kinds, needs_catch_up, quoted, verdicts
 
 ENDS = {
     "eos": "The text is at its end",
@@ -27,6 +28,7 @@ ENDS = {
 # These accept with probability min(1, p/q), and correct from the residual.
 REJECTION = ("verify_rejection", "native_rejection")
 OWN_PICKS = ("verify_coupled", "verify_compare")  # compare the guess with a token drawn from p
+TOP = 4  # tokens of each distribution in a chart
 
 
 def settled(text: Sequence[Token]) -> tuple[Token, ...]:
@@ -35,46 +37,43 @@ def settled(text: Sequence[Token]) -> tuple[Token, ...]:
 
 
 class RoundSteps:
-    """Goes through one round and keeps count of what stands where.
+    """Goes through one round.
 
     Attributes:
-        committed: the text before the round, and once `steps` has been used up, after it.
+        committed: the text after the round.
     """
 
     def __init__(
-        self, recording: Recording, r: ObservedRound, row: int, prompt: int, committed: tuple[Token, ...]
+        self, recording: Recording, r: ObservedRound, row: int, prompt: int, text: tuple[Token, ...]
     ) -> None:
-        """Starts where the last round ended, in the row that holds a prompt."""
-        self.committed = committed
+        """Starts with the text that the last round ended with, in the row that holds a prompt."""
         self._recording = recording
         self._r = r
         self._row = row
         self._prompt = prompt
+        self._text = text
+        self._block = settled(text)
         self._p = r.target_probs[row]
         self._q = r.draft.probs[row]
-        self._emitted = r.emitted[row]
         self._accepted = r.accepted(row)
-        drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
-        self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
-        after = "untested" if r.stops_at_first_rejection else "rejected"
-        self._verdicts = ["accepted"] * self._accepted + ["rejected"] + [after] * len(drafted)
-        self._made = 0  # how many guesses
-        self._verified = False
-        self._tests: list[Draw | None] = []
-        self._new: list[Token] = []  # what is committed
-        self._block = settled(committed)
-        self._holds = {"target": r.target_cache.before[row]}  # how many tokens each cache holds
-        if r.draft_cache is not None:
-            self._holds["draft"] = r.draft_cache.before[row]
         self._rule = recording.trace.config.get("verifier")
         self._pending = self._word(int(r.pending[row]))
+        drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
+        self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
+        states = zip(self._guesses, verdicts(r, row), strict=True)
+        self._judged = [replace(guess, state=state) for guess, state in states]
+        self._tests = [recording.accept_draw(r.index, i, prompt) for i in range(r.tested(row) or 0)]
+        kinds_of = zip(r.emitted[row], kinds(r, row), strict=True)
+        self._new = [Token(t, recording.words[t], kind) for t, kind in kinds_of]
+        self._new[-1] = replace(self._new[-1], pending=r.finish[row] is None)
+        self.committed = (*(replace(t, pending=False) for t in self._block), *self._new)
 
     def steps(self) -> Iterator[Step]:
         """Yields the steps of the round."""
         for i in range(len(self._guesses)):
             yield self._draft(i)
         yield self._verify()
-        for i in range(self._r.tested(self._row) or 0):
+        for i in range(len(self._tests)):
             yield self._test(i)
         yield self._commit()
         yield self._rollback()
@@ -88,10 +87,8 @@ class RoundSteps:
         guess = self._guesses[i]
         word = quoted(guess.text)
         q = self._q[i]
-        self._made = i + 1
         who = "The drafter looks back"
-        if "draft" in self._holds:
-            self._holds["draft"] += 1  # it reads the token before, to guess this one
+        if self._r.draft_cache:
             who = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
         draw = self._recording.draft_draw(self._r.index, i, self._prompt)
         sentence = f"{who} and says what it finds most probable: {word}."
@@ -104,10 +101,6 @@ class RoundSteps:
 
     def _verify(self) -> Step:
         drafted = len(self._guesses)
-        self._verified = True
-        for name, lengths in self._caches().items():
-            # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
-            self._holds[name] = min(lengths.verified[self._row], len(self._block) + drafted)
         sentence = f"The target reads {self._pending}, and says what comes next."
         if drafted:
             guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
@@ -117,19 +110,12 @@ class RoundSteps:
             )
         return self._step("verify", f"Verify: one pass over {count(drafted + 1, 'token')}", sentence)
 
-    def _caches(self) -> dict[str, CacheLengths]:
-        """Returns the lengths of both caches, or of the target's alone."""
-        draft = self._r.draft_cache
-        return {"target": self._r.target_cache} | ({"draft": draft} if draft else {})
-
     def _test(self, i: int) -> Step:
         token = self._guesses[i].id
         p = self._p[i]
         q = self._q[i]
-        verdict = self._verdicts[i]
-        draw = self._recording.accept_draw(self._r.index, i, self._prompt)
-        self._tests.append(draw)
-        self._judge(i + 1 if verdict == "accepted" else len(self._guesses))
+        verdict = self._judged[i].state
+        draw = self._tests[i]
         guess = self._word(token)
         if is_one_hot(p):
             best = self._word(int(p.argmax()))
@@ -144,11 +130,6 @@ class RoundSteps:
             sentence += " What was drafted after it is not tested."
         title = f"Test {i + 1} of {len(self._guesses)}: {guess} is {verdict}"
         return self._step("test", title, sentence, i, shown, draw)
-
-    def _judge(self, end: int) -> None:
-        """Gives the first guesses the states that the verdict makes of them."""
-        for i in range(end):
-            self._guesses[i] = replace(self._guesses[i], state=self._verdicts[i])
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Tells how p, q and the number drawn decide, as far as the rule is known."""
@@ -167,11 +148,6 @@ class RoundSteps:
 
     def _commit(self) -> Step:
         kind = self._r.kind(self._row)
-        for token, state in zip(self._emitted, kinds(self._r, self._row), strict=True):
-            self._new.append(Token(token, self._recording.words[token], state))
-        self._new[-1] = replace(self._new[-1], pending=self._r.finish[self._row] is None)
-        self._judge(len(self._guesses))  # a rule that tests no token by itself has shown no test
-        self.committed = (*(replace(t, pending=False) for t in self._block), *self._new)
         tokens = count(len(self._new), "token")
         gain = f"{tokens} for one target call."
         if kind == "draft":
@@ -179,7 +155,7 @@ class RoundSteps:
             dropped = "what was accepted" if cut else "the target's own token"
             sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
             return self._step("commit", f"Commit {tokens}", sentence, len(self._new) - 1)
-        last = self._word(self._emitted[-1])
+        last = quoted(self._new[-1].text)
         draw = self._recording.next_draw(self._r.index, self._prompt)
         how, shown = self._source(draw)
         title = f"Commit: {last}"
@@ -202,20 +178,20 @@ class RoundSteps:
         marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
             return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
+        source = "p"
+        title = "the target's distribution p, from which the token is drawn"
+        lead = ["p"]
+        of = {"p": p}
         if rejected and self._rule in REJECTION:
             source = "the residual, norm(max(0, p − q))"
-            q = self._q[i]
-            short = residual(p.double(), q.double())
             title = "the residual: p − q where it is positive, scaled to 1"
-            shown = self._chart(title, marks, "residual", "q", p=p, q=q, residual=short)
+            lead = ["residual", "q"]
+            of |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
         elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
             source = "what this rule makes of p and q"
-            shown = self._chart("the target's distribution p", marks, "p", p=p)
-        else:
-            source = "p"
-            shown = self._chart("the target's distribution p, from which the token is drawn", marks, "p", p=p)
+            title = "the target's distribution p"
         by = _drawn(draw, ", by the number {:.4f}")
-        return f"{self._word(picked)} is drawn from {source}{by}.", shown
+        return f"{self._word(picked)} is drawn from {source}{by}.", self._chart(title, marks, *lead, **of)
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
         """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""
@@ -224,22 +200,34 @@ class RoundSteps:
         return self._chart("what the target thinks; at temperature 0 the largest is taken", marks, "p", p=p)
 
     def _chart(self, title: str, marks: dict[int, str], *lead: str, **of: Tensor) -> Chart:
-        return chart(title, self._recording.words, marks, lead, **of)
+        """Returns the tokens that lead one of some distributions and those with a mark, by token id.
+
+        `of` are `p`, `q` and `residual`, [V] each, or some of them. Of those that `lead` names the most
+        probable tokens are shown, and the first gives the order.
+        """
+        leading = torch.stack([of[name].double() for name in lead])
+        found = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
+        highest = leading.amax(0)
+        kept = [i for i in found | set(marks) if i in marks or highest[i] >= 5e-4]
+        kept.sort(key=lambda i: (-float(leading[0, i]), i))
+        words = self._recording.words
+        bars = [
+            TokenBars(words[i], marks.get(i, ""), {name: float(each[i]) for name, each in of.items()})
+            for i in kept
+        ]
+        return Chart(title, tuple(bars))
 
     def _rollback(self) -> Step:
         read = [replace(t, state="rolled back", pending=False) for t in (*self._block, *self._guesses)]
         cut: dict[str, tuple[Token, ...]] = {"target": (), "draft": ()}
-        parts = []
-        for name, lengths in self._caches().items():
-            kept = min(lengths.verified[self._row], lengths.after[self._row])
-            cut[name] = tuple(read[kept : self._holds[name]])
-            self._holds[name] = kept
-            if cut[name]:
-                parts.append(f"the {name}'s cache forgets {count(len(cut[name]), 'token')}")
+        for name, lengths in (("target", self._r.target_cache), ("draft", self._r.draft_cache)):
+            if lengths:
+                cut[name] = tuple(read[self._held(lengths, "rollback") : self._held(lengths, "verify")])
+        parts = [f"the {name}'s cache forgets {count(len(cut[name]), 'token')}" for name in cut if cut[name]]
         tail = f"{self._end}."
-        if self._r.finish[self._row] is None:
-            tail = f"{self._word(self._emitted[-1])} is pending now: committed, and in no cache yet."
-        title = f"Roll back to {self._holds['target']} tokens"
+        if self._new[-1].pending:
+            tail = f"{quoted(self._new[-1].text)} is pending now: committed, and in no cache yet."
+        title = f"Roll back to {self._held(self._r.target_cache, 'rollback')} tokens"
         sentence = f"{', and '.join(parts).replace('the', 'The', 1)}. Nothing is computed anew. {tail}"
         if not parts:
             title = "Roll back: nothing to forget"
@@ -248,7 +236,6 @@ class RoundSteps:
         return replace(step, target_cut=cut["target"], draft_cut=cut["draft"])
 
     def _catch_up(self) -> Step:
-        self._holds["draft"] = self._holds["target"]
         lacked = self._pending
         why = "was read by the target alone"
         if self._guesses:
@@ -261,6 +248,17 @@ class RoundSteps:
     def _end(self) -> str:
         return ENDS[self._r.finish[self._row] or "cap"]
 
+    def _held(self, lengths: CacheLengths, phase: Phase, made: int = 0) -> int:
+        """Returns how many tokens a cache holds after a phase, or after so many guesses that it made."""
+        verified = lengths.verified[self._row]
+        after = lengths.after[self._row]
+        if phase == "draft":
+            return lengths.before[self._row] + made  # it reads the token before, to guess the next one
+        if phase in ("rollback", "catch up"):
+            return after if phase == "catch up" else min(verified, after)
+        # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
+        return min(verified, len(self._block) + len(self._guesses))
+
     def _step(
         self,
         phase: Phase,
@@ -270,39 +268,45 @@ class RoundSteps:
         shown: Chart = NO_CHART,
         draw: Draw | None = None,
     ) -> Step:
+        drafted = len(self._guesses)
+        done = (here or 0) + 1
+        committed = phase not in ("draft", "verify", "test")
+        made = done if phase == "draft" else drafted
+        tested = done if phase == "test" else drafted * committed
+        judged = tested if tested <= self._accepted else drafted  # after a rejection nothing is tested
+        guesses = (*self._judged[:judged], *self._guesses[judged:made])
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
-        read = self.committed if phase in ("rollback", "catch up") else (*self._block, *self._guesses)
+        read = self.committed if phase in ("rollback", "catch up") else (*self._block, *guesses)
         held = tuple(replace(t, pending=False) for t in read)
+        says = [] if phase == "draft" else self._p.argmax(-1).tolist()
+        new = self._new if committed else []
+        known = zip_longest(range(drafted + 1), guesses, self._tests[:tested], new, says[: drafted + 1])
+        r = self._r
         return Step(
             phase,
             title,
             sentence,
-            text=self.committed if self._new else (*self.committed, *self._guesses[: self._made]),
-            target_cache=held[: self._holds["target"]],
-            draft_cache=held[: self._holds["draft"]] if "draft" in self._holds else None,
-            round=self._r.index,
+            text=self.committed if committed else (*self._text, *guesses),
+            target_cache=held[: self._held(r.target_cache, phase)],
+            draft_cache=held[: self._held(r.draft_cache, phase, made)] if r.draft_cache else None,
+            round=r.index,
             before=len(self._block) - 1,
-            positions=tuple(map(self._position, range(len(self._guesses) + 1))),
+            positions=tuple(starmap(self._position, known)),
             here=here,
             chart=shown,
             draw=draw,
         )
 
-    def _position(self, i: int) -> RoundPosition:
-        """Returns what is known about a position by now."""
-        guess = self._guesses[i] if i < self._made else None
+    def _position(
+        self, i: int, guess: Token | None, test: Draw | None, kept: Token | None, best: int | None
+    ) -> RoundPosition:
+        """Returns what is known about a position by now; `best`: the target's most probable token there."""
         q = float(self._q[i, guess.id]) if guess else None
-        p = float(self._p[i, guess.id]) if guess and self._verified else None
+        p = float(self._p[i, guess.id]) if guess and best is not None else None
         decided = guess and guess.state in ("accepted", "rejected") and self._rule in REJECTION
-        return RoundPosition(
-            guess,
-            q,
-            says=self._recording.words[int(self._p[i].argmax())] if self._verified else None,
-            p=p,
-            ratio=min(1.0, p / q) if decided and q and p is not None else None,
-            test=self._tests[i] if i < len(self._tests) else None,
-            kept=self._new[i] if i < len(self._new) else None,
-        )
+        ratio = min(1.0, p / q) if decided and q and p is not None else None
+        says = None if best is None else self._recording.words[best]
+        return RoundPosition(guess, q, says, p, ratio, test, kept)
 
 
 def _drawn(draw: Draw | None, said: str) -> str:

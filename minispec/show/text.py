@@ -88,6 +88,23 @@ def kinds(r: Round, row: int) -> list[str]:
     return ["accepted"] * (count - 1) + ["accepted" if last == "draft" else last] if count else []
 
 
+def verdicts(r: Round, row: int) -> list[str]:
+    """Returns for each drafted token of a row whether it was `accepted`, `rejected`, or `untested`."""
+    drafted = r.drafted(row)
+    after = "untested" if r.stops_at_first_rejection else "rejected"
+    return (["accepted"] * r.accepted(row) + ["rejected"] + [after] * drafted)[:drafted]
+
+
+def with_rejected(r: Round, row: int) -> list[tuple[int, str]]:
+    """Returns the tokens that a row emits with their kinds; before a correction the one that it replaces."""
+    tokens = []
+    for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
+        if kind == "correction":
+            tokens.append((int(r.draft.tokens[row, r.rejected(row)[0]]), "rejected"))
+        tokens.append((token, kind))
+    return tokens
+
+
 def check_chain(r: Round, row: int = 0) -> None:
     """Refuses, by ValueError, a round in whose row there is no chain of tokens to show one after another."""
     if r.draft.parents is not None:
@@ -109,26 +126,23 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt
     The pieces are to be printed one after another, without line ends of their own.
     """
     pieces = TextStream(tokenizer)
-    end = " <end>"
     for r in rounds:
         row = row_of(r, prompt)
         if row is None:
             continue
         last = ""
-        for token, kind in zip(r.emitted[row], kinds(r, row), strict=True):
-            text = end if token == tokenizer.end_of_text else printable(pieces.push(token))
-            if kind == "correction":
-                wrong = int(r.draft.tokens[row, r.rejected(row)[0]])
-                piece = printable(tokenizer.piece(wrong)).replace("\n", "\\n")
-                said = end if wrong == tokenizer.end_of_text else piece
-                sign = glyphs["rejected"]
-                sign = f" {sign}" if sign.isalpha() else sign  # a letter would belong to the word before it
-                yield Text(sign, style=f"bold {COLOURS['rejected']}")
-                yield Text(said, style=f"strike {COLOURS['rejected']}")
+        for token, kind in with_rejected(r, row):
+            if token == tokenizer.end_of_text:
+                text = " <end>"
+            elif kind == "rejected":
+                text = printable(tokenizer.piece(token)).replace("\n", "\\n")
+            else:
+                text = printable(pieces.push(token))
             if kind != last:
-                yield Text(glyphs[kind], style=f"bold {COLOURS[kind]}")
+                sign = glyphs[kind]  # a letter would belong to the word before it
+                yield Text(f" {sign}" if sign.isalpha() else sign, style=f"bold {COLOURS[kind]}")
                 last = kind
-            yield Text(text, style=COLOURS[kind])
+            yield Text(text, style="strike " * (kind == "rejected") + COLOURS[kind])
     if rest := pieces.flush():
         yield Text(printable(rest))
 

@@ -14,6 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
+from minispec.show.plots.charts import area, write_on
 from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import STATES, State
 
@@ -33,6 +34,11 @@ class Cell:
     look: State | None = None  #: of its tile; None for text by itself
     wide: int = 1  #: how many columns it covers
     colour: str = "black"  #: of text by itself
+
+
+def tile(look: State, word: str = "") -> Cell:
+    """Returns a tile with the sign of a look, and a word after it."""
+    return Cell(f"{look.glyph} {word}".strip(), look)
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Board:
 
     def write(self, x: float, y: float, text: str, **how: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
-        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "ha": "left", "parse_math": False}
+        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "parse_math": False}
         self.axes.text(x, y, text, **look | how)
 
     def tile(
@@ -75,12 +81,9 @@ class Board:
 
         The lower left corner and the size are in inches; `how` is for the rectangle, such as `linewidth`.
         """
-        look: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.0, "hatch": state.hatch}
-        self.axes.add_artist(Rectangle(corner, *size, facecolor=state.colour, **look | how))
-        spot = {"facecolor": state.colour, "edgecolor": "none", "pad": 2} if state.hatch else None
-        middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
+        self.axes.add_artist(Rectangle(corner, *size, **area(state) | how))
         if text:
-            self.write(*middle, text, ha="center", color=state.ink, bbox=spot)
+            write_on(self.axes, corner[0] + size[0] / 2, corner[1] + size[1] / 2, text, state)
 
     def end(self, y: float, key: Sequence[State] = ()) -> Figure:
         """Returns the page, cut off below a height and a key under it: a tile and a word for each state."""
@@ -88,7 +91,8 @@ class Board:
         for state in key:
             wide = SWATCH + 0.12 + text_width(state.word) + 0.4
             if x + wide > self.width - MARGIN:
-                x, y = MARGIN, y - SWATCH - 0.12
+                x = MARGIN
+                y -= SWATCH + 0.12
             self.tile((x, y), (SWATCH, SWATCH), state, state.glyph)
             self.write(x + SWATCH + 0.12, y + SWATCH / 2, state.word)
             x += wide
@@ -158,14 +162,15 @@ def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[
     return [state for name, state in looks.items() if name in wanted]
 
 
-def worded(name: str, figure: Figure, twin: str, case: str = "", /, **values: Any) -> Picture:
+def worded(name: str, figure: Figure, twin: Sequence[str], case: str = "", /, **values: Any) -> Picture:
     """Returns a picture with the title, the alternative text and the caption that words.toml has for it.
 
-    `case` is a special case there, and `values` are what these texts leave open; the rest: see `titled`.
+    The twin is a text or its lines. `case` is a special case there, and `values` are what these texts leave
+    open; the rest: see `titled`.
     """
     said = WORDS[name] | WORDS[name].get(case, {})
     title, alt, caption = (" ".join(said[part].split()).format(**values) for part in PARTS)
-    return titled(name, figure, title, alt, caption, twin)
+    return titled(name, figure, title, alt, caption, twin if isinstance(twin, str) else "\n".join(twin))
 
 
 def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: str) -> Picture:

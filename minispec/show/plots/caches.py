@@ -12,8 +12,8 @@ from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import Cell, Line, in_order, tiled, twin_of, worded
-from minispec.show.plots.style import TEXT, Picture, sheet
+from minispec.show.plots.board import Cell, Line, in_order, tile, tiled, twin_of, worded
+from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import GUESS, STATES, TARGET, State
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
@@ -29,7 +29,8 @@ TITLES: Mapping[Moment, str] = {
 OWNERS = {"text": "text", "target": "target's cache", "draft": "draft's cache"}
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
-READ, COMPUTED = STATES["prompt"].colour, TARGET.colour
+READ = State(STATES["prompt"].colour, word="from the cache")
+COMPUTED = State(TARGET.colour, word="computed in this step")
 Steps = Sequence[tuple[int, int]]  # per step: positions found in a cache, and positions computed after them
 LOOKS = STATES | {"rolled back": GONE, "empty": State("#FFFFFF", word="empty")}
 
@@ -79,7 +80,9 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
     for owner, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
         if lengths is None:
             continue
-        before, verified, after = lengths.before[row], lengths.verified[row], lengths.after[row]
+        before = lengths.before[row]
+        verified = lengths.verified[row]
+        after = lengths.after[row]
         full = verified if stage >= (1 if owner == "draft" else 2) else before
         # Rollback first, then the catch-up: the code does the second first, which comes to the same.
         held = [before, full, full, min(verified, after), after][stage]
@@ -143,8 +146,7 @@ def _line(owner: str, slots: Sequence[Slot], words: Sequence[str], first: int, e
     cells = [Cell(f"{first} tokens", STATES["prompt"], 2)] if first else []
     for slot in slots[first:end]:
         word = "" if slot.token is None else shown(words[slot.token])
-        look = LOOKS[slot.state]
-        cells.append(Cell(f"{look.glyph} {word}".strip(), look))
+        cells.append(tile(LOOKS[slot.state], word))
     return Line(OWNERS[owner], cells, f"{held} tokens" if owner == "text" else f"holds {held}")
 
 
@@ -184,19 +186,18 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
     twin = []
     for axes, name, steps in zip(panels, ("without a cache", "with a cache"), (without, cached), strict=True):
         title = f"{name}: {positions(steps)} positions"
-        charts.prepare(axes, "position in the text", "step", grid="").set_title(title, fontsize=TEXT)
+        charts.prepare(axes, "position in the text", "step", "", title, loc="center")
         twin.append(f"{title} (# computed in this step, . from the cache)")
         for n, (kept, computed) in enumerate(steps, 1):
-            axes.bar(range(1, kept + 1), 0.9, 0.9, n - 0.45, color=READ)
-            axes.bar(range(kept + 1, kept + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED)
+            axes.bar(range(1, kept + 1), 0.9, 0.9, n - 0.45, color=READ.colour)
+            axes.bar(range(kept + 1, kept + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED.colour)
             twin.append(f"  {n:3} {'.' * kept}{'#' * computed}")
         end = max(map(sum, steps))
         axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
-    key = [State(READ, word="from the cache"), State(COMPUTED, word="computed in this step")]
-    patches = [charts.patch(look) for look in key]
+    patches = [charts.patch(READ), charts.patch(COMPUTED)]
     if guess is not None:
         patches.append(charts.patch(GUESS, f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
     charts.keys_below(figure, patches, columns=3)
     values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
     saved = values["without"] - values["cached"]
-    return worded("recomputation", figure, "\n".join(twin), saved=saved, **values)
+    return worded("recomputation", figure, twin, saved=saved, **values)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -15,6 +16,7 @@ from minispec.show.signs import DRAFTER, GUESS, State
 # Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
 CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
 GAIN = State(DRAFTER.colour, "", word="faster")
+Numbers = Sequence[float] | np.ndarray
 LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
 
 
@@ -24,10 +26,23 @@ def chart(width: float, height: float, x: str = "", y: str = "", grid: str = "bo
     return figure, prepare(figure.add_subplot(), x, y, grid)
 
 
-def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both") -> Axes:
-    """Names both axes, sets their text to a readable size, and takes away what only decorates."""
+def panels(count: int, across: int, width: float, height: float, **how: Any) -> tuple[Figure, Sequence[Axes]]:
+    """Returns a figure, in inches, with so many axes in lines of `across` at most."""
+    figure = sheet(width, height)
+    grid = figure.subplots(-(-count // across), min(count, across), squeeze=False, **how).flatten()
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
+def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str = "", **how: Any) -> Axes:
+    """Names both axes, sets their text to a readable size, and takes away what only decorates.
+
+    `how` is for the title, such as `weight`; by default it begins at the left.
+    """
     axes.set_xlabel(x, fontsize=TEXT)
     axes.set_ylabel(y, fontsize=TEXT)
+    axes.set_title(title, fontsize=TEXT, parse_math=False, **{"loc": "left"} | how)
     axes.tick_params(which="both", labelsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
@@ -48,6 +63,11 @@ def area(look: State) -> dict[str, Any]:
     return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "black"}
 
 
+def dots(look: State, size: float) -> dict[str, Any]:
+    """Returns how points in some look are drawn, as keywords: so large, in points, and without a line."""
+    return {"marker": look.marker, "ms": size, "color": look.colour, "mec": "black", "ls": "none"}
+
+
 def patch(look: State, label: str = "") -> Patch:
     """Returns what a key shows for areas in some look: by default its sign and its word."""
     return Patch(label=label or f"{look.glyph} {look.word}".strip(), **area(look))
@@ -55,18 +75,14 @@ def patch(look: State, label: str = "") -> Patch:
 
 def write_on(axes: Axes, x: float, y: float, text: str, look: State) -> None:
     """Writes a text in the middle of an area in some look, free of its hatch."""
-    spot = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5}
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT, "parse_math": False}
-    axes.text(x, y, text, color=look.ink, bbox=spot if look.hatch else None, **middle)
+    spot = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.5} if look.hatch else None
+    axes.text(
+        x, y, text, color=look.ink, bbox=spot, ha="center", va="center", fontsize=TEXT, parse_math=False
+    )
 
 
 def stack(
-    axes: Axes,
-    look: State,
-    word: str,
-    heights: Sequence[float],
-    floors: Sequence[float],
-    least: float = float("inf"),
+    axes: Axes, look: State, word: str, heights: Numbers, floors: Numbers, least: float = float("inf")
 ) -> Any:
     """Draws parts of bars, in columns 0, 1, …, with the sign in each that is high enough; returns them."""
     bars = axes.bar(range(len(heights)), heights, 0.7, floors, label=f"{look.glyph} {word}", **area(look))
@@ -76,25 +92,32 @@ def stack(
     return bars
 
 
-def whiskers(points: Sequence[Any], medians: Sequence[float], scale: float = 1) -> list[list[float]]:
+def whiskers(points: Sequence[Any], medians: Sequence[float], scale: float = 1) -> np.ndarray:
     """Returns how far the quartiles, `low` and `high`, lie below and above the medians, for error bars."""
-    below = [middle - scale * point.low for point, middle in zip(points, medians, strict=True)]
-    above = [scale * point.high - middle for point, middle in zip(points, medians, strict=True)]
-    return [below, above]
+    quartiles = np.array([[point.low, point.high] for point in points])
+    return abs(scale * quartiles.T - medians)
 
 
-def levels(axes: Axes, heights: Sequence[float], half: float, **how: Any) -> LineCollection:
+def levels(axes: Axes, heights: Numbers, half: float, **how: Any) -> LineCollection:
     """Draws a line across each column, from its middle so far to both sides, such as a distribution's."""
-    lefts, rights = ([x + side for x in range(len(heights))] for side in (-half, half))
-    return axes.hlines(heights, lefts, rights, **how)
+    middles = np.arange(len(heights))
+    return axes.hlines(heights, middles - half, middles + half, **how)
 
 
 def keys(axes: Axes, columns: int = 1) -> None:
     """Puts the key above the axes, where it covers nothing, the reader's guess last."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == GUESS.word), strict=True)
-    look: dict[str, Any] = {"fontsize": TEXT, "frameon": False, "borderpad": 0}
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, **look)
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.01),
+        ncols=columns,
+        fontsize=TEXT,
+        frameon=False,
+        borderpad=0,
+    )
 
 
 def keys_below(figure: Figure, handles: Sequence[Any] = (), columns: int = 2) -> None:
@@ -120,8 +143,7 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:
     """Draws the reader's guess as a diamond; an empty label keeps it out of the key."""
-    look: dict[str, Any] = {"color": GUESS.colour, "markeredgecolor": "black", "markersize": 16}
-    axes.plot([x], [y], GUESS.marker, label=label, zorder=5, clip_on=False, **look)
+    axes.plot([x], [y], label=label, zorder=5, clip_on=False, **dots(GUESS, 16))
 
 
 def size(count: float, unit: str = "B") -> str:

@@ -7,7 +7,7 @@ from minispec.io.trace import Trace
 from minispec.show.plots.board import GREY, MARGIN, Board, in_order, text_width, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import STATES
-from minispec.show.text import kinds, shown
+from minispec.show.text import shown, with_rejected
 
 WIDTH = 13.0  # of the page, in inches
 LINE = 0.55  # height of a line of text
@@ -21,13 +21,9 @@ def marked_tokens(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[M
     A rejected token stands before the correction that replaces it, and is no part of the text. `words` has
     the text of every token id.
     """
-    rounds = trace.rounds_of(prompt)
     tokens = [(words[token], "prompt") for token in trace.prompts[prompt]]
-    for r, row in rounds:
-        for token, state in zip(r.emitted[row], kinds(r, row), strict=True):
-            if state == "correction":
-                tokens.append((words[int(r.draft.tokens[row, r.rejected(row)[0]])], "rejected"))
-            tokens.append((words[token], state))
+    for r, row in trace.rounds_of(prompt):
+        tokens += [(words[token], state) for token, state in with_rejected(r, row)]
     return tokens
 
 

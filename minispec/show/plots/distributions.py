@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from minispec.evidence.proof.first_token import FirstToken, parts
@@ -10,7 +11,7 @@ from minispec.evidence.theory.formulas import total_variation
 from minispec.evidence.theory.statistics import deviation
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import DRAFTER, GUESS, STATES, TARGET
 
 RIGHT, WRONG = STATES["accepted"], STATES["rejected"]  # their signs, for a verdict on a rule
@@ -118,23 +119,19 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
     said = {rule: verdict(of, p, names) for rule, of in counts.items()}
     right = [rule for rule, word in said.items() if word == "right"]
-    titles = [f"{rule}\n{(RIGHT if rule in right else WRONG).glyph} {said[rule]}" for rule in counts]
+    verdicts = [f"{(RIGHT if rule in right else WRONG).glyph} {word}" for rule, word in said.items()]
     across = min(4, len(counts))
-    down = -(-len(counts) // across)
-    widths = [3.7, widest(line for title in titles for line in title.splitlines()) + 0.4]
-    figure = sheet(max(12, across * max(widths)), 4.6 * down + 1.4)
-    panels = figure.subplots(down, across, sharey=True, squeeze=False).flatten()
+    size = max(12, across * (widest([*counts, *verdicts], 3.3) + 0.4)), 4.6 * -(-len(counts) // across) + 1.4
+    figure, panels = charts.panels(len(counts), across, *size, sharey=True)
     rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
-    for axes, title, (rule, of) in zip(panels, titles, counts.items(), strict=False):
+    for axes, word, (rule, of) in zip(panels, verdicts, counts.items(), strict=True):
         shares = [WHOLE * count / sum(of) for count in of]
         bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(of))]
-        _panel(axes, title, shares, bounds, [WHOLE * x for x in p])
+        _panel(axes, f"{rule}\n{word}", shares, bounds, [WHOLE * x for x in p])
         charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
-        rows.append([rule, *(f"{share:.2f}" for share in shares), title.splitlines()[1]])
+        rows.append([rule, *(f"{share:.2f}" for share in shares), word])
         rows.append(["  right code", *(f"{low:.2f} to {high:.2f}" for low, high in bounds)])
     panels[0].set_ylabel("twelfths", fontsize=TEXT)
-    for axes in panels[len(counts) :]:
-        axes.set_visible(False)
     charts.keys_below(figure, columns=3)
     return worded(
         "sampled-shares",
@@ -157,11 +154,10 @@ def _panel(
     levels: Sequence[float],
 ) -> None:
     """Draws the shares [V] of one rule over the envelope of p [V], both in twelfths."""
-    charts.prepare(axes, grid="y").set_title(title, fontsize=TEXT, loc="left", parse_math=False)
-    lows = [low for low, _ in bounds]
-    heights = [high - low for low, high in bounds]
+    charts.prepare(axes, grid="y", title=title)
+    lows, highs = np.array(bounds).T
     label = "where right code stays"
-    axes.bar(range(len(levels)), heights, 2 * BEYOND, lows, color="#CCCCCC", label=label)
+    axes.bar(range(len(levels)), highs - lows, 2 * BEYOND, lows, color="#CCCCCC", label=label)
     charts.levels(axes, levels, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
     axes.plot(shares, "ko", markersize=11, label="share of the draws")
     axes.set_ylim(-0.06 * WHOLE, 1.06 * WHOLE)  # room for a point at either end

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from minispec.core.records import Round
 from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import DRAFTER, STATES
 from minispec.show.text import probability, quoted, shown
 
@@ -45,38 +46,32 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
     names = [quoted(words[token]) for token in drafted]
     guesses = [candidates(q, drawn) for q, drawn in zip(r.draft.probs[0], drafted, strict=False)]
-    across = min(count, ACROSS)
-    down = -(-count // ACROSS)
-    labels = []
-    for guess, drawn in zip(guesses, drafted, strict=True):
-        labels.append(
-            [f"{shown(words[token])} ◀" if token == drawn else shown(words[token]) for token in guess]
-        )
+    labels = [
+        [shown(words[token]) + " ◀" * (token == drawn) for token in guess]
+        for guess, drawn in zip(guesses, drafted, strict=True)
+    ]
     most = max(map(len, guesses))
-    figure = sheet(across * (widest(chain(*labels)) + 2.4) + 0.4, down * (0.46 * most + 0.8) + 0.9)
-    panels = figure.subplots(down, across, squeeze=False).flatten()
+    wide = min(count, ACROSS) * (widest(chain(*labels)) + 2.4) + 0.4
+    figure, panels = charts.panels(count, ACROSS, wide, -(-count // ACROSS) * (0.46 * most + 0.8) + 0.9)
     twin = []
-    for i, (axes, guess, texts) in enumerate(zip(panels, guesses, labels, strict=False), 1):
+    for i, (axes, guess, texts) in enumerate(zip(panels, guesses, labels, strict=True), 1):
         values = [probability(value) for value in guess.values()]
         bars = axes.barh(range(len(guess)), list(guess.values()), 0.7, **charts.area(DRAFTER))
         axes.bar_label(bars, values, padding=4, fontsize=TEXT)
-        charts.prepare(axes, grid="").set_title(f"guess {i}", fontsize=TEXT, loc="left", weight="bold")
+        charts.prepare(axes, grid="", title=f"guess {i}", weight="bold")
         axes.set_yticks(range(len(guess)), texts, parse_math=False)
         axes.set(xlim=(0, 1.6), ylim=(most - 0.5, -0.5), xticks=[])
         axes.spines["bottom"].set_visible(False)
         entries = [f"{text} {value}" for text, value in zip(texts, values, strict=True)]
         twin.append(f"guess {i}: {'  '.join(entries)}")
-    for axes in panels[count:]:
-        axes.set_visible(False)
-    figure.supxlabel(
-        "◀ drafted        length of a bar: q, the draft's distribution", fontsize=TEXT, color=GREY
-    )
+    key = "◀ drafted        length of a bar: q, the draft's distribution"
+    figure.supxlabel(key, fontsize=TEXT, color=GREY)
     said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
     least = drawn_q.index(min(drawn_q))
     return worded(
         "draft",
         figure,
-        "\n".join(twin),
+        twin,
         "certain" if min(drawn_q) == 1 else "",
         count=count,
         name=names[least],
@@ -107,21 +102,19 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
         raise ValueError(
             f"give at least one word, and for each a draft of 0 to {k} tokens, some of them right"
         )
-    matches = [look_up.match for look_up in found]
-    drafted = [look_up.drafted for look_up in found]
-    right = [look_up.right for look_up in found]
-    wrong = [look_up.drafted - look_up.right for look_up in found]
+    words, matches, drafted, right = zip(*found, strict=True)
+    wrong = np.subtract(drafted, right)
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
     charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
     charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
-    dots: dict[str, Any] = {"mfc": MATCH.colour, "mec": "black", "ms": 14, "clip_on": False}
-    axes.plot(matches, "k:", marker=MATCH.marker, label="the match", **dots)
-    words = [shown(look_up.word) for look_up in found]
-    charts.columns(axes, words, rotation=90)
+    dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "mfc": MATCH.colour, "clip_on": False}
+    axes.plot(matches, label="the match", **dots)
+    names = list(map(shown, words))
+    charts.columns(axes, names, rotation=90)
     axes.tick_params(axis="x", pad=12)  # points of the match lie on the axis, too
     axes.set_yticks(range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
-    rows += [list(map(str, row)) for row in zip(words, matches, drafted, right, wrong, strict=True)]
+    rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, wrong, strict=True)]
     values = {"words": len(found), "match": max(matches), "draft": max(drafted), "k": k}
     return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from minispec.evidence.bench.measurements import KillRow
-from minispec.show.plots.board import Cell, Line, tiled, twin_of, worded
+from minispec.show.plots.board import Cell, Line, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture
 from minispec.show.signs import State
 
@@ -20,7 +20,7 @@ def panels(rows: Sequence[KillRow]) -> list[list[Line]]:
     modules: dict[str, list[Line]] = {}
     for row in rows:
         heading = f"in {row.module}" + ".py" * ("." not in row.module)  # in C++ it is the whole name
-        cells = [Cell(MARKS[mark].glyph, MARKS[mark]) for mark in row.marks]
+        cells = [tile(MARKS[mark]) for mark in row.marks]
         modules.setdefault(heading, [Line(heading)]).append(Line(row.name, cells))
     left: list[Line] = []
     right: list[Line] = []

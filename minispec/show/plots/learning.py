@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -52,11 +51,16 @@ def learning(
     bold = curves[0][0]
     figure, axes = charts.chart(12, 7.2, "optimizer steps", "held-out loss, nats per token")
     for kind, look, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
-        style: dict[str, Any] = {"markersize": 11, "markerfacecolor": look.colour, "linewidth": 4}
-        if kind != bold:
-            style = {"markersize": 10, "markerfacecolor": "white", "linewidth": 1.5}
-        style |= {"color": look.colour, "marker": look.marker, "markeredgewidth": 2}
-        axes.plot(*zip(*line, strict=True), label=f"{look.word}, {kind}", **style)
+        axes.plot(
+            *zip(*line, strict=True),
+            label=f"{look.word}, {kind}",
+            color=look.colour,
+            linewidth=4 if kind == bold else 1.5,
+            marker=look.marker,
+            markersize=11 if kind == bold else 10,
+            markerfacecolor=look.colour if kind == bold else "white",
+            markeredgewidth=2,
+        )
     axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
     steps = [step for *_, line in curves for step, _ in line]
     axes.set_xscale("log")
@@ -73,6 +77,15 @@ def learning(
         twin.append(f"{look.word}, {kind}, by step: {said}")
     if guess is not None:
         twin.append(f"{GUESS.word}: {guess:g}")
-    values: dict[str, Any] = {"loss": loss, "gap": loss - floor, "floor": floor, "top": TOP}
-    values["drawn"] = "; ".join(f"{look.word}, {kind}" for kind, look, _ in curves)
-    return worded("learning", figure, "\n".join(twin), best=best, kind=bold, **values)
+    return worded(
+        "learning",
+        figure,
+        twin,
+        best=best,
+        kind=bold,
+        loss=loss,
+        gap=loss - floor,
+        floor=floor,
+        top=TOP,
+        drawn="; ".join(f"{look.word}, {kind}" for kind, look, _ in curves),
+    )

@@ -6,19 +6,21 @@ token's output judges the first drafted token, and the last drafted token's outp
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
 from minispec.core.model import Tree
 from minispec.show.plots import charts
-from minispec.show.plots.board import MARGIN, Board, Cell, Line, tiled, twin_of, widest, worded
-from minispec.show.plots.style import TEXT, Picture, aligned, sheet
+from minispec.show.plots.board import MARGIN, Board, Cell, Line, tile, tiled, twin_of, widest, worded
+from minispec.show.plots.style import Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import count, shown
 
-SMALL, LINE, GAP = 0.44, 0.56, 0.6  # of a tree: a tile, a line, between depths
-PENDING, DRAFTED = STATES["pending"], STATES["drafted"]
+SMALL = 0.44  # of a tree: a tile
+LINE = 0.56  # of a tree: a line
+GAP = 0.6  # between depths
+PENDING = STATES["pending"]
+DRAFTED = STATES["drafted"]
 CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
 NEW = State(STATES["drafted"].colour, "●", word="sees a new key")
 HIDDEN = State("#FFFFFF", "", word="does not see it")
@@ -48,7 +50,8 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     lines = []
     for row, name, output in zip(mask_rows(cached, k), names, outputs, strict=True):
         cells = [
-            Cell("…") if key is None else sight(row[key], CACHED if key < cached else NEW) for key in keys
+            Cell("…") if key is None else tile(HIDDEN if not row[key] else CACHED if key < cached else NEW)
+            for key in keys
         ]
         lines.append(Line(name, cells, output))
     drafted = count(k, "drafted token")
@@ -56,11 +59,6 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
     figure = tiled(lines, heads=heads, key=[CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
     values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached, "drafted": drafted, "gives": gives}
     return worded("mask", figure, twin_of(lines, heads), **values)
-
-
-def sight(sees: bool, look: State) -> Cell:
-    """Returns the cell of a mask: the sign of a look where a key is seen."""
-    return Cell(look.glyph, look) if sees else Cell("", HIDDEN)
 
 
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:
@@ -108,12 +106,11 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
         for i, parent in enumerate(parents, 1):
             axes.plot(*zip(places[parent], places[i], strict=True), "k-", zorder=1)
         for state, some in ((PENDING, places[:1]), (DRAFTED, places[1:])):
-            look: dict[str, Any] = {"ms": 16, "mfc": state.colour, "mec": "black", "clip_on": False}
-            axes.plot(*zip(*some, strict=True), state.marker, **look)
-        charts.prepare(axes, "depth", grid="").set_title(name, fontsize=TEXT)
+            axes.plot(*zip(*some, strict=True), clip_on=False, **charts.dots(state, 16))
+        charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
         deep.append(depths[-1])
-    twin = "\n".join(f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items())
+    twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
     names, said = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deep)
     return worded("tree-shapes", figure, twin, names=names, deep=said, drafted=len(parents))

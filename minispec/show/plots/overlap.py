@@ -6,9 +6,9 @@ residual's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -18,7 +18,7 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET
+from minispec.show.signs import DRAFTER, STATES, TARGET, State
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
@@ -26,44 +26,29 @@ LEAST_SIGN = 0.1  # a piece of a bar gets its sign if it is this high, of the hi
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
-DIAMOND: dict[str, Any] = {"marker": "D", "markersize": 14, "color": "white", "markeredgecolor": "black"}
+DIAMOND = State("white", marker="D")  # at the number drawn
 
 
-@dataclass(frozen=True)
-class Share:
-    """One column: a token, or all tokens that have no column of their own."""
-
-    token: int | None  #: its id, or None for the others together
-    label: str  #: what stands under it
-    p: float  #: the target's probability
-    q: float  #: the draft's
-    kept: float  #: min(p, q), or its sum over the others
-    residual: float  #: what norm(max(0, p − q)) gives it
-
-
-def shares(
-    p: Tensor, q: Tensor, words: Sequence[str], top: int = TOP, always: int | None = None
-) -> list[Share]:
-    """Splits two distributions [V] into columns, the tokens that matter most first, then the others.
+def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> tuple[list[int], Tensor]:
+    """Splits two distributions [V] into C columns: the tokens that matter most first, then the others.
 
     At most `top` tokens get a column, and `always` in any case; if there are no more in all, all do, by their
-    ids. `words` has the text of every token id.
+    ids. Returns these ids, and p, q, min(p, q) and the residual [4, C], where the others, if there are any,
+    share the last column.
     """
     p, q = p.double(), q.double()
+    larger = torch.maximum(p, q)
     chosen = list(range(len(p)))
     if len(p) > top:
-        larger = torch.maximum(p, q)
         chosen = larger.sort(descending=True, stable=True).indices[:top].tolist()
         chosen = [token for token in chosen if larger[token] >= LEAST or token == always]
         if always is not None and always not in chosen:
             chosen[-1] = always
     short = residual(p, q) if bool((p != q).any()) else torch.zeros_like(p)
     four = torch.stack([p, q, torch.minimum(p, q), short])  # [4, V]
-    columns = [Share(token, shown(words[token]), *four[:, token].tolist()) for token in chosen]
-    rest = [token for token in range(len(p)) if token not in set(chosen)]
-    if rest:
-        columns.append(Share(None, "others", *four[:, rest].sum(1).tolist()))
-    return columns
+    others = [token for token in range(len(p)) if token not in chosen]
+    rest = four[:, others].sum(1, keepdim=True) if others else four[:, :0]
+    return chosen, torch.cat([four[:, chosen], rest], 1)
 
 
 def overlap(
@@ -84,72 +69,69 @@ def overlap(
     """
     p, q = torch.as_tensor(p).double(), torch.as_tensor(q).double()
     rate = acceptance(p, q)  # refuses what is no distribution
-    columns = shares(p, q, words, always=drawn)
-    figure = sheet(max(10.0, 1.6 + len(columns) * (widest(["0.00", *(c.label for c in columns)]) + 0.3)), 8.4)
+    chosen, columns = shares(p, q, always=drawn)
+    labels = [shown(words[token]) for token in chosen] + ["others"] * (columns.shape[1] - len(chosen))
+    figure = sheet(max(10.0, 1.6 + len(labels) * (widest(["0.00", *labels]) + 0.3)), 8.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.2])
-    keys = _overlap(upper, columns)
-    _residual(lower, columns)
+    sums = f"kept in all: α = Σ min(p, q) = {rate:.2f};  rejected: TV = 1 − α = {1 - rate:.2f}"
+    charts.prepare(upper, grid="", title=sums, pad=12)
+    keys = _overlap(upper, labels, columns.numpy())
+    _residual(lower, columns[3].tolist())
     test = ""
     if drawn is not None:
-        x, column = next((x, c) for x, c in enumerate(columns) if c.token == drawn)
-        ceiling = max(max(c.p, c.q) for c in columns)
+        x = chosen.index(drawn)
+        p_drawn, q_drawn = columns[:2, x].tolist()
+        ceiling = float(columns[:2].max())
         upper.set_ylim(0, 1.3 * ceiling)
-        height = max(column.p, column.q) + 0.08 * ceiling
+        height = max(p_drawn, q_drawn) + 0.08 * ceiling
         upper.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
-        kept = min(1.0, column.p / column.q) if column.q > 0 else 0.0
+        kept = min(1.0, p_drawn / q_drawn) if q_drawn > 0 else 0.0
         test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
         if number is not None:
             said = f"number drawn, {number:.2f}, times q"
-            keys += upper.plot([x], [number * column.q], linestyle="none", label=said, **DIAMOND)
-            verdict = "accepted" if number * column.q < column.p else "rejected"
+            keys += upper.plot([x], [number * q_drawn], label=said, **charts.dots(DIAMOND, 14))
+            verdict = "accepted" if number * q_drawn < p_drawn else "rejected"
             test += f"; the number drawn is {number:.2f}, so it is {verdict}"
         test += "."
-    sums = f"kept in all: α = Σ min(p, q) = {rate:.2f};  rejected: TV = 1 − α = {1 - rate:.2f}"
-    upper.set_title(sums, fontsize=TEXT, loc="left", pad=12)
     charts.keys_below(figure, keys)
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
     rows = [["token", "p", "q", *heads]]
-    for c in columns:
-        rows.append([c.label, *(f"{x:.3f}" for x in (c.p, c.q, c.kept, c.q - c.kept, c.residual))])
+    for label, (a, b, kept, short) in zip(labels, columns.T.tolist(), strict=True):
+        rows.append([label, *(f"{x:.3f}" for x in (a, b, kept, b - kept, short))])
     twin = f"{aligned(rows)}\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
-    if case == "drawn" and float(q[drawn]) <= float(p[drawn]):
+    if case == "drawn" and q[drawn] <= p[drawn]:
         case = "drawn-kept"
     word = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
-    values = {"columns": len(columns), "rate": rate, "tv": 1 - rate, "test": test, "word": word}
+    values = {"columns": len(labels), "rate": rate, "tv": 1 - rate, "test": test, "word": word}
     return worded("overlap", figure, twin, case, **values)
 
 
-def _overlap(axes: Axes, columns: Sequence[Share]) -> list[Any]:
+def _overlap(axes: Axes, labels: Sequence[str], columns: np.ndarray) -> list[Any]:
     """Draws the pieces of each bar, and p and q as lines; returns all of them, for the key."""
-    p = [c.p for c in columns]
-    q = [c.q for c in columns]
-    kept = [c.kept for c in columns]
-    missing = [c.p - c.kept for c in columns]
-    rejected = [c.q - c.kept for c in columns]
-    least = LEAST_SIGN * max(*p, *q)
-    charts.prepare(axes, grid="")
+    p, q, kept, _ = columns
+    least = LEAST_SIGN * columns[:2].max()
     drawn = [
-        charts.stack(axes, KEPT, "kept: min(p, q)", kept, [0.0] * len(kept), least),
-        charts.stack(axes, REJECTED, "rejected: q − p", rejected, p, least),  # of others on the part of p
-        charts.stack(axes, RESIDUAL, "missing: p − q", missing, kept, least),
+        charts.stack(axes, KEPT, "kept: min(p, q)", kept, 0 * kept, least),
+        charts.stack(axes, REJECTED, "rejected: q − p", q - kept, p, least),  # of others on the part of p
+        charts.stack(axes, RESIDUAL, "missing: p − q", p - kept, kept, least),
     ]
     for line, heights, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
-        how: dict[str, Any] = {"color": line.colour, "linestyle": style, "label": line.word}
-        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **how))
-    labels = [f"{c.label}\n{probability(c.p)}\n{probability(c.q)}" for c in columns]
-    axes.set_xticks([-0.75, *range(len(columns))], ["\np\nq", *labels], parse_math=False)
+        look = {"color": line.colour, "linestyle": style, "label": line.word}
+        drawn.append(charts.levels(axes, heights, 0.45, linewidth=4, **look))
+    under = [
+        "\n".join([label, probability(a), probability(b)]) for label, a, b in zip(labels, p, q, strict=True)
+    ]
+    axes.set_xticks([-0.75, *range(len(labels))], ["\np\nq", *under], parse_math=False)
     axes.tick_params(axis="x", length=0, labelbottom=True)
-    axes.set_xlim(-1, len(columns) - 0.5)
+    axes.set_xlim(-1, len(labels) - 0.5)
     return drawn
 
 
-def _residual(axes: Axes, columns: Sequence[Share]) -> None:
-    heights = [c.residual for c in columns]
-    bars = axes.bar(range(len(columns)), heights, 0.7, **charts.area(RESIDUAL))
+def _residual(axes: Axes, heights: Sequence[float]) -> None:
+    bars = axes.bar(range(len(heights)), heights, 0.7, **charts.area(RESIDUAL))
     axes.bar_label(bars, list(map(probability, heights)), padding=4, fontsize=TEXT)
-    charts.prepare(axes, grid="")
-    axes.set_title("residual: a correction is drawn from it", fontsize=TEXT, loc="left", pad=12)
+    charts.prepare(axes, grid="", title="residual: a correction is drawn from it", pad=12)
     axes.tick_params(axis="x", length=0, labelbottom=False)
     axes.set(ylim=(0, 1.35), yticks=[])
     axes.spines["left"].set_visible(False)

@@ -6,6 +6,7 @@ from itertools import cycle
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,10 +21,8 @@ from minispec.show.signs import DRAFTER, GUESS, TARGET, State
 SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
 REFINED = State(CURVES[0][0], marker="o", word="with measured times")
 ALONE = State("#DDDDDD", word="one by one")
-WORKS = {
-    "moving": State(TARGET.colour, word="reading the weights"),
-    "computing": State("#FFFFFF", hatch="..", word="computing"),
-}
+READING = State(TARGET.colour, word="reading the weights")
+COMPUTING = State("#FFFFFF", hatch="..", word="computing")
 BEST = "◎"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 
@@ -54,9 +53,10 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         serial = replace(one, seconds=n * one.seconds, low=n * one.low, high=n * one.high)
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
         texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
-        _forwards(left, 0, [serial], ALONE, texts[:1])
-        _forwards(left, 1, [near], look, texts[1:])
-        _forwards(right, 0, line, look, [f"{p.seconds / one.seconds:.1f}×" for p in line])
+        charts.prepare(left, "", "milliseconds", "y", f"{n} positions")
+        charts.prepare(right, "positions in one forward", "", "y", f"{one.model}: 1 forward over more")
+        _forwards(left, [serial, near], [ALONE, look], texts)
+        _forwards(right, line, [look] * len(line), [f"{p.seconds / one.seconds:.1f}×" for p in line])
         highest = right.get_ylim()[1]
         if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
             height = guess * one.seconds * 1e3
@@ -66,10 +66,6 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         right.set_ylim(0, 1.22 * highest)
         charts.columns(left, names)
         charts.columns(right, [str(p.width) for p in line])
-        left.set_ylabel("milliseconds")
-        left.set_title(f"{n} positions", fontsize=TEXT, loc="left")
-        right.set_xlabel("positions in one forward")
-        right.set_title(f"{one.model}: 1 forward over more", fontsize=TEXT, loc="left")
         twin.append(
             f"{one.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
         )
@@ -84,7 +80,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     return worded(
         "latency",
         figure,
-        "\n".join(twin),
+        twin,
         "cheap" if ratio < 0.8 * near.width else "",
         near=near,
         ratio=ratio,
@@ -97,13 +93,12 @@ def _nearest(line: Sequence[Latency], at: int) -> Latency:
     return min(line, key=lambda point: abs(point.width - at))
 
 
-def _forwards(axes: Axes, start: int, points: Sequence[Latency], look: State, texts: Sequence[str]) -> None:
-    """Draws times as bars with their quartiles, a text over each, from a column on."""
-    charts.prepare(axes, grid="y")
+def _forwards(axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str]) -> None:
+    """Draws times as bars with their quartiles, a look and a text for each."""
     medians = [1e3 * point.seconds for point in points]
-    columns = range(start, start + len(points))
+    fill: dict[str, Any] = {"color": [look.colour for look in looks], "hatch": [look.hatch for look in looks]}
     whiskers = charts.whiskers(points, medians, 1e3)
-    bars = axes.bar(columns, medians, 0.7, yerr=whiskers, capsize=5, **charts.area(look))
+    bars = axes.bar(range(len(points)), medians, 0.7, yerr=whiskers, capsize=5, edgecolor="black", **fill)
     axes.bar_label(bars, texts, padding=4, fontsize=TEXT)
 
 
@@ -117,15 +112,13 @@ def bytes_against_arithmetic(
     """
     name = "milliseconds: both begin together, the longer decides"
     figure, axes = charts.chart(10, 1.7 * len(costs) + 2.9, name, grid="x")
-    for side, (work, look) in zip((-0.2, 0.2), WORKS.items(), strict=True):
+    rows = np.arange(len(costs))
+    for side, look, work in ((-0.2, READING, "moving"), (0.2, COMPUTING, "computing")):
         times = [getattr(cost, work) for cost in costs]
-        places = [row + side for row in range(len(costs))]
-        bars = axes.barh(places, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
+        bars = axes.barh(rows + side, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
         axes.bar_label(bars, [charts.seconds(t) for t in times], padding=8, fontsize=TEXT)
     ends = [cost.seconds * 1e3 for cost in costs]
-    rows = range(len(costs))
-    line: dict[str, Any] = {"linewidth": 4, "label": "the forward ends"}
-    axes.vlines(ends, [row - 0.46 for row in rows], [row + 0.46 for row in rows], "black", **line)
+    axes.vlines(ends, rows - 0.46, rows + 0.46, "black", linewidth=4, label="the forward ends")
     labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
     axes.set_yticks(rows, labels)
     axes.invert_yaxis()
@@ -144,7 +137,7 @@ def bytes_against_arithmetic(
     return worded(
         "bytes-against-arithmetic",
         figure,
-        "\n".join(twin),
+        twin,
         "cheap" if cheap else "",
         hardware=hardware,
         model=model,
@@ -194,7 +187,7 @@ def speed_up_curves(
     return worded(
         "speed-up-curves",
         figure,
-        "\n".join(twin),
+        twin,
         "longer" if best[lowest] < best[highest] else "",
         alpha=highest,
         lowest=lowest,
@@ -229,8 +222,8 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
     figure, axes = _against_k(points, "measured")
     theorem = [speed_up(point.alpha, point.k, assumed) for point in points]
     axes.plot(ks, [p.refined for p in points], color=CURVES[0][0], linewidth=2.5, label="predicted")
-    look: dict[str, Any] = {"color": CURVES[2][0], "linestyle": ":", "linewidth": 2.5}
-    axes.plot(ks, theorem, label=f"predicted if c = {assumed:g}, v = 1", **look)
+    label = f"predicted if c = {assumed:g}, v = 1"
+    axes.plot(ks, theorem, color=CURVES[2][0], linestyle=":", linewidth=2.5, label=label)
     axes.set(ylim=(0, 1.1 * max([*theorem, *(max(p.refined, p.high) for p in points)])), xticks=ks)
     charts.keys(axes, 2)
     best = max(points, key=lambda point: point.gain)
@@ -242,7 +235,7 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
     ]
     case = "a-loss" if best.gain < 1 else ""
     values = {"best": best, "promised": promised, "assumed": assumed}
-    return worded("gain-by-k", figure, "\n".join(twin), case, **values)
+    return worded("gain-by-k", figure, twin, case, **values)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
@@ -256,7 +249,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     """Draws measured speed-ups of several K against predicted ones; on the diagonal they are equal."""
     figure, axes = charts.chart(10, 6.8, "predicted speed-up", "measured speed-up")
     errors = []
-    for predicted, look in (([p.simple for p in points], SIMPLE), ([p.refined for p in points], REFINED)):
+    for look, predicted in ((SIMPLE, [p.simple for p in points]), (REFINED, [p.refined for p in points])):
         errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
         dots = {"color": look.colour, "marker": look.marker, "markersize": 13}
         _gains(axes, predicted, points, f"{look.word}: off by {errors[-1]:.0%}", **dots)
@@ -269,7 +262,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
         f"K = {p.k}: measured {p.gain:.2f}, theorem 3.8 {p.simple:.2f}, with measured times {p.refined:.2f}"
         for p in points
     ]
-    return worded("predicted-measured", figure, "\n".join(twin), count=len(points), errors=errors)
+    return worded("predicted-measured", figure, twin, count=len(points), errors=errors)
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
@@ -301,7 +294,7 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
         for p in points
     ]
     case = "between" if best not in (points[0], points[-1]) else ""
-    return worded("draft-sweep", figure, "\n".join(twin), case, best=best, count=len(points))
+    return worded("draft-sweep", figure, twin, case, best=best, count=len(points))
 
 
 def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
@@ -310,11 +303,9 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     figure = sheet(10, 8.4)
     top, bottom = figure.subplots(2, 1, sharex=True)
     charts.prepare(top, y="tokens per second")
-    line: dict[str, Any] = {"markersize": 12, "linewidth": 2.5}
-    rates = [p.target_only for p in points]
-    top.plot(rates, f"-{TARGET.marker}", color=TARGET.colour, label="target alone", **line)
-    rates = [p.speculative for p in points]
-    top.plot(rates, f"--{DRAFTER.marker}", color=DRAFTER.colour, label="with a draft", **line)
+    for look, line, label in ((TARGET, "-", "target alone"), (DRAFTER, "--", "with a draft")):
+        rates = [p.target_only if look is TARGET else p.speculative for p in points]
+        top.plot(rates, line + look.marker, color=look.colour, label=label, markersize=12, linewidth=2.5)
     top.set_ylim(bottom=0)
     charts.keys(top, 2)
     charts.prepare(bottom, "texts side by side (rows of the batch)", "speed-up")
@@ -331,7 +322,7 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
     return worded(
         "batch-sweep",
         figure,
-        "\n".join(twin),
+        twin,
         "no-less" if least is first else "",
         first=first,
         last=points[-1],
@@ -345,7 +336,7 @@ def _gain_bars(
     axes: Axes, points: Sequence[DraftPoint | BatchPoint], names: Sequence[str], best: Any = None
 ) -> None:
     """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best after a ring."""
-    look: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}, "zorder": 4}
+    spot = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     for lossy, state in ((False, GAIN), (True, LOSS)):
         columns = [x for x, point in enumerate(points) if (point.gain < 1) is lossy]
         some = [points[x] for x in columns]
@@ -354,7 +345,7 @@ def _gain_bars(
             bar = charts.area(state) | {"label": state.word, "capsize": 6}
             bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(some, gains), **bar)
             texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in some]
-            axes.bar_label(bars, texts, padding=6, fontsize=TEXT, **look)
+            axes.bar_label(bars, texts, padding=6, fontsize=TEXT, bbox=spot, zorder=4)
     axes.axhline(1, color="black", linewidth=1.5)
     charts.columns(axes, names)
     axes.set_ylim(0, max(1.0, *(point.high for point in points)) * 1.25)

@@ -15,7 +15,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import DRAFTER, STATES, State
-from minispec.show.text import check_chain, kinds, needs_catch_up, shown
+from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = {
@@ -77,11 +77,9 @@ def speculative_spans(
 
 def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
     """Returns all guesses and the target's token; a correction stands after what it replaces."""
-    *kept, last = zip(r.emitted[row], kinds(r, row), strict=True)
-    if r.kind(row) != "correction":
-        return (*kept, last)
-    rejected, *untested = r.draft.tokens[row, r.accepted(row) : r.drafted(row)].tolist()
-    return (*kept, (rejected, "rejected"), last, *((token, "untested") for token in untested))
+    untested = r.draft.tokens[row, r.accepted(row) + 1 : r.drafted(row)].tolist()
+    after = [(token, "untested") for token in untested if r.kind(row) == "correction"]
+    return (*with_rejected(r, row), *after)
 
 
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
@@ -110,7 +108,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     return worded(
         "timeline",
         _draw(alone, names, fast, words),
-        "\n".join(twin),
+        twin,
         passes=_passes(passes),
         slow=ends[-1],
         fast=fast[-1].end,
@@ -164,7 +162,7 @@ def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], wor
 
 def _lanes(axes: Axes, lanes: Mapping[str, Sequence[Span]], title: str, total: float, lines: int = 0) -> None:
     """Draws the bars of each model under each other, with room for some lines below."""
-    charts.prepare(axes, grid="").set_title(title, fontsize=charts.TEXT, loc="left", weight="bold")
+    charts.prepare(axes, grid="", title=title, weight="bold")
     for lane, spans in enumerate(lanes.values()):
         for span in spans:
             axes.barh(lane, span.end - span.start, 0.85, left=span.start, **charts.area(WORKS[span.work]))

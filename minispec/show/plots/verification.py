@@ -1,17 +1,17 @@
 """What verification made of drafts: the verdict on one, and how p and q agree along a whole text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from minispec.core.records import Round
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Cell, Line, in_order, tiled, twin_of, widest, worded
+from minispec.show.plots.board import GREY, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
-from minispec.show.text import check_chain, count, probability, quoted, shown
+from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
 MOST = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
@@ -34,7 +34,7 @@ class DraftedToken:
     drawn: float | None  #: the number that was compared with `acceptance`, where it is known
     accepted: bool  #: whether it was
     state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
-    added: str = ""  #: after the last one that a round tests: the text of the target's token
+    added: str  #: after the last one that a round tests: the text of the target's token
 
 
 def drafted_tokens(
@@ -48,15 +48,15 @@ def drafted_tokens(
         ValueError: if the row was done, or a tree was drafted.
     """
     check_chain(r, row)
-    after = "untested" if r.stops_at_first_rejection else "rejected"
     accepted = r.accepted(row)
-    emitted = len(r.emitted[row])
+    emitted = r.emitted[row]
+    last = r.tested(row) if r.kind(row) != "draft" else None
     best = r.target_probs[row].argmax(-1).tolist()
     found = []
-    for i, token in enumerate(r.draft.tokens[row, : r.drafted(row)].tolist()):
+    for i, state in enumerate(verdicts(r, row)):
+        token = int(r.draft.tokens[row, i])
         q = float(r.draft.probs[row, i, token])
         p = float(r.target_probs[row, i, token])
-        state = "accepted" if i < accepted else "rejected" if i == accepted else after
         found.append(
             DraftedToken(
                 round=r.index,
@@ -70,7 +70,8 @@ def drafted_tokens(
                 favourite=best[i],
                 drawn=drawn[i] if i < len(drawn) and i <= accepted else None,
                 accepted=i < accepted,
-                state="cut" if emitted <= i < accepted else state,
+                state="cut" if len(emitted) <= i < accepted else state,
+                added=words[emitted[-1]] if i + 1 == last else "",
             )
         )
     return found
@@ -91,14 +92,14 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     kept = r.accepted(0)
     added = words[r.emitted[0][-1]]
     said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
-    verdict = [_tile(test.state, test.word) for test in tests]
+    verdict = [tile(LOOKS[test.state], shown(test.word)) for test in tests]
     lines = [Line("verdict", verdict)]
     states = [test.state for test in tests]
     if kind == "correction":
-        lines.append(Line("instead", [Cell()] * kept + [_tile(kind, added)]))
+        lines.append(Line("instead", [Cell()] * kept + [tile(LOOKS[kind], shown(added))]))
         said.insert(kept + 1, f"replaced by {quoted(added)}")
     elif kind == "bonus":
-        verdict.append(_tile(kind, added))
+        verdict.append(tile(LOOKS[kind], shown(added)))
         said.append(f"then {quoted(added)}, {STATES[kind].word}")
     tested = [test.state != "untested" for test in tests]
     if (r.target_probs[0].amax(-1) == 1).all():
@@ -132,10 +133,6 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     )
 
 
-def _tile(state: str, word: str) -> Cell:
-    return Cell(f"{LOOKS[state].glyph} {shown(word)}", LOOKS[state])
-
-
 def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[DraftedToken]:
     """Returns every drafted token of a prompt's text that was tested, in order, with rejection or greedy.
 
@@ -151,10 +148,7 @@ def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[Dr
         tested = r.tested(row)
         if tested is None:
             raise ValueError(f"round {r.index}: the rule looks past rejections, so no token has its own test")
-        of_round = drafted_tokens(r, words, row)[:tested]
-        if of_round and r.kind(row) != "draft":
-            of_round[-1] = replace(of_round[-1], added=words[r.emitted[row][-1]])
-        tests += of_round
+        tests += drafted_tokens(r, words, row)[:tested]
     return tests
 
 
@@ -173,23 +167,19 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     labels = [f"{shown(word)} {look.glyph}" for word, look, _ in columns]
     figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    charts.prepare(upper, "", "probability to\nbe accepted", grid="y")
-    charts.prepare(lower, "", "TV(p, q)", grid="y")
-    twin = [["", "min(1, p/q)", "TV"]]
-    for i, (label, (_, look, tested)) in enumerate(zip(labels, columns, strict=True)):
+    twin = [["", "min(1, p/q)", "TV"], *([label] for label in labels)]
+    for i, (_, look, tested) in enumerate(columns):
         if tested is None:
-            twin.append([label])
             continue
-        twin.append([label, f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"])
+        twin[i + 1] += [f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"]
         upper.bar(i, tested.acceptance, linewidth=0.8, **charts.area(look))
         lower.bar(i, tested.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
         if not tested.accepted:
             upper.text(i, tested.acceptance + 0.03, look.glyph, fontsize=TEXT, ha="center", va="bottom")
-        if i and tested.index == 0:
-            upper.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
-            lower.axvline(i - 0.5, color="black", linewidth=1.0, linestyle=":")
-    lower.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
-    upper.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+    rounds = [i - 0.5 for i, (*_, tested) in enumerate(columns) if i and tested and tested.index == 0]
+    for axes, name in ((upper, "probability to\nbe accepted"), (lower, "TV(p, q)")):
+        charts.prepare(axes, "", name, "y").set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
+        axes.vlines(rounds, 0, 1.05, color="black", linewidth=1.0, linestyle=":")
     charts.columns(lower, labels, rotation=90)
     upper.tick_params(axis="x", length=0)
     lower.tick_params(axis="x", pad=8)

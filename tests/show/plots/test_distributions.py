@@ -14,7 +14,8 @@ def test_envelope_holds_its_promise():
     The expected number is 200 at most, by Hoeffding's bound far less; this test fails for right code with a
     probability of 1e-6 at most, and an envelope of half the width leaves more than 200 out.
     """
-    samples, exact = 400, [0.5, 0.3, 0.2]
+    samples = 400
+    exact = [0.5, 0.3, 0.2]
     draws = SeededRng(0).categorical(torch.tensor(exact).expand(2000 * samples, 3)).reshape(2000, samples)
     shares = torch.stack([(draws == token).double().mean(1) for token in range(3)], 1)
 

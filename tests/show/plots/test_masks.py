@@ -13,7 +13,8 @@ PARENTS, WORDS = [0, 0, 1, 2, 3, 4], [" the", " mat", " floor", ".", ".", " Pip"
 def test_a_row_changes_only_with_what_it_sees():
     """Changing one token of a tiny model's input changes just the outputs whose row sees that key."""
     model, _ = gpt_pair()
-    cached, k = 3, 4
+    cached = 3
+    k = 4
     tokens = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
     base = model(tokens)[0, cached:]  # [K+1, V]
     rows = mask_rows(cached, k)

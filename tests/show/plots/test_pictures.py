@@ -3,6 +3,7 @@
 `PYTHONPATH=.:tests:docs python tests/show/plots/test_pictures.py` writes it anew after a change.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,20 @@ import torch
 from book.gallery import P, Q
 from figures import WORDS, by_hand, readable
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from minispec.core.records import Draft
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.bench.measurements import BatchPoint, DraftPoint, KillRow, Latency, SpeedPoint
 from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.theory.formulas import Hardware, forward_cost
-from minispec.show.plots.caches import cache_grid, recomputation, steps_with_cache, steps_without_cache
+from minispec.show.plots.caches import (
+    MOMENTS,
+    cache_grid,
+    recomputation,
+    steps_with_cache,
+    steps_without_cache,
+)
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.distributions import rule_distribution, sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
@@ -36,9 +43,11 @@ from minispec.show.plots.speed import (
 )
 from minispec.show.plots.timeline import WorkTimes, row_slots, timeline
 from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
+from minispec.show.signs import STATES
 from minispec.train.training import Progress
 
 EXPECTED = Path(__file__).with_name("pictures.txt")
+COLOURS = {state.colour.lower(): name for name, state in STATES.items()}
 CORRECTED = by_hand([0, 1, 3], ([5, 6, 7], 1, 8))
 BONUS = by_hand([0, 3], ([5], 0, 8), ([5, 6], 2, 7))
 ALONE = by_hand([0, 1, 3], ([5, 6], 1, 7), draft_cache=False)
@@ -122,18 +131,12 @@ def costs(*tokens):
 
 PICTURES = {
     "all moments": lambda: cache_grid(BONUS, WORDS, 1),
-    "before": lambda: cache_grid(CORRECTED, WORDS, 0, ["before"]),
-    "drafted": lambda: cache_grid(CORRECTED, WORDS, 0, ["drafted"]),
-    "verified": lambda: cache_grid(LONG, WORDS, 0, ["verified"]),
-    "rolled back": lambda: cache_grid(CORRECTED, WORDS),
+    **{moment: partial(cache_grid, CORRECTED, WORDS, 0, [moment]) for moment in MOMENTS},
+    "without catch-up": lambda: cache_grid(CORRECTED, WORDS),
     "cut": lambda: cache_grid(by_hand([0, 3], PLAYS["text ends"]), WORDS, 0, ["verified", "rolled back"]),
     "nothing rejected": lambda: cache_grid(LONG, WORDS, 0, ["verified", "rolled back"]),
-    "nothing lacking": lambda: cache_grid(CORRECTED, WORDS, 0, ["caught up"]),
     "no draft's cache": lambda: cache_grid(ALONE, WORDS, 0, ["before", "drafted"]),
-    **{
-        play: lambda play=play: verification_strip(by_hand([0, 1], PLAYS[play]).rounds[0], WORDS)
-        for play in PLAYS
-    },
+    **{play: partial(verification_strip, by_hand([0, 1], PLAYS[play]).rounds[0], WORDS) for play in PLAYS},
     "drawn": lambda: verification_strip(unequal(), WORDS, [None, 0.7, 0.1]),
     "certain": lambda: verification_strip(certain(), WORDS),
     "along": lambda: along_the_text(positions_of(RUN, WORDS)),
@@ -189,50 +192,36 @@ def numbers(*values):
     return " ".join(f"{value:.3g}" for value in values)
 
 
-def content(picture):
-    """Returns what a picture draws and says, as lines; of pages without axes, no places."""
-    lines = [picture.name, picture.alt, picture.caption, *picture.twin.splitlines()]
-    for axes in picture.figure.axes:
-        lines.append(f"axes: {numbers(*axes.get_xlim(), *axes.get_ylim())}" if axes.axison else "page")
-        labels = [*axes.get_xticklabels(), axes.xaxis.label, *axes.get_yticklabels(), axes.yaxis.label]
-        lines.append(joined("labels", (label.get_text() for label in labels if axes.axison)))
-        lines.append(joined("areas", (f"{look_of(patch)} {place_of(patch, axes)}" for patch in axes.patches)))
-        for line in axes.lines:
-            points = [numbers(*point) for point in line.get_xydata() if axes.axison]
-            look = f"{line.get_marker()} {to_hex(line.get_color())} {line.get_zorder()}"
-            lines.append(joined(f"line {look} {line.get_label()}:", points))
-        for collection in axes.collections:
-            points = [point for path in collection.get_paths() for point in path.vertices]
-            lines.append(joined(f"lines {collection.get_label()}:", (numbers(*point) for point in points)))
-        lines.append(
-            joined(
-                "texts", [*(text.get_text() for text in axes.texts), axes.get_title(), axes.get_title("left")]
-            )
-        )
-    for legend in [*picture.figure.legends, *(axes.get_legend() for axes in picture.figure.axes)]:
-        lines.append(joined("key", (text.get_text() for text in legend.texts)) if legend else "")
-    return [line.replace("\n", " / ").rstrip() for line in lines if line.strip()]
+def look_of(artist, colour):
+    return (
+        f"{COLOURS.get(to_hex(colour), to_hex(colour))} {getattr(artist, 'get_hatch', str)() or ''}".strip()
+    )
 
 
-def joined(name, texts):
-    return f"{name} {' | '.join(text for text in texts if text)}"
-
-
-def look_of(patch):
-    return f"{to_hex(patch.get_facecolor())} {patch.get_hatch() or ''}"
-
-
-def place_of(patch, axes):
-    """Returns where a bar stands, in the chart's numbers."""
-    if not axes.axison or not isinstance(patch, Rectangle):
-        return ""
-    return numbers(*patch.get_xy(), patch.get_width(), patch.get_height())
+def area_of(patch, axes):
+    """Returns the colour of an area, and where a bar of a chart begins and ends."""
+    look = look_of(patch, patch.get_facecolor())
+    return f"{look} {numbers(*patch.get_bbox().extents)}" if axes.axison else look
 
 
 def text_of(name):
+    """Returns what a picture says and draws, as lines; of pages without axes, no places."""
     picture = PICTURES[name]()
     readable(picture)
-    return "\n".join([f"## {name}", *content(picture)]) + "\n"
+    texts = [text.get_text() for text in picture.figure.findobj(Text) if text.get_visible()]
+    drawn = {"texts": [text.replace("\n", " ") for text in texts if text.strip()]}
+    for i, axes in enumerate(picture.figure.axes):
+        drawn[f"from, to {i}"] = [numbers(*axes.get_xlim()), numbers(*axes.get_ylim())] * axes.axison
+        drawn[f"areas {i}"] = [area_of(patch, axes) for patch in axes.patches]
+        for j, line in enumerate(axes.lines):
+            points = [numbers(*point) for point in line.get_xydata() if axes.axison]
+            drawn[f"line {i}.{j}"] = [f"{look_of(line, line.get_color())} {line.get_marker()}", *points]
+        for j, collection in enumerate(axes.collections):
+            points = [point for path in collection.get_paths() for point in path.vertices]
+            drawn[f"lines {i}.{j}"] = [numbers(*point) for point in points]
+    lines = [f"## {name}", picture.alt, picture.caption, picture.twin]
+    lines += [f"{kind}: {' | '.join(values)}" for kind, values in drawn.items() if values]
+    return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -1,9 +1,10 @@
-"""Figures of a queue: they show of a prompt what they show of a run of it alone."""
+"""Figures and steps of a queue: they show of a prompt what they show of a run of it alone."""
 
 import pytest
-from tiny import gpt_pair
+from figures import DRAFT, WORDS, tiny_recording, tiny_run
+from tiny import GREEDY
 
-from minispec import ModelDrafter, SeededRng, Warp, record, train_tokenizer, verify_greedy
+from minispec import train_tokenizer
 from minispec.drafters.tree import TreeDrafter
 from minispec.rules.block import verify_block
 from minispec.rules.tree import verify_tree
@@ -11,21 +12,20 @@ from minispec.show.plots.caches import cache_grid, cache_slots
 from minispec.show.plots.coloured import coloured_text, marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
 from minispec.show.plots.verification import drafted_tokens, positions_of
+from minispec.show.stepper import steps
 from minispec.show.text import PLAIN, marked
 
-TARGET, DRAFT = gpt_pair()
-WORDS = tuple("abcdefghijk")
 QUEUE = [[1, 2, 3], [4], [5, 5], [9, 2, 6]]
 TOKENIZER = train_tokenizer([], "characters")
+ENDED = GREEDY | {"max_new_tokens": 14, "eos": 6}
 
 
-def traced(prompts, drafter=None, verifier=verify_greedy, **settings):
-    settings = {"k": 3, "max_new_tokens": 12, "warp": Warp(0), "rng": SeededRng(0), "eos": 6} | settings
-    return record(TARGET, drafter or ModelDrafter(DRAFT), prompts, verifier=verifier, **settings)
+def shown_of(recording, prompt):
+    """Returns what each figure is drawn from, round numbers left out, and what the steps show.
 
-
-def shown_of(trace, prompt):
-    """Returns what each figure is drawn from, round numbers left out."""
+    But for a catch-up: beside a row with more space the draft has read beyond this row's last guess.
+    """
+    trace = recording.trace
     spans = speculative_spans(trace, WorkTimes(), prompt=prompt)
     live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
     slots = [
@@ -33,28 +33,29 @@ def shown_of(trace, prompt):
         for r, row in live
         for moment in ("before", "rolled back")
     ]
-    pieces = [str(piece) for piece in marked(trace.rounds, TOKENIZER, PLAIN, prompt)]
-    positions = [(x.index, x.token, x.state) for x in positions_of(trace, WORDS, prompt)]
+    found = [step for step in steps(recording, prompt) if step.phase != "catch up"]
     return (
         marked_tokens(trace, WORDS, prompt),
         [s.judged for s in spans if s.judged],
         slots,
-        pieces,
-        positions,
+        [str(piece) for piece in marked(trace.rounds, TOKENIZER, PLAIN, prompt)],
+        [(x.index, x.token, x.state) for x in positions_of(trace, WORDS, prompt)],
+        [(s.title, s.sentence, s.text, s.target_cache, s.positions) for s in found],
     )
 
 
 @pytest.mark.parametrize("at_once", [1, 2, None])
 def test_a_prompt_of_a_queue_is_shown_as_alone(at_once):
-    """At temperature 0: marked text, spans, caches, terminal text and tested positions of each prompt."""
-    together = traced(QUEUE, at_once=at_once)
+    """At temperature 0, whichever row it had, and when: text, spans, caches, tested positions, steps."""
+    together = tiny_recording(QUEUE, at_once=at_once, **ENDED)
     for number, prompt in enumerate(QUEUE):
-        assert shown_of(together, number) == shown_of(traced([prompt]), 0)
+        assert shown_of(together, number) == shown_of(tiny_recording([prompt], **ENDED), 0)
 
 
 def test_pictures_of_a_queue_are_those_of_its_first_prompt():
     """Where the first prompt's row goes on with another text, that text is not drawn."""
-    queue, alone = traced(QUEUE, at_once=1), traced(QUEUE[:1])
+    queue = tiny_run(QUEUE, at_once=1, **ENDED)
+    alone = tiny_run(QUEUE[:1], **ENDED)
     assert coloured_text(queue, WORDS).twin == coloured_text(alone, WORDS).twin
     assert timeline(queue, WORDS, tokens=99).twin == timeline(alone, WORDS, tokens=99).twin
     later = len(alone.rounds)
@@ -63,9 +64,19 @@ def test_pictures_of_a_queue_are_those_of_its_first_prompt():
     assert len(cache_grid(queue, WORDS, later).twin) > 0
 
 
+def test_numbers_of_a_queue_are_those_of_the_prompt():
+    """Each test shows the number that was compared: below min(1, p/q) where the guess was accepted."""
+    queue = tiny_recording(QUEUE, at_once=2)
+    found = [step for prompt in range(len(QUEUE)) for step in steps(queue, prompt) if step.phase == "test"]
+    tests = [(s.draw.number, s.positions[s.here]) for s in found if s.draw and s.draw.number is not None]
+    assert len(tests) > 10
+    for number, position in tests:
+        assert (number < position.p / position.q) == (position.verdict == "accepted")
+
+
 def test_the_text_of_a_tree_is_marked():
     """What is not rejected is the text; what is rejected was a candidate where the correction stands."""
-    trace = traced(QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verify_tree, warp=Warp(), eos=None, at_once=2)
+    trace = tiny_run(QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree, at_once=2)
     rejected = 0
     for prompt in range(len(QUEUE)):
         tokens = marked_tokens(trace, WORDS, prompt)
@@ -82,6 +93,6 @@ def test_the_text_of_a_tree_is_marked():
 
 
 def test_a_rule_that_looks_past_rejections_leaves_nothing_untested():
-    block = traced(QUEUE, verifier=verify_block, warp=Warp(), eos=None)
+    block = tiny_run(QUEUE, verifier=verify_block)
     states = {x.state for r in block.rounds if r.live[0] for x in drafted_tokens(r, WORDS)}
     assert "rejected" in states and "untested" not in states

@@ -18,17 +18,17 @@ def test_figures_of_a_run_can_be_read(temperature):
     """Rounds one by one, texts of many lengths; at temperature 1 p and q of every drafted token."""
     trace, words = shipped_run(temperature)
     found = positions_of(trace, words)
-    for positions in (found, found[2:5], found[:1], found * 3):
+    for positions in (found[2:5], found * 3):
         picture = along_the_text(positions)
         readable(picture)
         heights = [[bar.get_height() for bar in axes.patches] for axes in picture.figure.axes]
         assert heights == [[x.acceptance for x in positions[:28]], [x.tv for x in positions[:28]]]
-    for r in trace.rounds[:3]:
-        readable(verification_strip(r, words, drawn=[0.25] * (r.tested(0) if temperature else 0)))
-        readable(draft_bars(r, words))
-        readable(cache_grid(trace, words, r.index))
-        for i, token in enumerate(r.draft.tokens[0].tolist() if temperature else []):
-            readable(overlap(r.target_probs[0, i], r.draft.probs[0, i], words, token))
+    r = trace.rounds[0]
+    readable(verification_strip(r, words, drawn=[0.25] * (r.tested(0) if temperature else 0)))
+    readable(draft_bars(r, words))
+    readable(cache_grid(trace, words))
+    for i, token in enumerate(r.draft.tokens[0, :3].tolist() if temperature else []):
+        readable(overlap(r.target_probs[0, i], r.draft.probs[0, i], words, token))
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,8 @@ def test_a_timeline_has_whole_rounds(times, tokens):
 
 
 def test_a_long_text_is_broken_inside_the_page():
-    """The walkthrough's run, and one whose prompt is nine times as long: nothing is cut."""
+    """The walkthrough's run, and one whose prompt is four times as long: nothing is cut."""
     trace, words = shipped_run()
-    pictures = [coloured_text(replace(trace, prompts=(trace.prompts[0] * n,)), words) for n in (1, 9)]
-    for picture in pictures:
-        readable(picture)
-    assert pictures[1].figure.get_figheight() > 1.4 * pictures[0].figure.get_figheight()
+    long = coloured_text(replace(trace, prompts=(trace.prompts[0] * 4,)), words)
+    readable(long)
+    assert long.figure.get_figheight() > 1.4 * coloured_text(trace, words).figure.get_figheight()

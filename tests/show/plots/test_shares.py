@@ -12,12 +12,12 @@ from minispec.show.plots.overlap import shares
 
 def test_by_hand():
     """p = (3, 2, 1)/6 and q = (1, 1, 4)/6: kept (1, 1, 1)/6, residual (2, 1, 0)/3; equal ones have none."""
-    columns = shares(torch.tensor(P), torch.tensor(Q), "abc")
-    assert [(c.token, c.label) for c in columns] == [(0, "a"), (1, "b"), (2, "c")]
-    assert [c.kept for c in columns] == pytest.approx([1 / 6] * 3)
-    assert [c.residual for c in columns] == pytest.approx([2 / 3, 1 / 3, 0])
-    columns = shares(torch.tensor(P), torch.tensor(P), "abc")
-    assert [c.residual for c in columns] == [0, 0, 0] and [c.kept for c in columns] == pytest.approx(P)
+    ids, (p, q, kept, residual) = shares(torch.tensor(P), torch.tensor(Q))
+    assert ids == [0, 1, 2] and (p.tolist(), q.tolist()) == (pytest.approx(P), pytest.approx(Q))
+    assert kept.tolist() == pytest.approx([1 / 6] * 3)
+    assert residual.tolist() == pytest.approx([2 / 3, 1 / 3, 0])
+    _, (*_, kept, residual) = shares(torch.tensor(P), torch.tensor(P))
+    assert residual.tolist() == [0, 0, 0] and kept.tolist() == pytest.approx(P)
 
 
 def test_others_share_a_column():
@@ -26,10 +26,9 @@ def test_others_share_a_column():
     p, q = torch.rand(2, 40, dtype=torch.float64, generator=generator).pow(6)
     p, q = p / p.sum(), q / q.sum()
     rare = int(torch.maximum(p, q).argmin())
-    columns = shares(p, q, [f" w{i}" for i in range(40)], top=5, always=rare)
-    assert columns[-1].token is None and columns[-2].token == rare and len(columns) == 6
-    for name, whole in (("p", 1), ("q", 1), ("kept", torch.minimum(p, q).sum()), ("residual", 1)):
-        assert sum(getattr(c, name) for c in columns) == pytest.approx(float(whole))
+    ids, columns = shares(p, q, top=5, always=rare)
+    assert ids[-1] == rare and len(ids) == 5 and columns.shape == (4, 6)
+    assert columns.sum(1).tolist() == pytest.approx([1, 1, float(torch.minimum(p, q).sum()), 1])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
 @pytest.mark.parametrize("row", [0, 1])
 def test_every_token_of_a_run_comes_once(row):
     """In ragged runs of real models: all tokens in order, one pass per round, no gap between spans."""
-    trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], new=20, eos=(5,))
+    trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], max_new_tokens=20, eos=(5,))
     assert not all(trace.rounds[-1].live)  # one row was done before the other
     spans = speculative_spans(trace, TIMES, prompt=row)
     judged = [token for span in spans for token in span.judged]

@@ -27,7 +27,7 @@ def test_numbers_of_a_run(row):
 
     Over all tokens that the draft could have drawn, the acceptance is on average 1 − TV (theorem 3.5).
     """
-    trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], new=30)
+    trace = tiny_run(prompts=[(3, 1, 4), (2, 2)], max_new_tokens=30)
     found = positions_of(trace, WORDS, row)
     live = [r for r in trace.rounds if r.live[row]]
     assert len(found) == sum(r.tested(row) for r in live)

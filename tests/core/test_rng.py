@@ -3,7 +3,6 @@
 import pytest
 import torch
 from scipy import stats
-from tiny import CountingRng, branches
 
 from minispec import SeededRng
 
@@ -159,32 +158,3 @@ def test_yes_comes_up_as_often_as_its_probability_says(prob):
     n = 200_000
     yes = int(SeededRng(2).bernoulli(torch.full((n,), prob)).sum())
     assert stats.binomtest(yes, n, float(torch.tensor(prob))).pvalue > ALARM
-
-
-# The tests' own generators keep the same promises.
-
-
-def test_branches_are_all_there_and_sum_to_one():
-    """Walking every branch of a small experiment gives each outcome its probability."""
-
-    def run(rng):
-        yes = rng.bernoulli(probs(0.25, 0.0, 1.0, 0.5), live=torch.tensor([True, True, True, False]))
-        picked = rng.categorical(probs([0.5, 0, 0.5], [0, 1, 0]), live=torch.tensor([True, True]))
-        return (*yes.tolist(), *picked.tolist())
-
-    assert dict(branches(run)) == {
-        (True, False, True, False, 0, 1): 0.125,
-        (True, False, True, False, 2, 1): 0.125,
-        (False, False, True, False, 0, 1): 0.375,
-        (False, False, True, False, 2, 1): 0.375,
-    }
-
-
-def test_a_counting_rng_draws_what_a_seeded_one_draws():
-    """Counting changes no draw, and counts open decisions alone."""
-    rng = CountingRng(4, 3)
-    dist = probs([0.5, 0.5], [0, 1], [0.5, 0.5])
-    live = torch.tensor([True, True, False])
-    assert torch.equal(rng.categorical(dist, live=live), SeededRng(4).categorical(dist, live=live))
-    rng.bernoulli(probs(1, 0.5, 0.5), live=live)
-    assert rng.draws == [1, 1, 0]

@@ -58,15 +58,6 @@ def holds_the_texts(model, cache, texts):
 # Ranges of layers: an early exit.
 
 
-@pytest.mark.parametrize("middle", range(LAYERS + 1))
-def test_two_ranges_of_layers_are_the_whole(model, middle):
-    """Blocks 0 … m−1 and then m … end give bit for bit what all of them give."""
-    text = tokens(2, 9)
-    view = model.view(9, None)
-    early = model.layers(model.embed_tokens(text), view, 0, middle)
-    assert torch.equal(model.norm(model.layers(early, view, middle)), model.hidden(text))
-
-
 def through(model, cache, x, first=0, last=LAYERS):
     """Takes a stream [B, n, D] through some of the layers, into a cache."""
     view = model.view(x.shape[1], cache, None, slice(first, last))

@@ -73,21 +73,6 @@ def test_a_row_does_not_notice_the_lengths_of_the_others(dtype):
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
-@torch.inference_mode()
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_what_was_forgotten_leaves_no_trace(dtype):
-    """Wrong tokens, read after right ones and truncated away, do not change a bit."""
-    model = exact(dtype)
-    block = tokens(2, 24)
-    cache = model.new_cache(2)
-    found = []
-    for start in range(0, 24, 3):
-        wrong = tokens(2, min(4, 21 - start), seed=start)
-        found.append(model(torch.cat([block[:, start : start + 3], wrong], 1), cache)[:, :3])
-        cache.truncate([start + 3] * 2)
-    assert torch.equal(torch.cat(found, 1), model(block))
-
-
 def test_a_token_stands_where_its_position_says():
     """In a block of 5, the token at position p of a text stands in column p mod 5, whatever comes with it."""
     cache = exact().new_cache(3)

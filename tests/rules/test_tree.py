@@ -7,7 +7,7 @@ import tiny
 import torch
 from drafts import decides_alike, random_draft
 
-from minispec import Draft, ModelDrafter, SeededRng, Warp, verify_greedy, verify_rejection
+from minispec import Draft, SeededRng, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
@@ -25,23 +25,6 @@ def test_a_chain_is_the_tree_with_one_branch(seed, of_trees, of_chains):
     chain = of_chains(draft, p, SeededRng(seed))
     assert found.kept() == chain.kept() and torch.equal(found.last, chain.last)
     assert len(set(found.accepted.tolist())) > 2
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("warp", [Warp(), Warp(0.7, top_k=5), Warp(temperature=0)], ids=str)
-def test_the_loop_says_the_same_with_a_tree_of_one_branch(warp, seed):
-    """Seed by seed the same texts, in the same rounds, for the model's chain and the tree's only path."""
-    chain, tree = (
-        [
-            (r.emitted, r.verdict.accepted.tolist(), [r.kind(row) for row in range(3)])
-            for r in tiny.decode(TARGET, drafter, verifier=rule, warp=warp, rng=SeededRng(seed), eos=4)
-        ]
-        for drafter, rule in (
-            (ModelDrafter(DRAFT), verify_rejection),
-            (TreeDrafter(DRAFT, range(3)), verify_tree),
-        )
-    )
-    assert chain == tree
 
 
 P, Q = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], dtype=torch.float64)
@@ -102,11 +85,3 @@ def test_a_rule_for_chains_refuses_a_tree():
     """It would take siblings for a text; the loop says which rule to use."""
     with pytest.raises(ValueError, match="this rule verifies a chain, and a tree was drafted"):
         list(tiny.decode(TARGET, TreeDrafter(DRAFT, [0, 0, 1])))
-
-
-@pytest.mark.parametrize("parents", [[1], [0, 2], [0, 0, 1, 0], [-1]])
-def test_what_is_no_tree_is_refused(parents):
-    """A parent after its child, one that does not ascend, one that is not there."""
-    k = len(parents)
-    with pytest.raises(ValueError, match="the parents in a tree must ascend"):
-        Draft(torch.zeros(1, k).long(), torch.zeros(1, k, 3), parents=torch.tensor([parents]))

@@ -77,14 +77,6 @@ class CacheMachine(RuleBasedStateMachine):
         self.rows = [row[:n] for row, n in zip(self.rows, kept, strict=True)]
         rollback(self.cache, [[*row, pending] for row in self.rows])
 
-    @rule(row=st.integers(0, 2), more=st.integers(1, 3))
-    def refuse(self, row, more):
-        """Growing by truncation is an error that changes nothing."""
-        row %= len(self.rows)
-        lengths = [len(r) + (more if i == row else 0) for i, r in enumerate(self.rows)]
-        with pytest.raises(ValueError, match="cannot be truncated"):
-            self.cache.truncate(lengths)
-
     @invariant()
     def lengths_are_those_of_the_texts(self):
         """The cache counts exactly what was read and not forgotten."""

@@ -11,6 +11,7 @@ import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from tiny import PAIRS, PROMPTS, Spied, outcome, watched
 
 from minispec import ModelDrafter, SeededRng, Warp, generate, verify_greedy, verify_rejection
@@ -195,11 +196,10 @@ def small(vocab_size=5, max_length=8):
 def test_bad_input_is_one_clear_error(changes, message):
     """Each mistake is a ValueError of one line that names it, before anything is read; also in `generate`."""
     spied = Spied(tiny.table(5, max_length=8))
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         list(tiny.decode(spied, **{"drafter": small(), "prompts": [[1, 2]], "k": 2} | changes))
-    assert "\n" not in str(caught.value)
     if changes.keys() <= {"prompts", "max_new_tokens"}:
-        with pytest.raises(ValueError, match=message):
+        with refused(message):
             tiny.alone(spied, **{"prompts": [[1]]} | changes)
     assert spied.calls == 0
 
@@ -209,5 +209,5 @@ def test_a_damaged_model_is_a_clear_error(broken):
     """NaN among the logits of the target or of the draft model ends in one line."""
     models = tiny.table_pair()
     models[broken].table = torch.full_like(models[broken].table, float("nan"))
-    with pytest.raises(ValueError, match="logits are not finite"):
+    with refused("logits are not finite"):
         list(tiny.decode(models[0], ModelDrafter(models[1])))

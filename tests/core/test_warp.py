@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from refusals import refused
 
 from minispec import Warp
 
@@ -75,6 +76,14 @@ def kept(warp, logits):
     return warp(logits).nonzero()[:, 0].tolist()
 
 
+def test_top_p_counts_what_top_k_has_left():
+    """With k = 2, 0.4 is 4/7 and reaches 0.5; with k = 3, 0.4 + 0.3 is 7/9 and reaches 0.75."""
+    logits = tensor([0.4, 0.3, 0.2, 0.1]).log()
+    assert kept(Warp(top_k=2, top_p=0.5), logits) == [0]
+    assert kept(Warp(top_k=3, top_p=0.75), logits) == [0, 1]
+    assert kept(Warp(top_p=0.75), logits) == [0, 1, 2]
+
+
 @DTYPES
 def test_ties_go_to_the_lowest_ids(dtype):
     """Where equally probable tokens compete to be the last, the lowest ids stay.
@@ -140,7 +149,7 @@ def test_probabilities_are_float32_or_wider(warp, dtype):
 def test_logits_that_are_not_finite_are_an_error(warp, bad):
     """NaN, plus infinity, or nothing but minus infinity, in any row, ends in one clear line."""
     for rows in ([bad], [[0, 1], bad]):
-        with pytest.raises(ValueError, match="logits are not finite"):
+        with refused("logits are not finite"):
             warp(tensor(rows))
 
 
@@ -154,7 +163,7 @@ def test_logits_that_are_not_finite_are_an_error(warp, bad):
 )
 def test_settings_outside_their_range_are_refused(name, value, words):
     """Each in one line."""
-    with pytest.raises(ValueError, match=words):
+    with refused(words):
         Warp(**{name: value})
 
 

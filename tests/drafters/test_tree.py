@@ -7,6 +7,7 @@ from math import prod
 import pytest
 import tiny
 import torch
+from refusals import refused
 from tiny import PROMPTS, decode, outcome, same, targets_own_text, with_texts
 
 from minispec import SeededRng, Warp
@@ -86,10 +87,8 @@ def test_candidates_without_replacement_differ_and_q_lacks_the_earlier_ones():
         for row, on in enumerate(r.live):
             for parent in range(3) if on and r.draft.k else ():
                 siblings = [i for i in range(r.drafted(row)) if r.draft.parents[row, i] == parent]
-                tokens = r.draft.tokens[row, siblings].tolist()
-                assert len(set(tokens)) == len(tokens)
                 for n, i in enumerate(siblings):
-                    assert not r.draft.probs[row, i, tokens[:n]].any()
+                    assert not r.draft.probs[row, i, r.draft.tokens[row, siblings[:n]]].any()
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 5])
@@ -132,7 +131,7 @@ def test_a_tree_at_the_contexts_end(length, drafter):
 def test_a_tree_that_cannot_be_is_refused(parents, words):
     """Too large, a parent after its child, one that does not ascend, one that is not there."""
     for make in (partial(TreeDrafter, DRAFT), partial(MedusaTreeDrafter, HEADS.heads, TARGET)):
-        with pytest.raises(ValueError, match=words):
+        with refused(words):
             make(parents)
 
 

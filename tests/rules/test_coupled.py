@@ -4,7 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import PAIRS, PROMPTS, accepted, alone, decode, outcome, targets_own_text, watched
+from refusals import refused
+from tiny import PAIRS, PROMPTS, alone, decode, outcome, targets_own_text, watched
 
 import minispec
 from minispec import (
@@ -71,7 +72,7 @@ def test_acceptance_is_at_least_what_the_theorem_says():
 def test_the_rejection_rule_refuses_shared_noise():
     """Rejection with the noise that the draft was drawn with would be biased: one clear line instead."""
     target, draft = table_pair(4, 0)
-    with pytest.raises(ValueError, match="use verify_coupled"):
+    with refused("use verify_coupled"):
         list(watched(target, ModelDrafter(draft), [[0]], rng=KeyedRng(0), verifier=verify_rejection))
 
 
@@ -87,7 +88,10 @@ def test_lengths_of_the_draft_count():
 
 @pytest.mark.evidence
 def test_fifty_texts_three_drafts_three_widths():
-    """The shipped target in float64, three drafts, K = 1, 4, 8, 50 rows: every text is target-only's."""
+    """The shipped target in float64, three drafts, K = 1, 4, 8, 50 rows: every text is target-only's.
+
+    The same with tiny models, and a random draft of each distance, is above.
+    """
     pair = minispec.load_pair("stories", dtype=torch.float64)
     torch.manual_seed(0)
     drafts = {
@@ -99,11 +103,8 @@ def test_fifty_texts_three_drafts_three_widths():
     settings = {"max_new_tokens": 16, "rng": KeyedRng(0)}
     texts = alone(pair.target, prompts, **settings)
     assert len(set(map(tuple, texts))) > 40
-    kept = {}
     for name, draft in drafts.items():
         for k in (1, 4, 8):
             drafter = ModelDrafter(draft)
             rounds = list(decode(pair.target, drafter, prompts, k=k, verifier=verify_coupled, **settings))
             assert outcome(rounds, 50)[0] == texts, (name, k)
-            kept[name, k] = accepted(rounds)
-    assert all(kept["distilled", k] > kept["random", k] for k in (1, 4, 8))

@@ -6,6 +6,7 @@ import pytest
 import tiny
 import torch
 from drafts import decides_alike, random_draft
+from refusals import refused
 
 from minispec import Draft, SeededRng, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
@@ -27,46 +28,6 @@ def test_a_chain_is_the_tree_with_one_branch(seed, of_trees, of_chains):
     assert len(set(found.accepted.tolist())) > 2
 
 
-P, Q = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], dtype=torch.float64)
-
-
-def without_the_first(first):
-    left = Q.index_fill(0, torch.tensor(first), 0)
-    return left / left.sum()
-
-
-@pytest.mark.parametrize(
-    ("q_first", "q_second", "wanted"),
-    [
-        # Drawn again from the same q: the first is accepted with Σ min(p, q) = 0.7. What is left is all on
-        # token 0, where q has 0.2.
-        (Q, lambda first: Q, 0.7 + 0.3 * 0.2),
-        # Without replacement: only token 2 is ever rejected; then 0 has 0.2 / 0.5.
-        (Q, without_the_first, 0.7 + 0.3 * 0.4),
-        # Fixed: accepted with what p has on both of them, p(0) + p(1).
-        (torch.eye(3).double()[0], lambda first: torch.eye(3).double()[1], 0.8),
-    ],
-    ids=["with replacement", "without", "fixed"],
-)
-def test_two_candidates_for_one_position_leave_the_target(q_first, q_second, wanted):
-    """Recursive rejection: 0.5, 0.3, 0.2 come out, whichever q; acceptance by hand."""
-    out = torch.zeros(3).double()
-    accepted = 0.0
-    for first in q_first.nonzero()[:, 0].tolist():
-        then = q_second(first)
-        for second in then.nonzero()[:, 0].tolist():
-            q = torch.stack([q_first, then])[None]
-            draft = Draft(torch.tensor([[first, second]]), q, parents=torch.zeros(1, 2).long())
-            ways = tiny.branches(lambda rng, draft=draft: verify_tree(draft, P.expand(1, 3, 3), rng))
-            for verdict, weight in ways:
-                token = (first, second)[verdict.kept()[0][0]] if verdict.accepted else int(verdict.token)
-                weight *= float(q_first[first] * then[second])
-                out[token] += weight
-                accepted += weight * int(verdict.accepted)
-    assert (out - P).abs().max() < 1e-15
-    assert accepted == pytest.approx(wanted, abs=1e-15)
-
-
 def test_a_path_is_kept_and_its_leaf_is_followed():
     """Certain p: after the pending token 2, after that 1. The path is tokens 1 and 4; then comes 0."""
     tokens = torch.tensor([[0, 2, 1, 0, 1]])
@@ -83,5 +44,5 @@ def test_a_path_is_kept_and_its_leaf_is_followed():
 
 def test_a_rule_for_chains_refuses_a_tree():
     """It would take siblings for a text; the loop says which rule to use."""
-    with pytest.raises(ValueError, match="this rule verifies a chain, and a tree was drafted"):
+    with refused("this rule verifies a chain, and a tree was drafted"):
         list(tiny.decode(TARGET, TreeDrafter(DRAFT, [0, 0, 1])))

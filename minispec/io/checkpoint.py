@@ -86,29 +86,22 @@ def find_pair(name: str | Path) -> Path:
     raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {known}. {how}")
 
 
-def check_name(name: str) -> None:
-    """Raises ValueError if a pair in the cache cannot have this name, or would hide one of the package."""
+def check_place(folder: Path) -> None:
+    """Raises ValueError if a pair here could not be named, or would be found where another is asked for."""
+    place = Path(os.path.realpath(folder))
+    name = place.name
+    is_cached = place.parent == Path(os.path.realpath(cache_folder()))
     give = "give the pair another folder with --out"
-    if not name.isprintable() or name.startswith(".") or not name.strip():
+    if is_cached and (not name.isprintable() or name.startswith(".") or not name.strip()):
         raise ValueError(
             f"{shown(name)} is no name for a pair: a name can be printed, and begins with no dot"
         )
-    if (SHIPPED / name / "pair.json").is_file():
-        raise ValueError(f"a pair named {name} comes with the package, and this one would hide it: {give}")
-    if name in OTHERS:
-        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
-
-
-def check_place(folder: Path) -> None:
-    """Raises ValueError if a pair in this folder would be found where one of the package is asked for."""
-    place = Path(os.path.realpath(folder))
-    if place.parent == Path(os.path.realpath(cache_folder())):
-        check_name(place.name)
-    if place.parent == Path.cwd() and (SHIPPED / place.name / "pair.json").is_file():
+    if (is_cached or place.parent == Path.cwd()) and (SHIPPED / name / "pair.json").is_file():
         raise ValueError(
-            f"a pair named {place.name} comes with the package, and here this one would hide it: "
-            "give it another folder with --out"
+            f"a pair named {name} comes with the package, and here this one would hide it: {give}"
         )
+    if is_cached and name in OTHERS:
+        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
 
 
 def known_pairs() -> set[str]:

@@ -4,7 +4,7 @@ import pytest
 import tiny
 import torch
 from refusals import refused
-from tiny import PROMPTS, decode, with_texts
+from tiny import PROMPTS, decode, live_rows, with_texts
 
 from minispec import KeyedRng, SeededRng, Warp, verify_coupled, verify_greedy, verify_rejection
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
@@ -51,15 +51,12 @@ def test_q_is_one_forward_over_masks_corrected_by_the_token_before(model, at_onc
     compared = 0
     kept = set()
     rounds = decode(model, drafter, k=4, warp=Warp(0.8), rng=SeededRng(5), at_once=at_once)
-    for r, texts in with_texts(rounds):
-        for row, text in enumerate(texts):
-            n = r.drafted(row)
-            if r.live[row] and n:
-                drafted = r.draft.tokens[row].tolist()
-                wanted = Warp(0.8)(by_hand(drafter.model.parts, model, text, drafted))
-                tiny.same(r.draft.probs[row, :n], wanted[:n])
-                compared += n
-                kept.add(r.accepted(row))
+    for r, row, text, drafted in live_rows(rounds):
+        if drafted:
+            wanted = Warp(0.8)(by_hand(drafter.model.parts, model, text, drafted))
+            tiny.same(r.draft.probs[row, : len(drafted)], wanted)
+            compared += len(drafted)
+            kept.add(r.accepted(row))
     assert compared > 50 and {0, 1, 2} <= kept
 
 

@@ -4,7 +4,7 @@ import pytest
 import tiny
 import torch
 from refusals import refused
-from tiny import PROMPTS, decode, with_texts
+from tiny import decode, live_rows, with_texts
 
 from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
@@ -79,14 +79,12 @@ def test_a_draft_is_what_its_method_says(model, way):
     """q, from plain forwards of the target without a cache, whatever was accepted before."""
     target, drafter = way(model)
     compared = 0
-    for r, texts in with_texts(decode(target, drafter, PROMPTS[:2]), PROMPTS[:2]):
-        for row, text in enumerate(texts):
-            if way is by_heads and r.index == 0:
-                assert r.drafted(row) == (0 if len(text) == 1 else 3)
-            drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
-            for i, logits in enumerate(BY_HAND[way](model, target, drafter, text, drafted)):
-                tiny.same(r.draft.probs[row, i], Warp()(logits))
-                compared += r.accepted(row) > 0
+    for r, row, text, drafted in live_rows(decode(target, drafter)):
+        if way is by_heads and r.index == 0:
+            assert len(drafted) == (0 if len(text) == 1 else 3)
+        for i, logits in enumerate(BY_HAND[way](model, target, drafter, text, drafted)):
+            tiny.same(r.draft.probs[row, i], Warp()(logits))
+            compared += r.accepted(row) > 0
     assert compared > 10
 
 

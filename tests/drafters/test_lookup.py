@@ -7,17 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
-from tiny import PAIRS, PROMPTS, accepted, decode, live_rows, table_pair, targets_own_text
+from tiny import PAIRS, PROMPTS, decode, live_rows, table_pair
 
 from minispec import (
-    KeyedRng,
     NgramDrafter,
     SeededRng,
     SuffixDrafter,
     Warp,
-    verify_coupled,
-    verify_greedy,
-    verify_rejection,
 )
 from minispec.drafters.lookup import what_followed
 from minispec.drafters.ngram import NgramIndex
@@ -129,20 +125,6 @@ def test_a_row_that_is_done_does_not_prolong_the_others_draft(name):
     first, second = list(decode(target, DRAFTERS[name](target.vocab_size), prompts, k=4))[:2]
     assert first.finish == (None, "context") and len({3, *first.emitted[0]}) == 1 + len(first.emitted[0])
     assert second.draft.k == 0
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize(
-    ("verifier", "warp"),
-    [(verify_greedy, Warp(0)), (verify_rejection, Warp(0)), (verify_coupled, Warp())],
-)
-def test_the_text_is_target_only(name, pair, verifier, warp):
-    """With three rules token for token, for a ragged batch. Tokens were accepted on the way."""
-    target, _ = PAIRS[pair]
-    settings = {"verifier": verifier, "warp": warp}
-    settings["rng"] = KeyedRng(3) if verifier is verify_coupled else SeededRng(3)
-    assert accepted(targets_own_text(target, DRAFTERS[name](target.vocab_size), k=5, **settings)) > 2
 
 
 @pytest.mark.parametrize(

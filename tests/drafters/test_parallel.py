@@ -71,12 +71,6 @@ def test_after_each_round_the_cache_holds_the_text(model):
     assert tiny.accepted(rounds) > 5
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_greedy_text_is_the_targets_own(model, k):
-    """On ragged rows, one of them a single token, with rows that end early; and not by rejecting all."""
-    assert tiny.accepted(tiny.targets_own_text(model, drafter_of(model), k=k, eos=4))
-
-
 def test_shared_noise_gives_the_targets_own_draw(model):
     """The coupled rule, token for token; the drafter draws by the noise of the right positions."""
     settings = {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(3)}

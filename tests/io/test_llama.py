@@ -19,12 +19,10 @@ from minispec.io.files import read_json, write_json
 from minispec.io.llama import config_to_json
 
 SHAPES = {
-    "multi-head": GPTConfig(97, 2, 32, 4, 4, 48, max_length=64),
     "grouped": GPTConfig(64, 3, 48, 6, 2, 40, max_length=50, rope_theta=500.0),
     "one head of keys, tied": GPTConfig(50, 1, 24, 6, 1, 64, max_length=40, tied=True, norm_eps=1e-6),
     "larger heads": GPTConfig(80, 2, 32, 4, 2, 56, max_length=48, head_size=16),
     "smaller heads, tied": GPTConfig(70, 2, 40, 4, 4, 33, max_length=64, tied=True, head_size=6),
-    "smaller heads, grouped": GPTConfig(33, 4, 64, 8, 4, 80, max_length=32, head_size=4),
     "a width that heads do not divide": GPTConfig(61, 2, 30, 4, 2, 44, max_length=64, head_size=10),
 }
 THEIRS = [name for name, config in SHAPES.items() if config.width % config.heads == 0]  # it refuses the rest

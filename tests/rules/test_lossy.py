@@ -18,7 +18,7 @@ from minispec.rules.lossy import (
     with_parameters,
 )
 
-SINGLE = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)]
+SINGLE = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)][::2]
 
 
 def apart(out, p):

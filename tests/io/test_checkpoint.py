@@ -188,7 +188,6 @@ DAMAGE = [
     (CONFIG, {"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
     (CONFIG, {"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
     (CONFIG, {"head_dim": 3}, "head_size 3 must be even"),
-    (CONFIG, {"head_dim": "4"}, "has head_dim '4'; it should be an integer above 0"),
     (CONFIG, {"num_attention_heads": 3, "head_dim": None}, "width 16 must be an even multiple of heads 3"),
     (CONFIG, {"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
     (
@@ -198,7 +197,6 @@ DAMAGE = [
     ),
     (CONFIG, {"hidden_size": ...}, "lacks hidden_size"),
     (CONFIG, {"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
-    (CONFIG, {"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
     (CONFIG, {"tie_word_embeddings": "no"}, "it should be true or false"),
     (CONFIG, {"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
     (CONFIG, {"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),

@@ -1,7 +1,6 @@
 """Heads on disk: what was written comes back; what does not fit is refused in one line."""
 
 import json
-import math
 
 import pytest
 import torch
@@ -61,9 +60,7 @@ def test_a_known_hash_is_the_weights(pair):
 WRONG = [
     ({"kind": "medusa"}, "it says kind .medusa"),
     ({"number": 0}, "number 0"),
-    ({"number": "x"}, "cannot be read as a drafter"),
     ({"number": 3.5}, "number 3.5"),
-    ({"number": math.inf}, "number inf"),
     ({"number": 65}, "number 65"),
     ({"target_sha256": "0" * 64}, "another target, of the same sizes"),
     (None, "cannot be read as a drafter"),

@@ -1,5 +1,7 @@
 """The method on one screen: token for token what `speculate` says, and exactly the target's distribution."""
 
+from collections import Counter
+
 import pytest
 import torch
 from tiny import alone, branches, decode, gpt_pair, outcome
@@ -74,10 +76,10 @@ def test_the_distribution_is_exactly_the_targets(k, warp, name):
     """Every outcome of every draw: three tokens, with one round's end or two between them."""
     target, draft = PAIRS[name]
     settings = {"k": k, "accept": accept_rejection, "max_new_tokens": NEW, "warp": warp}
-    found = {}
+    found = Counter()
     for tokens, weight in branches(lambda rng: speculate_basic(target, draft, PROMPT, rng=rng, **settings)):
-        found[tuple(tokens)] = found.get(tuple(tokens), 0.0) + weight
+        found[tuple(tokens)] += weight
     case = Case("basic", target, draft, (PROMPT,), 0, NEW, warp)  # from forwards without a cache
     wanted = {tokens: weight for (tokens, _), weight in exact_distributions(case)[0].items()}
     for text in found.keys() | wanted.keys():
-        assert abs(found.get(text, 0.0) - wanted.get(text, 0.0)) <= EXACT
+        assert abs(found[text] - wanted.get(text, 0.0)) <= EXACT

@@ -84,23 +84,19 @@ def test_beyond_the_end_a_copy_repeats_itself():
     assert what_followed([1, 2, 3, 1, 2], 2, 8) == [3, 1, 2, 3, 1, 2, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("ngram", [[], [3, 1, 2, 3], [5] * 4]), ("suffix", [[], [3, 1], [5]])]
-)
-def test_a_draft_by_hand(name, wanted):
-    """Rows that find something beside one that does not: lengths, padding, certain distributions, types."""
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_draft_is_certain_and_padded(name):
+    """Rows that find something beside one that does not: lengths, distributions, types. A new run forgets."""
     drafter = DRAFTERS[name](6, dtype=torch.float32)
-    drafter.start([[4], [1, 2, 3, 1, 2], [5, 5]])
-    draft = drafter.propose(torch.tensor([4, 2, 5]), 4, Warp(), SeededRng(0))
-    assert draft.lengths.tolist() == [len(row) for row in wanted]
-    assert draft.probs.shape == (3, max(map(len, wanted)), 6) and draft.probs.dtype is torch.float32
-    for row, ids in enumerate(wanted):
-        assert draft.tokens[row, : len(ids)].tolist() == ids
-    assert torch.equal(draft.probs, torch.eye(6)[draft.tokens])
+    for prompts in ([[4], [1, 2, 3, 1, 2], [5, 5]], [[1], [2, 1]]):
+        drafter.start(prompts)
+        draft = drafter.propose(torch.tensor([prompt[-1] for prompt in prompts]), 4, Warp(), SeededRng(0))
+        wanted = [by_hand(name, prompt, 4) for prompt in prompts]
+        assert draft.lengths.tolist() == list(map(len, wanted))
+        assert draft.probs.shape == (len(prompts), max(map(len, wanted)), 6)
+        assert [row[: len(ids)].tolist() for row, ids in zip(draft.tokens, wanted, strict=True)] == wanted
+        assert torch.equal(draft.probs, torch.eye(6)[draft.tokens])  # and float32
     assert drafter.cache_lengths is None
-    drafter.start([[1], [2, 1]])  # a new run forgets the last one
-    draft = drafter.propose(torch.tensor([1, 1]), 3, Warp(), SeededRng(0))
-    assert draft.tokens.shape == (2, 0) and draft.probs.shape == (2, 0, 6)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -9,7 +9,6 @@ from native_models import native
 from refusals import refused
 
 from minispec import GPT
-from minispec.core.model import rotary_tables, rotate
 from minispec.native.model import NativeGPT
 from minispec.rules.fixed_width import FixedWidth
 
@@ -174,24 +173,6 @@ def test_the_forward_is_what_the_formulas_say(kv_heads):
             values.append(float(model(block).logsumexp(-1).sum()))
             weight[0, 0] -= sign * step
     assert float(slope[0, 0]) == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5)
-
-
-def test_turned_queries_and_keys_see_only_their_distance():
-    """Shifting all positions changes no score, changing the distance does, and lengths stay."""
-    cos, sin = rotary_tables(tiny.config())
-    generator = torch.Generator().manual_seed(0)
-    q, k = torch.randn(2, 1, 1, 1, 4, generator=generator, dtype=torch.float64)
-
-    def turned(x, n):
-        return rotate(x, cos[n : n + 1], sin[n : n + 1])
-
-    def score(m, n):
-        return float((turned(q, m) * turned(k, n)).sum())
-
-    assert score(30, 27) == pytest.approx(score(3, 0), abs=1e-12)
-    assert abs(score(30, 26) - score(3, 0)) > 1e-2
-    assert torch.equal(turned(q, 0), q)
-    assert float(turned(q, 17).norm()) == pytest.approx(float(q.norm()))
 
 
 def test_a_cache_made_while_decoding_does_not_spoil_training():

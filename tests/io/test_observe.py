@@ -20,8 +20,6 @@ def test_a_trace_counts_the_targets_forwards():
     trace = record(target, ModelDrafter(draft), PROMPTS, rng=SeededRng(0), **SETTINGS)
     statistics = trace.statistics()
     assert statistics.target_calls == len(trace.rounds) == target.calls - 1
-    assert statistics.emitted == 60
-    assert statistics.tokens_per_target_call == 60 / sum(sum(r.live) for r in trace.rounds)
     assert trace.prefill_lengths == (0, 3, 8)
     assert statistics.seconds["prefill"] > 0
     assert set(statistics.seconds) == {"prefill", "draft", "verify", "rollback", "other"}
@@ -29,7 +27,6 @@ def test_a_trace_counts_the_targets_forwards():
     assert trace.prompts == tuple(map(tuple, PROMPTS))
     wanted = {"k": 3, "verifier": "verify_rejection", "temperature": 0.9, "top_k": 4, "top_p": 0.95}
     assert wanted.items() <= trace.config.items()
-    assert [len(trace.tokens(row)) for row in range(3)] == [20] * 3
 
 
 @pytest.mark.parametrize("k", [0, 1, 4])

@@ -333,6 +333,14 @@ def with_texts(rounds, prompts=PROMPTS):
             texts[name] += emitted
 
 
+def live_rows(rounds, prompts=PROMPTS):
+    """Yields rounds, once for each live row: with the row, its text before, and its drafted tokens."""
+    for r, texts in with_texts(rounds, prompts):
+        for row, text in enumerate(texts):
+            if r.live[row]:
+                yield r, row, text, r.draft.tokens[row, : r.drafted(row)].tolist()
+
+
 def watched(target, drafter, prompts, k=3, max_new_tokens=24, warp=None, eos=(), **changes):
     """Yields the rounds of `observe`, each checked by a `Witness`; by default sampled with seed 0."""
     warp = warp or Warp()

@@ -11,7 +11,8 @@ import torch
 import typer
 from rich.console import Console
 
-from minispec.io.checkpoint import Pair, load_models, load_pair
+from minispec.io.checkpoint import Pair, load_pair
+from minispec.io.two_folders import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import lacking, will_be_built
 

@@ -66,9 +66,10 @@ class Rows:
 
     def hold(self, at_once: int) -> None:
         """Lets all prompts but the first ones wait for `refill`; those without space need no row at all."""
-        prompts = zip(self.names, self.committed, self._cap, strict=True)
-        self._waiting = [prompt for prompt, why in zip(prompts, self.finish, strict=True) if why is None]
-        self._waiting = [prompt for prompt in self._waiting if prompt[0] >= at_once]
+        prompts = zip(self.names, self.committed, self._cap, self.finish, strict=True)
+        self._waiting = [
+            (name, text, cap) for name, text, cap, why in prompts if why is None and name >= at_once
+        ]
         del self.names[at_once:], self.committed[at_once:], self._cap[at_once:], self.finish[at_once:]
 
     def refill(self) -> list[int]:

@@ -28,10 +28,8 @@ from torch import Tensor, nn
 from minispec.core.model import GPT
 from minispec.io.files import (
     names_aside,
-    printable_line,
     read_json,
     shown,
-    shown_path,
     whole_folder,
     write_json,
     write_tensors,
@@ -86,29 +84,22 @@ def find_pair(name: str | Path) -> Path:
     raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {known}. {how}")
 
 
-def check_name(name: str) -> None:
-    """Raises ValueError if a pair in the cache cannot have this name, or would hide one of the package."""
+def check_place(folder: Path) -> None:
+    """Raises ValueError if a pair here could not be named, or would be found where another is asked for."""
+    place = Path(os.path.realpath(folder))
+    name = place.name
+    is_cached = place.parent == Path(os.path.realpath(cache_folder()))
     give = "give the pair another folder with --out"
-    if not name.isprintable() or name.startswith(".") or not name.strip():
+    if is_cached and (not name.isprintable() or name.startswith(".") or not name.strip()):
         raise ValueError(
             f"{shown(name)} is no name for a pair: a name can be printed, and begins with no dot"
         )
-    if (SHIPPED / name / "pair.json").is_file():
-        raise ValueError(f"a pair named {name} comes with the package, and this one would hide it: {give}")
-    if name in OTHERS:
-        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
-
-
-def check_place(folder: Path) -> None:
-    """Raises ValueError if a pair in this folder would be found where one of the package is asked for."""
-    place = Path(os.path.realpath(folder))
-    if place.parent == Path(os.path.realpath(cache_folder())):
-        check_name(place.name)
-    if place.parent == Path.cwd() and (SHIPPED / place.name / "pair.json").is_file():
+    if (is_cached or place.parent == Path.cwd()) and (SHIPPED / name / "pair.json").is_file():
         raise ValueError(
-            f"a pair named {place.name} comes with the package, and here this one would hide it: "
-            "give it another folder with --out"
+            f"a pair named {name} comes with the package, and here this one would hide it: {give}"
         )
+    if is_cached and name in OTHERS:
+        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
 
 
 def known_pairs() -> set[str]:
@@ -157,44 +148,6 @@ def load_pair(
     pair = Pair(target, small, tokenizer, folder, info)
     check_pair(pair, str(folder))
     return pair
-
-
-def load_models(
-    target: str | Path,
-    draft: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> Pair:
-    """Loads a target and a draft from two folders that are no pair.
-
-    Args:
-        target: its folder; `tokenizer.json` lies in it, or in the folder around it.
-        draft: its folder; a tokenizer that lies there has to have the same tokens as the target's.
-        device: where to put the models.
-        dtype: float32, bfloat16 or float64.
-
-    Raises:
-        ValueError: if a file is missing or damaged, or vocabularies or tokenizers differ.
-    """
-    folders = (Path(target), Path(draft))
-    paths = [path for folder in folders for path in tokenizer_files(folder)[:1]]
-    if not tokenizer_files(folders[0]):
-        raise ValueError(f"{shown_path(folders[0])} has no tokenizer.json, nor has the folder around it")
-    tokenizers = [load_tokenizer(path) for path in paths]
-    models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
-    info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
-    pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    where = " and ".join(map(shown_path, folders))
-    check_pair(pair, where)
-    if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{where}: draft and target must share one vocabulary: their tokenizers differ")
-    return pair
-
-
-def tokenizer_files(folder: Path) -> list[Path]:
-    """Returns the tokenizers of a model's folder: in it, and in the folder around it, as a pair has it."""
-    return [path for path in (folder / "tokenizer.json", folder.parent / "tokenizer.json") if path.is_file()]
 
 
 def check_pair(pair: Pair, where: str) -> None:

@@ -88,6 +88,18 @@ class Clock:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
         self._last = now
 
+    def timed(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns what does the same as a function, and counts the time that it takes for a phase."""
+
+        @wraps(call)
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.lap("other")
+            found = call(*arguments, **named)
+            self.lap(phase)
+            return found
+
+        return counted
+
     def round_begins(self) -> None:
         """Ends the prefill, if it has not ended yet."""
         self.lap("other")
@@ -118,22 +130,14 @@ class WatchedTarget:
         """Returns the model's own cache, whose rollbacks are timed; the first one is that of the run."""
         cache = self._model.new_cache(rows)
         self._cache = getattr(self, "_cache", cache)
-        truncate = cache.truncate
-
-        def timed(lengths: Sequence[int] | Tensor) -> None:
-            self._clock.lap("other")
-            truncate(lengths)
-            self._clock.lap("rollback" if cache is self._cache else "prefill")
-
-        cache.truncate = timed  # type: ignore[method-assign]
+        phase = "rollback" if cache is self._cache else "prefill"
+        cache.truncate = self._clock.timed(phase, cache.truncate)  # type: ignore[method-assign]
         return cache
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, **tree: Any) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D]."""
         if cache is not None and cache is not self._cache:  # of prompts that begin in rows of others
-            self._clock.lap("other")
-            read = self._model.hidden(tokens, cache, **tree)
-            self._clock.lap("prefill")
+            read: Tensor = self._clock.timed("prefill", self._model.hidden)(tokens, cache, **tree)
             return read
         if tree:
             self._clock.round_begins()
@@ -170,9 +174,7 @@ class WatchedDrafter:
 
     def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
         """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
-        self._clock.lap("other")
-        self._drafter.start(prompts, *hidden, **rows)
-        self._clock.lap("prefill")
+        self._clock.timed("prefill", self._drafter.start)(prompts, *hidden, **rows)
         self._before = self._verified = self._drafter.cache_lengths
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
@@ -186,9 +188,7 @@ class WatchedDrafter:
 
     def commit(self, round: Round) -> None:
         """Lets the drafter learn, catch up and roll back: part of drafting."""
-        self._clock.lap("other")
-        self._drafter.commit(round)
-        self._clock.lap("draft")
+        self._clock.timed("draft", self._drafter.commit)(round)
 
     def lengths(self) -> CacheLengths | None:
         """How long the cache was in the round that has just ended; None if there is none."""

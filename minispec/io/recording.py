@@ -113,15 +113,13 @@ class Recording:
 
         In a tree it is not known: candidates of one position are told apart by nothing that is noted.
         """
-        if self._row(index, prompt) is None:
-            return None
-        wanted = ("accept", prompt, self._start(index, prompt) + i)
-        return next((d for d in self.draws[index] if (d.kind, d.prompt, d.position) == wanted), None)
+        about = self._about(index, i, prompt)
+        return next((draw for draw, _ in about if draw.kind == "accept"), None)
 
     def draft_draw(self, index: int, i: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of token i of a draft; None if it is not known, as in a tree."""
-        picks = self._picks(index, i, prompt)
-        return next((draw for draw, is_tested in picks if not is_tested), None)
+        about = self._about(index, i, prompt)
+        return next((draw for draw, is_late in about if draw.kind == "pick" and not is_late), None)
 
     def next_draw(self, index: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of the token after the accepted prefix: a correction, or a bonus."""
@@ -130,28 +128,22 @@ class Recording:
             return None
         i = self.trace.rounds[index].accepted(row)
         drafted = self.draft_draw(index, i, prompt) if i < self.trace.rounds[index].drafted(row) else None
-        picks = [draw for draw, _ in self._picks(index, i, prompt) if draw is not drafted]
-        return picks[-1] if picks else None
+        about = self._about(index, i, prompt)[::-1]
+        return next((draw for draw, _ in about if draw.kind == "pick" and draw is not drafted), None)
 
-    def _picks(self, index: int, i: int, prompt: int) -> list[tuple[Draw, bool]]:
-        """Returns the picks of token i, and of each whether testing had begun: then it is the verifier's."""
+    def _about(self, index: int, i: int, prompt: int) -> list[tuple[Draw, bool]]:
+        """Returns the decisions about token i, and of each whether a test came before it."""
         if self._row(index, prompt) is None:
             return []
         mine = [d for d in self.draws[index] if d.prompt == prompt]
         first_test = next((n for n, d in enumerate(mine) if d.kind == "accept"), len(mine))
-        position = self._start(index, prompt) + i
-        return [
-            (d, n > first_test) for n, d in enumerate(mine) if d.kind == "pick" and d.position == position
-        ]
+        position = len(self.trace.committed(prompt, index)) + i
+        return [(d, n > first_test) for n, d in enumerate(mine) if d.position == position]
 
     def _row(self, index: int, prompt: int) -> int | None:
         """Returns the row of a prompt in a round that drafted chains, where draws tell tokens apart."""
         r = self.trace.rounds[index]
         return row_of(r, prompt) if r.draft.parents is None else None
-
-    def _start(self, index: int, prompt: int) -> int:
-        """Returns the position of the first new token of a round."""
-        return len(self.trace.committed(prompt, index))
 
 
 def record_run(

@@ -60,7 +60,8 @@ class Trace:
 
         0 for a prompt that never had a row.
         """
-        return tuple(map(self._prefill_length, range(len(self.prompts))))
+        firsts = (self.rounds_of(prompt)[:1] for prompt in range(len(self.prompts)))
+        return tuple(sum(r.target_cache.before[row] for r, row in first) for first in firsts)
 
     def rounds_of(self, prompt: int) -> list[tuple[ObservedRound, int]]:
         """Returns the rounds in which a prompt has a row, each with that row, also after the text's end."""
@@ -106,10 +107,6 @@ class Trace:
             drafted=sum(r.drafted(row) for r, row in each),
             seconds={phase: sum(r.seconds.get(phase, 0.0) for r in rounds) for phase in phases},
         )
-
-    def _prefill_length(self, prompt: int) -> int:
-        first = self.rounds_of(prompt)[:1]
-        return first[0][0].target_cache.before[first[0][1]] if first else 0
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pairs import build_pair, edit_json, random_models
 
 from minispec import __version__, load_pair, load_tokenizer
 from minispec.cli.main import complain
-from minispec.io.checkpoint import load_models, save_model
+from minispec.io.checkpoint import save_model
 from minispec.io.tokenizer import train_tokenizer
+from minispec.io.two_folders import load_models
 
 
 @pytest.fixture

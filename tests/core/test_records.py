@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from records import block_trace
+from refusals import refused
 
 from minispec import Draft, Verdict
 
@@ -42,7 +43,7 @@ def test_lengths_are_k_by_default():
 @pytest.mark.parametrize(("accepted", "token"), [((2,), (3,)), ((2, 1), (2, 1)), ((), ())])
 def test_a_verdict_of_wrong_shapes_is_refused(accepted, token):
     """Counts and tokens are both [B]."""
-    with pytest.raises(ValueError, match=r"accepted and token must both be \[B\]"):
+    with refused(r"accepted and token must both be \[B\]"):
         Verdict(torch.zeros(accepted, dtype=torch.long), torch.zeros(token, dtype=torch.long))
 
 

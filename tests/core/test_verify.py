@@ -20,6 +20,8 @@ from minispec.evidence.checker.trials import compare_exactly, enumerate_rule, sa
 
 EXACT = 1e-10
 RARE = 10**9  # a weight next to which 1 is nearly nothing
+# Of the bugs of the zoo in what is tested here all that change the distribution are found by 14 examples.
+SOME = settings(max_examples=settings.default.max_examples // 2)
 
 
 @st.composite
@@ -63,12 +65,15 @@ def instances(draw, most_k=3, most_ids=3, certain=False):
 
 
 @pytest.mark.parametrize("rule", [verify_rejection, verify_coupled])
+@SOME
 @given(instance=instances(), most_rows=st.sampled_from([1, 2, 3, 7, 512]))
 def test_the_distribution_is_exactly_the_targets(rule, instance, most_rows):
     """Whatever p, q, K, the lengths of rows, and how many rows share a batch: each decides as if alone."""
     assert compare_exactly(rule, instance, most_rows, EXACT).reason is None
     drafts = instance.drafts()
     assert same(enumerate_rule(rule, drafts, 1), enumerate_rule(rule, drafts, most_rows))
+    assert float(drafts.weights.sum()) == pytest.approx(1, abs=1e-12)
+    assert float(instance.distribution().sum()) == pytest.approx(1, abs=1e-12)
 
 
 @given(instance=instances(most_k=1, most_ids=6))
@@ -77,13 +82,7 @@ def test_the_distribution_is_exact_over_more_ids(instance):
     assert compare_exactly(verify_rejection, instance, 512, EXACT).reason is None
 
 
-@given(instance=instances())
-def test_something_is_played(instance):
-    """The probabilities of all drafts sum to 1, and the distribution that is compared with does."""
-    assert float(instance.drafts().weights.sum()) == pytest.approx(1, abs=1e-12)
-    assert float(instance.distribution().sum()) == pytest.approx(1, abs=1e-12)
-
-
+@SOME
 @given(instances())
 def test_float32_distributions_are_compared_in_float64(instance):
     """Distributions in float32 cost their own rounding and no more."""
@@ -94,6 +93,7 @@ def test_float32_distributions_are_compared_in_float64(instance):
     assert compare_exactly(narrowed, instance, 512, 1e-6).reason is None
 
 
+@SOME
 @given(instances(certain=True))
 def test_greedy_emits_exactly_the_targets_distribution_at_temperature_zero(instance):
     """With one-hot target distributions, whatever was drafted, the emitted tokens are the target's."""
@@ -108,6 +108,7 @@ def whole(instance, q):
     return Instance(tuple(table[:1] for table in instance.p), tuple(table[:1] for table in q))
 
 
+@SOME
 @given(instances())
 def test_the_probability_to_accept_is_the_overlap(instance):
     """A prefix of i tokens is kept with probability Π Σ min(p, q) (Leviathan et al. 2023, theorem 3.5)."""
@@ -120,6 +121,7 @@ def test_the_probability_to_accept_is_the_overlap(instance):
         assert sum(leaf.weight for leaf in leaves if leaf.last > i) == pytest.approx(prob, abs=EXACT)
 
 
+@SOME
 @given(instances())
 def test_a_draft_with_the_targets_own_distributions_is_always_accepted(instance):
     """With q = p everything is accepted, and no yes-or-no is left to draw."""
@@ -201,6 +203,7 @@ def batches(draw, rows=3, k=3, size=3):
     return Draft(torch.tensor(tokens), q, lengths), tensor(k + 1)
 
 
+@SOME
 @given(batches())
 def test_greedy_keeps_the_prefix_that_agrees(batch):
     """Accepted is the leading run of agreement, at most the row's length; ties go to the lowest id."""
@@ -214,6 +217,7 @@ def test_greedy_keeps_the_prefix_that_agrees(batch):
         assert (int(verdict.accepted[row]), int(verdict.token[row])) == (accepted, best[accepted])
 
 
+@SOME
 @given(batches())
 def test_rejection_at_temperature_zero_is_greedy(batch):
     """With one-hot target distributions both rules say the same of any draft, and nothing is left to draw."""
@@ -226,6 +230,7 @@ def test_rejection_at_temperature_zero_is_greedy(batch):
     assert rng.draws == [0, 0, 0]
 
 
+@SOME
 @given(batches(), st.integers(0, 1000))
 def test_an_emitted_token_is_one_that_the_target_can_say(batch, seed):
     """Whatever the seed, no accepted or picked token has probability 0 under the target."""

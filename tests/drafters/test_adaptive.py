@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import GREEDY, PAIRS, PROMPTS, Parrot, Spied, alone, decode, outcome, table, targets_own_text
+from refusals import refused
+from tiny import GREEDY, PAIRS, PROMPTS, Spied, alone, decode, outcome, table, targets_own_text
 
 from minispec import Draft, KeyedRng, ModelDrafter, Warp, verify_coupled
 from minispec.core.records import Round, Verdict
@@ -65,42 +66,8 @@ def test_widths_follow_from_past_rounds_alone(pace):
     assert len(widths) > (2 if pace == 1 else 1) and len(rounds) > 5
 
 
-class Planned(Parrot):
-    """A drafter that is always right or always wrong, as it is told."""
-
-    is_right = False
-
-    def propose(self, pending, k, warp, rng):
-        right = super().propose(pending, k, warp, rng)
-        return (
-            right
-            if self.is_right
-            else replace(right, tokens=(right.tokens + 1) % 5, probs=right.probs.roll(1, -1))
-        )
-
-
 def widths_of(rounds):
     return [r.draft.k for r in rounds]
-
-
-def test_a_useless_draft_is_given_up_and_tried_again():
-    """Never right: the width falls to 0, and one token is drafted every 17th round; right: it rises to 16."""
-    model = table(max_length=700)
-    greedy = GREEDY | {"max_new_tokens": 600}
-    (text,), _ = outcome(run(model, None, k=0, **greedy))
-    planned = Planned([[1, *text]], model.vocab_size)
-    learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
-    drafter = AdaptiveDrafter(planned, CHEAP, acceptance=learns, retry=16, pace=4)
-    rounds = run(model, drafter, **greedy)
-    first = [next(rounds) for _ in range(150)]
-    widths = widths_of(first)
-    assert widths[0] > 2 and widths[-20:].count(0) >= 18 and set(widths[-60:]) == {0, 1}
-    tries = [i for i, width in enumerate(widths) if i > 90 and width]
-    assert {b - a for a, b in zip(tries, tries[1:], strict=False)} == {17}
-    planned.is_right = True
-    later = list(rounds)
-    assert max(widths_of(later)) == 16
-    assert [t for r in first + later for t in r.emitted[0]] == text
 
 
 def test_a_draft_that_is_always_right_is_asked_for_all():
@@ -161,6 +128,18 @@ def counted_run(drafter, inner, costs, alpha, tokens, seed=0):
 EASY = Costs(0.035, {1: 1.0, 17: 2.4}, catch_up=0.03, round=0.2, place=0.01, restart=0.3)
 HALF = Costs(0.45, {1: 1.0, 17: 2.0}, catch_up=0.4, round=0.2, place=0.01, restart=1.0)
 EQUAL = Costs(1.0, {1: 1.0, 17: 1.5}, catch_up=1.0, round=0.1, place=0.01, restart=2.0)
+
+
+def test_a_useless_draft_is_given_up_and_tried_again():
+    """Never right: the width falls to 0, and one token is drafted every 17th round; right: it rises to 16."""
+    inner = Counted()
+    learns = RunningAcceptance(16, memory=0.98)  # what was long ago is forgotten in time
+    drafter = AdaptiveDrafter(inner, CHEAP, acceptance=learns, retry=16, pace=4)
+    widths = [width for _, width in counted_run(drafter, inner, CHEAP, 0.0, 150)]
+    assert widths[0] > 2 and widths[-20:].count(0) >= 18 and set(widths[-60:]) == {0, 1}
+    tries = [i for i, width in enumerate(widths) if i > 90 and width]
+    assert {b - a for a, b in zip(tries, tries[1:], strict=False)} == {17}
+    assert max(width for _, width in counted_run(drafter, inner, CHEAP, 1.0, 450)) == 16
 
 
 @pytest.mark.parametrize(("costs", "alpha"), [(EASY, 0.02), (HALF, 0.02), (HALF, 0.4), (EQUAL, 0.9)])
@@ -270,9 +249,8 @@ def test_running_acceptance_by_hand():
 )
 def test_bad_input_is_one_line(call, words):
     """What cannot be is refused in one line that says why."""
-    with pytest.raises(ValueError, match=words) as caught:
+    with refused(words):
         call(PAIRS["table"][1])
-    assert "\n" not in str(caught.value)
 
 
 def test_k_is_a_limit():

@@ -6,17 +6,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import PAIRS, PROMPTS, accepted, decode, table_pair, targets_own_text, with_texts
+from refusals import refused
+from tiny import PAIRS, PROMPTS, decode, live_rows, table_pair
 
 from minispec import (
-    KeyedRng,
     NgramDrafter,
     SeededRng,
     SuffixDrafter,
     Warp,
-    verify_coupled,
-    verify_greedy,
-    verify_rejection,
 )
 from minispec.drafters.lookup import what_followed
 from minispec.drafters.ngram import NgramIndex
@@ -87,23 +84,19 @@ def test_beyond_the_end_a_copy_repeats_itself():
     assert what_followed([1, 2, 3, 1, 2], 2, 8) == [3, 1, 2, 3, 1, 2, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("ngram", [[], [3, 1, 2, 3], [5] * 4]), ("suffix", [[], [3, 1], [5]])]
-)
-def test_a_draft_by_hand(name, wanted):
-    """Rows that find something beside one that does not: lengths, padding, certain distributions, types."""
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_draft_is_certain_and_padded(name):
+    """Rows that find something beside one that does not: lengths, distributions, types. A new run forgets."""
     drafter = DRAFTERS[name](6, dtype=torch.float32)
-    drafter.start([[4], [1, 2, 3, 1, 2], [5, 5]])
-    draft = drafter.propose(torch.tensor([4, 2, 5]), 4, Warp(), SeededRng(0))
-    assert draft.lengths.tolist() == [len(row) for row in wanted]
-    assert draft.probs.shape == (3, max(map(len, wanted)), 6) and draft.probs.dtype is torch.float32
-    for row, ids in enumerate(wanted):
-        assert draft.tokens[row, : len(ids)].tolist() == ids
-    assert torch.equal(draft.probs, torch.eye(6)[draft.tokens])
+    for prompts in ([[4], [1, 2, 3, 1, 2], [5, 5]], [[1], [2, 1]]):
+        drafter.start(prompts)
+        draft = drafter.propose(torch.tensor([prompt[-1] for prompt in prompts]), 4, Warp(), SeededRng(0))
+        wanted = [by_hand(name, prompt, 4) for prompt in prompts]
+        assert draft.lengths.tolist() == list(map(len, wanted))
+        assert draft.probs.shape == (len(prompts), max(map(len, wanted)), 6)
+        assert [row[: len(ids)].tolist() for row, ids in zip(draft.tokens, wanted, strict=True)] == wanted
+        assert torch.equal(draft.probs, torch.eye(6)[draft.tokens])  # and float32
     assert drafter.cache_lengths is None
-    drafter.start([[1], [2, 1]])  # a new run forgets the last one
-    draft = drafter.propose(torch.tensor([1, 1]), 3, Warp(), SeededRng(0))
-    assert draft.tokens.shape == (2, 0) and draft.probs.shape == (2, 0, 6)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -112,16 +105,12 @@ def test_each_round_drafts_from_the_rows_own_committed_text(name, pair):
     """Row by row as by hand, up to the budget; rows that are done draft nothing. Rows differ in length."""
     target, _ = PAIRS[pair]
     lengths = set()
-    apart = 0
     rounds = decode(target, DRAFTERS[name](target.vocab_size), k=4, max_new_tokens=24)
-    for r, texts in with_texts(rounds):
-        for row, text in enumerate(texts):
-            budget = len(PROMPTS[row]) + 24 - len(text) - 1
-            wanted = by_hand(name, text, 4)[: max(budget, 0)] if r.live[row] else []
-            assert r.draft.tokens[row, : r.drafted(row)].tolist() == wanted
-            lengths.add(len(wanted))
-        apart += len({r.drafted(row) for row in range(3) if r.live[row]}) > 1
-    assert apart > 1 and {0, 1} <= lengths and max(lengths) > 2
+    for _, row, text, drafted in live_rows(rounds):
+        budget = len(PROMPTS[row]) + 24 - len(text) - 1
+        assert drafted == by_hand(name, text, 4)[:budget]
+        lengths.add(len(drafted))
+    assert {0, 1} <= lengths and max(lengths) > 2
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -132,20 +121,6 @@ def test_a_row_that_is_done_does_not_prolong_the_others_draft(name):
     first, second = list(decode(target, DRAFTERS[name](target.vocab_size), prompts, k=4))[:2]
     assert first.finish == (None, "context") and len({3, *first.emitted[0]}) == 1 + len(first.emitted[0])
     assert second.draft.k == 0
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize(
-    ("verifier", "warp"),
-    [(verify_greedy, Warp(0)), (verify_rejection, Warp(0)), (verify_coupled, Warp())],
-)
-def test_the_text_is_target_only(name, pair, verifier, warp):
-    """With three rules token for token, for a ragged batch. Tokens were accepted on the way."""
-    target, _ = PAIRS[pair]
-    settings = {"verifier": verifier, "warp": warp}
-    settings["rng"] = KeyedRng(3) if verifier is verify_coupled else SeededRng(3)
-    assert accepted(targets_own_text(target, DRAFTERS[name](target.vocab_size), k=5, **settings)) > 2
 
 
 @pytest.mark.parametrize(
@@ -160,5 +135,5 @@ def test_the_text_is_target_only(name, pair, verifier, warp):
 )
 def test_settings_that_cannot_be(make, words):
     """Each is refused in one line."""
-    with pytest.raises(ValueError, match=words):
+    with refused(words):
         make()

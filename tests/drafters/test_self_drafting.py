@@ -3,7 +3,8 @@
 import pytest
 import tiny
 import torch
-from tiny import GREEDY, PROMPTS, decode, with_texts
+from refusals import refused
+from tiny import decode, live_rows, with_texts
 
 from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
@@ -53,19 +54,6 @@ def test_greedy_text_is_the_targets_own(model, way, k):
     assert tiny.accepted(tiny.targets_own_text(*way(model), k=k, eos=4, oracle=model))
 
 
-@WAYS
-def test_rows_do_not_know_each_other(model, way):
-    """What a row drafts in a batch, and with which distributions, is what it drafts alone."""
-    together = list(decode(*way(model), **GREEDY))
-    for row, prompt in enumerate(PROMPTS):
-        live = [r for r in together if r.live[row]]
-        for ours, other in zip(live, decode(*way(model), [prompt], **GREEDY), strict=True):
-            n = other.drafted(0)
-            assert (ours.drafted(row), ours.emitted[row]) == (n, other.emitted[0])
-            assert torch.equal(ours.draft.tokens[row, :n], other.draft.tokens[0, :n])
-            tiny.same(ours.draft.probs[row, :n].double(), other.draft.probs[0, :n].double())
-
-
 def test_an_exit_computes_nothing_twice(model):
     """Each of the first layers reads as many tokens as each of the others; and logits are the GPT's own."""
     read = [0] * 3
@@ -91,14 +79,12 @@ def test_a_draft_is_what_its_method_says(model, way):
     """q, from plain forwards of the target without a cache, whatever was accepted before."""
     target, drafter = way(model)
     compared = 0
-    for r, texts in with_texts(decode(target, drafter, PROMPTS[:2]), PROMPTS[:2]):
-        for row, text in enumerate(texts):
-            if way is by_heads and r.index == 0:
-                assert r.drafted(row) == (0 if len(text) == 1 else 3)
-            drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
-            for i, logits in enumerate(BY_HAND[way](model, target, drafter, text, drafted)):
-                tiny.same(r.draft.probs[row, i], Warp()(logits))
-                compared += r.accepted(row) > 0
+    for r, row, text, drafted in live_rows(decode(target, drafter)):
+        if way is by_heads and r.index == 0:
+            assert len(drafted) == (0 if len(text) == 1 else 3)
+        for i, logits in enumerate(BY_HAND[way](model, target, drafter, text, drafted)):
+            tiny.same(r.draft.probs[row, i], Warp()(logits))
+            compared += r.accepted(row) > 0
     assert compared > 10
 
 
@@ -149,5 +135,5 @@ BY_HAND = {by_exit: exit_by_hand, by_heads: heads_by_hand, by_features: features
 )
 def test_heads_of_another_target_are_refused(model, make, words):
     """Each in one line."""
-    with pytest.raises(ValueError, match=words):
+    with refused(words):
         make(model)

@@ -7,7 +7,8 @@ from math import prod
 import pytest
 import tiny
 import torch
-from tiny import PROMPTS, decode, outcome, same, targets_own_text, with_texts
+from refusals import refused
+from tiny import PROMPTS, decode, live_rows, outcome, same, targets_own_text, with_texts
 
 from minispec import SeededRng, Warp
 from minispec.drafters.medusa import Medusa, MedusaTreeDrafter, doubtful_tree
@@ -36,11 +37,11 @@ def path_of(node, parents):
 
 
 def runs(choice=without_replacement, **changes):
-    """Yields rounds with a tree, and the texts before each; both caches are looked at."""
+    """Yields rounds with a tree; both caches are looked at."""
     drafter = TreeDrafter(DRAFT, SHAPE, choice)
     settings = {"k": 9, "max_new_tokens": 18, "verifier": verify_tree} | changes
     for r, texts in with_texts(decode(TARGET, drafter, **settings)):
-        yield r, texts
+        yield r
         assert drafter.cache_lengths == r.lengths
         if all(r.live):
             after = [[*text, *emitted] for text, emitted in zip(texts, r.emitted, strict=True)]
@@ -59,16 +60,13 @@ def test_greedy_text_is_the_targets_own(choice, shape):
 def test_each_candidate_is_drawn_after_its_own_ancestors(seed):
     """q of the first child is the draft's distribution after the path; p of each node is the target's."""
     compared = 0
-    for r, texts in runs(with_replacement, rng=SeededRng(seed)):
-        for row, text in enumerate(texts if r.draft.k else []):
-            tokens = r.draft.tokens[row].tolist()
-            parents = r.draft.parents[row].tolist()
-            for i in range(r.drafted(row) if r.live[row] else 0):
-                before = text + [tokens[n] for n in path_of(parents[i], parents)]
-                same(r.draft.probs[row, i], Warp()(DRAFT(torch.tensor([before])))[0, -1])
-                after = [*before, tokens[i]]
-                same(r.target_probs[row, i + 1], Warp()(TARGET(torch.tensor([after])))[0, -1])
-                compared += 1
+    for r, row, text, tokens in live_rows(runs(with_replacement, rng=SeededRng(seed))):
+        parents = r.draft.parents[row].tolist() if tokens else []
+        for i, token in enumerate(tokens):
+            before = text + [tokens[n] for n in path_of(parents[i], parents)]
+            same(r.draft.probs[row, i], Warp()(DRAFT(torch.tensor([before])))[0, -1])
+            same(r.target_probs[row, i + 1], Warp()(TARGET(torch.tensor([[*before, token]])))[0, -1])
+            compared += 1
     assert compared > 100
 
 
@@ -82,23 +80,19 @@ def test_candidates_without_replacement_differ_and_q_lacks_the_earlier_ones():
     same(most_probable(q, logits, chosen), torch.tensor([[0, 1, 0, 0]], dtype=torch.float64))
     certain = torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64)
     same(without_replacement(certain, logits, chosen), torch.tensor([[0, 1, 0, 0]], dtype=torch.float64))
-    for r, _ in runs():
-        for row, on in enumerate(r.live):
-            for parent in range(3) if on and r.draft.k else ():
-                siblings = [i for i in range(r.drafted(row)) if r.draft.parents[row, i] == parent]
-                tokens = r.draft.tokens[row, siblings].tolist()
-                assert len(set(tokens)) == len(tokens)
-                for n, i in enumerate(siblings):
-                    assert not r.draft.probs[row, i, tokens[:n]].any()
+    for r, row, _, tokens in live_rows(runs()):
+        for i, parent in enumerate(r.draft.parents[row].tolist() if tokens else ()):
+            earlier = [tokens[n] for n in range(i) if r.draft.parents[row, n] == parent]
+            assert i >= len(tokens) or not r.draft.probs[row, i, earlier].any()
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 5])
 def test_a_tree_is_cut_where_a_row_ends(cap):
     """No token is deeper than the budget; a wide tree is drafted all the same, and the cap is met exactly."""
     rounds = list(runs(max_new_tokens=cap))
-    texts, ends = outcome([r for r, _ in rounds], len(PROMPTS))
+    texts, ends = outcome(rounds, len(PROMPTS))
     assert [len(text) for text in texts] == [cap] * len(PROMPTS) and set(ends) == {"cap"}
-    first = rounds[0][0]
+    first = rounds[0]
     deepest = max(len(path_of(i + 1, SHAPE)) for i in range(first.drafted(0))) if first.drafted(0) else 0
     assert deepest == min(cap - 1, 5)
     assert first.drafted(0) == sum(len(path_of(i + 1, SHAPE)) < cap for i in range(len(SHAPE)))
@@ -132,7 +126,7 @@ def test_a_tree_at_the_contexts_end(length, drafter):
 def test_a_tree_that_cannot_be_is_refused(parents, words):
     """Too large, a parent after its child, one that does not ascend, one that is not there."""
     for make in (partial(TreeDrafter, DRAFT), partial(MedusaTreeDrafter, HEADS.heads, TARGET)):
-        with pytest.raises(ValueError, match=words):
+        with refused(words):
             make(parents)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 from pairs import MODELS, build_pair, edit_json, random_models, tiny_config, tiny_recipe, tiny_tokenizer
+from refusals import refused
 from safetensors.torch import load_file, save_file
 
-import minispec
 from minispec.core.model import GPT
 from minispec.io import checkpoint, files
 from minispec.io.checkpoint import (
@@ -28,9 +28,8 @@ from minispec.io.checkpoint import (
 from minispec.io.files import check_pair_folder, read_json, replacing
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
-from minispec.train.dataset import Dataset, kind_of, pack
+from minispec.train.dataset import Dataset
 from minispec.train.publish import prompts, publish, verdict
-from minispec.train.recipes import CurriculumStage
 from minispec.train.training import Trained
 
 
@@ -63,32 +62,31 @@ def test_the_hash_is_of_names_and_weights(tmp_path):
     same, _ = random_models()
     assert weights_hash(model) == weights_hash(same)
     assert weights_hash(model) != weights_hash(random_models(tied=True)[0])
+    assert re.fullmatch("[0-9a-f]{64}", weights_hash(model))
     with torch.no_grad():
         same.norm.weight[3] += 1e-6
     assert weights_hash(model) != weights_hash(same)
-    assert re.fullmatch("[0-9a-f]{64}", weights_hash(model))
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_names_and_shapes_are_those_of_llama(tied, tmp_path):
     """The file holds the tensors that Hugging Face's LlamaForCausalLM has, by name and shape, in bfloat16."""
-    config = tiny_config(layers=1, tied=tied)
-    save_model(GPT(config), tmp_path)
+    save_model(GPT(tiny_config(layers=1, tied=tied)), tmp_path)
     stored = load_file(tmp_path / "model.safetensors")
-    layer = "model.layers.0."
-    expected = {
-        "model.embed_tokens.weight": (300, 16),
-        layer + "input_layernorm.weight": (16,),
-        layer + "self_attn.q_proj.weight": (16, 16),
-        layer + "self_attn.k_proj.weight": (8, 16),
-        layer + "self_attn.v_proj.weight": (8, 16),
-        layer + "self_attn.o_proj.weight": (16, 16),
-        layer + "post_attention_layernorm.weight": (16,),
-        layer + "mlp.gate_proj.weight": (24, 16),
-        layer + "mlp.up_proj.weight": (24, 16),
-        layer + "mlp.down_proj.weight": (16, 24),
-        "model.norm.weight": (16,),
+    expected = {"embed_tokens": (300, 16), "norm": (16,)}
+    layer = {
+        "input_layernorm": (16,),
+        "self_attn.q_proj": (16, 16),
+        "self_attn.k_proj": (8, 16),
+        "self_attn.v_proj": (8, 16),
+        "self_attn.o_proj": (16, 16),
+        "post_attention_layernorm": (16,),
+        "mlp.gate_proj": (24, 16),
+        "mlp.up_proj": (24, 16),
+        "mlp.down_proj": (16, 24),
     }
+    expected |= {f"layers.0.{name}": shape for name, shape in layer.items()}
+    expected = {f"model.{name}.weight": shape for name, shape in expected.items()}
     if not tied:
         expected["lm_head.weight"] = (300, 16)
     assert {name: tuple(t.shape) for name, t in stored.items()} == expected
@@ -141,17 +139,16 @@ def test_a_pair_is_found_by_name(pair, minispec_home):
     shutil.copytree(pair, minispec_home / ".mine-a1b2")
     assert find_pair("mine") == minispec_home / "mine" and find_pair(pair) == pair
     assert "mine" in known_pairs() and not any(name.startswith(".") for name in known_pairs())
-    assert load_pair("mine").target.vocab_size == 300
 
 
 def test_an_unknown_pair_is_refused_with_what_there_is(pair, minispec_home, monkeypatch):
     """The message names what was asked for, what there is, and how to get one."""
     monkeypatch.setattr(checkpoint, "SHIPPED", minispec_home / "none")
-    with pytest.raises(ValueError, match=r"no pair called 'nope'; there is none yet.*minispec train"):
+    with refused(r"no pair called 'nope'; there is none yet.*minispec train"):
         load_pair("nope")
     for name in ("beta", "alpha"):
         shutil.copytree(pair, minispec_home / name)
-    with pytest.raises(ValueError, match="no pair called 'nope'; there is alpha, beta"):
+    with refused("no pair called 'nope'; there is alpha, beta"):
         load_pair("nope")
 
 
@@ -166,14 +163,11 @@ NO_WEIGHTS = "cannot be read as safetensors"
 DAMAGE = [
     (CONFIG, None, f"config.json {NO_JSON}"),
     (DRAFT, None, f"model.safetensors {NO_WEIGHTS}"),
-    ("tokenizer.json", None, "is not a tokenizer file"),
     (DRAFT, b"", NO_WEIGHTS),
-    (DRAFT, b"\x80\x02}q\x00.", NO_WEIGHTS),  # something pickled
     (TARGET, b'{"model_type": "ll', NO_JSON),
     (TARGET, b'{"model_type": "\xff"}', NO_JSON),
     (TARGET, b"[" * 100_000, NO_JSON),
     (TARGET, b"[1]", "should hold a JSON object"),
-    ("pair.json", b"{", f"pair.json {NO_JSON}"),
     ("pair.json", {"name": "a\nb"}, "name should be a text"),
     ("pair.json", {"prompts": ["The cat"]}, "prompts should be a list of lists"),
     ("pair.json", {"prompts": [[1, 300]]}, "prompts should hold token ids from 0 to 299"),
@@ -189,11 +183,9 @@ DAMAGE = [
     (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
     (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
     (CONFIG, {"attention_bias": True}, "has attention_bias True; minispec reads False only"),
-    (CONFIG, {"mlp_bias": True}, "has mlp_bias True"),
     (CONFIG, {"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
     (CONFIG, {"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
     (CONFIG, {"head_dim": 3}, "head_size 3 must be even"),
-    (CONFIG, {"head_dim": "4"}, "has head_dim '4'; it should be an integer above 0"),
     (CONFIG, {"num_attention_heads": 3, "head_dim": None}, "width 16 must be an even multiple of heads 3"),
     (CONFIG, {"num_key_value_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
     (
@@ -202,9 +194,7 @@ DAMAGE = [
         "has num_hidden_layers 0; it should be an integer above 0 and at most",
     ),
     (CONFIG, {"hidden_size": ...}, "lacks hidden_size"),
-    (CONFIG, {"rope_theta": ...}, "lacks rope_theta"),
     (CONFIG, {"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
-    (CONFIG, {"intermediate_size": True}, "has intermediate_size True; it should be an integer"),
     (CONFIG, {"tie_word_embeddings": "no"}, "it should be true or false"),
     (CONFIG, {"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
     (CONFIG, {"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
@@ -230,9 +220,8 @@ def test_a_damaged_or_foreign_pair_is_refused(name, change, says, pair):
         edit_json(pair / name, **change)
     else:
         change_weights(pair / name, change)
-    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+    with refused(re.escape(says), pair) as caught:
         load_pair(pair)
-    assert str(pair) in str(caught.value) and "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400 + len(str(pair))
 
 
@@ -240,14 +229,14 @@ def test_models_of_other_vocabularies_are_refused(pair):
     """Other than each other's, or than the tokenizer's; and a head that is an embedding that is not there."""
     target, draft = random_models(vocab_size=301)
     save_model(draft, pair / "draft")
-    with pytest.raises(ValueError, match="the draft has 301 tokens, the target 300"):
+    with refused("the draft has 301 tokens, the target 300"):
         load_pair(pair)
     save_model(target, pair / "target")
-    with pytest.raises(ValueError, match="the tokenizer has 300 tokens, the models 301"):
+    with refused("the tokenizer has 300 tokens, the models 301"):
         load_pair(pair)
     edit_json(pair / TARGET, tie_word_embeddings=True)
     change_weights(pair / "target/model.safetensors", lambda w: w.pop("model.embed_tokens.weight"))
-    with pytest.raises(ValueError, match="such as embed_tokens.weight"):
+    with refused("such as embed_tokens.weight"):
         load_pair(pair)
 
 
@@ -285,9 +274,8 @@ def test_a_file_that_pair_json_does_not_describe_is_named(name, pair):
         edit_json(pair / name, **OTHERS[name])
     else:
         change_weights(pair / name, OTHERS[name])
-    with pytest.raises(ValueError, match="is not the file that pair.json describes") as caught:
+    with refused(f"^{re.escape(str(pair / name))} is not the file that pair.json describes"):
         load_pair(pair)
-    assert str(caught.value).startswith(f"{pair / name} is not") and "\n" not in str(caught.value)
     edit_json(pair / "pair.json", models=..., tokenizer_sha256=...)
     if name != "tokenizer.json":
         load_pair(pair)
@@ -311,24 +299,12 @@ def test_pipes_and_huge_files_are_not_read(name, pair, monkeypatch):
     """What may never end is no file of a pair."""
     with monkeypatch.context() as patch:
         patch.setattr(files, "MOST_BYTES", 100)
-        with pytest.raises(ValueError, match="it is larger than"):
+        with refused("it is larger than"):
             load_pair(pair)
     (pair / name).unlink()
     os.mkfifo(pair / name)
-    with pytest.raises(ValueError, match="it is no file"):
+    with refused("it is no file"):
         load_pair(pair)
-
-
-def test_replacing_swaps_whole_folders(pair):
-    """What was there goes, what was written comes, and nothing is left beside it; folders are made."""
-    with replacing(pair / "a/b") as temporary:
-        (temporary / "x").touch()
-    assert (pair / "a/b/x").exists()
-    with replacing(pair) as temporary:
-        (temporary / "pair.json").write_text("{}", encoding="utf-8")
-        assert "draft/config.json" in everything(pair)  # the old pair is whole until the end
-    assert everything(pair) == {"pair.json": b"{}"}
-    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
 
 
 def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
@@ -342,10 +318,10 @@ def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(ValueError, match="cannot write .*Permission denied.*unchanged"), replacing(pair):
+    with refused("cannot write .*Permission denied.*unchanged"), replacing(pair):
         pass
     assert everything(pair) == before
-    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+    assert os.listdir(pair.parent) == ["pair"]
 
 
 def test_other_peoples_files_are_not_replaced(tmp_path):
@@ -353,28 +329,23 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work/thesis.txt").write_text("years", encoding="utf-8")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="it holds other files"), replacing(tmp_path / "work"):
+    with refused("it holds other files"), replacing(tmp_path / "work"):
         pass
     for path in (tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
-        with pytest.raises(ValueError, match="cannot write"), replacing(path):
+        with refused("cannot write"), replacing(path):
             pass
     check_pair_folder(tmp_path / "empty")
     check_pair_folder(tmp_path / "new")
     assert everything(tmp_path) == {"work/thesis.txt": b"years"}
+    with replacing(tmp_path / "a/b") as temporary:  # folders are made
+        (temporary / "x").touch()
+    assert (tmp_path / "a/b/x").exists()
 
 
 def trained():
     """Returns what a training would hand to `publish`, with random weights."""
-    story_corpus = corpus.Corpus(
-        "any", ["The cat sat on the mat. " * 9], ["A dog ran to the river and saw a star. " * 9]
-    )
-    tokenizer = tiny_tokenizer()
-    sequences = {
-        kind_of(CurriculumStage(1, 1, 48)): pack(
-            tokenizer.encode_batch(story_corpus.train), tokenizer.end_of_text, 49
-        )
-    }
-    dataset = Dataset(story_corpus, tokenizer, sequences, ())
+    texts = ["The cat sat on the mat. " * 9], ["A dog ran to the river and saw a star. " * 9]
+    dataset = Dataset(corpus.Corpus("any", *texts), tiny_tokenizer(), {}, ())
     target, draft = random_models()
     models = dict(zip(MODELS, (target, draft, draft), strict=True))
     return dataset, {name: Trained(model, 7, 1.25, 99) for name, model in models.items()}
@@ -393,9 +364,9 @@ def test_publishing_writes_a_whole_pair(tmp_path):
     assert info["prompts"] == [dataset.tokenizer.encode(dataset.corpus.validation[0])[:32]]
     assert info["tokenizer_sha256"] == json_hash(read_json(tmp_path / "made/tokenizer.json"))
     for name in MODELS:
-        config = read_json(tmp_path / "made" / name / "config.json")
-        assert info["models"][name]["config_sha256"] == json_hash(config)
-    assert info["models"]["target"]["sha256"] == weights_hash(pair.target.to(torch.bfloat16))
+        model = load_model(tmp_path / "made" / name, dtype=torch.bfloat16, described=info["models"][name])
+        assert info["models"][name]["sha256"] == weights_hash(model)
+    assert "config_sha256" in info["models"]["target"]
     assert {f.name for f in (tmp_path / "made").iterdir()} == {*MODELS, "tokenizer.json", "pair.json"}
 
 
@@ -408,10 +379,10 @@ def test_a_full_disk_leaves_the_old_pair(where, pair, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(*where, full)
-    with pytest.raises(ValueError, match="cannot write .*No space left on device.*unchanged"):
+    with refused("cannot write .*No space left on device.*unchanged"):
         publish(tiny_recipe(), *trained(), pair, "minispec train")
     assert everything(pair) == before
-    assert [f.name for f in pair.parent.iterdir()] == ["pair"]
+    assert os.listdir(pair.parent) == ["pair"]
 
 
 def test_short_documents_still_give_prompts(tmp_path):
@@ -432,15 +403,3 @@ def test_a_target_that_is_no_better_is_a_failed_training():
     assert verdict(info(0.4, 0.5)) is None
     for target, draft in ((0.5, 0.5), (0.6, 0.5), (float("nan"), 0.5)):
         assert f"target's loss {target:.4f} is not below the draft's 0.5000" in verdict(info(target, draft))
-
-
-def test_nothing_is_ever_unpickled():
-    """No module of the package imports or calls anything that unpickles."""
-    modules = list(Path(minispec.__file__).parent.rglob("*.py"))
-    assert len(modules) > 20
-    unpickles = re.compile(
-        r"^\s*(import|from) .*\b(c?pickle|_pickle|dill|joblib|cloudpickle|shelve|marshal)\b"
-        r"|\b(torch|np|numpy)\.(load|save)\b|^from (torch|numpy) import .*\b(load|save)\b",
-        re.IGNORECASE | re.MULTILINE,
-    )
-    assert [path for path in modules if unpickles.search(path.read_text(encoding="utf-8"))] == []

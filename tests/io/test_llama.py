@@ -7,6 +7,7 @@ import pytest
 import torch
 from native_models import native, needs_compiler
 from pairs import edit_json
+from refusals import refused
 from safetensors.torch import load_file, save_file
 
 from minispec.core.loop import generate
@@ -18,12 +19,10 @@ from minispec.io.files import read_json, write_json
 from minispec.io.llama import config_to_json
 
 SHAPES = {
-    "multi-head": GPTConfig(97, 2, 32, 4, 4, 48, max_length=64),
     "grouped": GPTConfig(64, 3, 48, 6, 2, 40, max_length=50, rope_theta=500.0),
     "one head of keys, tied": GPTConfig(50, 1, 24, 6, 1, 64, max_length=40, tied=True, norm_eps=1e-6),
     "larger heads": GPTConfig(80, 2, 32, 4, 2, 56, max_length=48, head_size=16),
     "smaller heads, tied": GPTConfig(70, 2, 40, 4, 4, 33, max_length=64, tied=True, head_size=6),
-    "smaller heads, grouped": GPTConfig(33, 4, 64, 8, 4, 80, max_length=32, head_size=4),
     "a width that heads do not divide": GPTConfig(61, 2, 30, 4, 2, 44, max_length=64, head_size=10),
 }
 THEIRS = [name for name, config in SHAPES.items() if config.width % config.heads == 0]  # it refuses the rest
@@ -116,11 +115,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def refused(folder, says):
+def is_refused(folder, says):
     """Asserts that a checkpoint is refused in one line that names its folder."""
-    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+    with refused(re.escape(says), folder):
         load_model(folder)
-    assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def refused(folder, says):
 )
 def test_positions_that_are_stretched_are_refused(changes, folder):
     edit_json(folder / "config.json", **changes)
-    refused(folder, f"has {next(iter(changes))} ")
+    is_refused(folder, f"has {next(iter(changes))} ")
 
 
 @pytest.mark.parametrize(
@@ -144,16 +142,16 @@ def test_positions_that_are_stretched_are_refused(changes, folder):
     [
         (None, "weight_map should name files"),
         ({}, "weight_map should name files"),
-        ({"a": "../other.safetensors"}, "weight_map should name files of this folder"),
+        ({"a": "../other.safetensors"}, "of this folder"),
         ({"a": "weights.bin"}, "that end in .safetensors"),
         ({str(i): f"{i}.safetensors" for i in range(1001)}, "1,000 at most"),
-        ({"a": "gone.safetensors"}, "gone.safetensors cannot be read as safetensors"),
+        ({"a": "gone.safetensors"}, "gone.safetensors cannot be read"),
     ],
 )
 def test_an_index_that_leads_nowhere_is_refused(index, says, folder):
     (folder / "model.safetensors").unlink()
     write_json(folder / "model.safetensors.index.json", {"weight_map": index})
-    refused(folder, says)
+    is_refused(folder, says)
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.uint8, torch.float8_e4m3fn])
@@ -162,24 +160,24 @@ def test_weights_that_do_not_stand_for_themselves_are_refused(kind, folder):
     weights = load_file(folder / "model.safetensors")
     name = "model.layers.1.mlp.up_proj.weight"
     save_file(weights | {name: weights[name].to(kind)}, folder / "model.safetensors")
-    refused(folder, f"{name}' has type {kind}; minispec reads")
+    is_refused(folder, f"{name}' has type {kind}; minispec reads")
 
 
 def test_what_several_files_do_not_hold_together_is_refused(folder):
     """Weights that do not fit the config, one that stands in two files, one file that is missing."""
     split(folder)
     edit_json(folder / "config.json", intermediate_size=41)
-    refused(folder, "index.json does not fit its config.json")
+    is_refused(folder, "index.json does not fit its config.json")
     names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
     for name in names[::2]:
         save_file(load_file(folder / name) | {"model.norm.weight": torch.ones(48)}, folder / name)
-    refused(folder, "'model.norm.weight' stands in another file, too")
+    is_refused(folder, "'model.norm.weight' stands in another file, too")
     (folder / names[1]).unlink()
-    refused(folder, f"{names[1]} cannot be read")
+    is_refused(folder, f"{names[1]} cannot be read")
 
 
 def test_a_weight_under_both_of_its_names_is_refused(folder):
     """Which of the two is meant nobody can know."""
     whole = load_file(folder / "model.safetensors")
     save_file(whole | {"norm.weight": -whole["model.norm.weight"]}, folder / "model.safetensors")
-    refused(folder, "norm.weight is stored twice")
+    is_refused(folder, "norm.weight is stored twice")

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import tiny
 import torch
+from refusals import refused
 
 from minispec import (
     ModelDrafter,
@@ -79,7 +80,7 @@ def test_a_prompt_that_is_not_there_is_refused(prompt):
     """One line with the numbers that there are, from whatever is asked."""
     trace = traced("model", QUEUE, at_once=2)
     for ask in (trace.tokens, trace.finish, trace.statistics, trace.committed):
-        with pytest.raises(ValueError, match=rf"there is no prompt {prompt}; the trace has 0 to 6"):
+        with refused(rf"there is no prompt {prompt}; the trace has 0 to 6"):
             ask(prompt)
 
 
@@ -98,7 +99,7 @@ def test_streamed_text_is_that_of_one_prompt(at_once):
     full = traced("model", [QUEUE[0], FULL], at_once=1)
     assert list(stream(full.rounds, tokenizer, 1)) == []
     for follow in (stream, partial(until, stops=["x"])):
-        with pytest.raises(ValueError, match="prompts are counted from 0, not -1"):
+        with refused("prompts are counted from 0, not -1"):
             list(follow(trace.rounds, tokenizer, prompt=-1))
 
 

@@ -41,14 +41,6 @@ def test_a_character_comes_with_its_last_byte():
     assert pieces(CHARACTERS, CHARACTERS.encode("a😀é")) == (["a", "", "", "", "😀", "", "é"], "")
 
 
-def test_flush_gives_what_is_incomplete():
-    """A text that ends inside a character ends with the replacement character, once, and then is empty."""
-    text = TextStream(CHARACTERS)
-    assert [text.push(token) for token in CHARACTERS.encode("a😀")[:3]] == ["a", "", ""]
-    assert text.flush() == REPLACEMENT
-    assert text.flush() == ""
-
-
 @given(st.text(max_size=20))
 @example("\ufffd😀")
 def test_the_pieces_of_any_text_join_to_it(text):

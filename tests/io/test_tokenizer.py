@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusals import refused
 
 from minispec.io.tokenizer import END_OF_TEXT, load_tokenizer, train_tokenizer
 from minispec.train.stories import draw_stories
@@ -102,15 +103,14 @@ def test_a_damaged_or_missing_file_is_refused(data, tmp_path):
     if data is not None:
         path.write_bytes(data)
     for where in (path, tmp_path):
-        with pytest.raises(ValueError, match="is not a tokenizer file") as caught:
+        with refused("is not a tokenizer file", path):
             load_tokenizer(where)
-        assert str(path) in str(caught.value)
 
 
 def test_unusable_settings_are_refused():
     """An unknown kind, and a vocabulary too small for all bytes and end-of-text."""
-    with pytest.raises(ValueError, match="'words' is unknown; choose bpe or characters"):
+    with refused("'words' is unknown; choose bpe or characters"):
         train_tokenizer(["a"], "words")
-    with pytest.raises(ValueError, match="at least 257, not 256"):
+    with refused("at least 257, not 256"):
         train_tokenizer(["a"], "bpe", 256)
     assert train_tokenizer(["a"], "bpe", 257).vocab_size == 257

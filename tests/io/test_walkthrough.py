@@ -3,6 +3,7 @@
 import pytest
 import torch
 from book.record_walkthroughs import COMMAND
+from refusals import refused
 
 import minispec
 from minispec.io.checkpoint import SHIPPED, weights_hash
@@ -57,5 +58,5 @@ def test_is_small_and_says_its_text(pair, walkthrough):
 
 def test_an_unknown_verifier_is_an_error():
     """There is a walkthrough for each verifier of the benchmark, and for no other."""
-    with pytest.raises(ValueError, match="greedy or rejection"):
+    with refused("greedy or rejection"):
         load_walkthrough("best")

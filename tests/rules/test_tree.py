@@ -6,8 +6,9 @@ import pytest
 import tiny
 import torch
 from drafts import decides_alike, random_draft
+from refusals import refused
 
-from minispec import Draft, ModelDrafter, SeededRng, Warp, verify_greedy, verify_rejection
+from minispec import Draft, SeededRng, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
 from minispec.rules.tree import verify_tree, verify_tree_greedy
 
@@ -27,63 +28,6 @@ def test_a_chain_is_the_tree_with_one_branch(seed, of_trees, of_chains):
     assert len(set(found.accepted.tolist())) > 2
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("warp", [Warp(), Warp(0.7, top_k=5), Warp(temperature=0)], ids=str)
-def test_the_loop_says_the_same_with_a_tree_of_one_branch(warp, seed):
-    """Seed by seed the same texts, in the same rounds, for the model's chain and the tree's only path."""
-    chain, tree = (
-        [
-            (r.emitted, r.verdict.accepted.tolist(), [r.kind(row) for row in range(3)])
-            for r in tiny.decode(TARGET, drafter, verifier=rule, warp=warp, rng=SeededRng(seed), eos=4)
-        ]
-        for drafter, rule in (
-            (ModelDrafter(DRAFT), verify_rejection),
-            (TreeDrafter(DRAFT, range(3)), verify_tree),
-        )
-    )
-    assert chain == tree
-
-
-P, Q = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], dtype=torch.float64)
-
-
-def without_the_first(first):
-    left = Q.index_fill(0, torch.tensor(first), 0)
-    return left / left.sum()
-
-
-@pytest.mark.parametrize(
-    ("q_first", "q_second", "wanted"),
-    [
-        # Drawn again from the same q: the first is accepted with Σ min(p, q) = 0.7. What is left is all on
-        # token 0, where q has 0.2.
-        (Q, lambda first: Q, 0.7 + 0.3 * 0.2),
-        # Without replacement: only token 2 is ever rejected; then 0 has 0.2 / 0.5.
-        (Q, without_the_first, 0.7 + 0.3 * 0.4),
-        # Fixed: accepted with what p has on both of them, p(0) + p(1).
-        (torch.eye(3).double()[0], lambda first: torch.eye(3).double()[1], 0.8),
-    ],
-    ids=["with replacement", "without", "fixed"],
-)
-def test_two_candidates_for_one_position_leave_the_target(q_first, q_second, wanted):
-    """Recursive rejection: 0.5, 0.3, 0.2 come out, whichever q; acceptance by hand."""
-    out = torch.zeros(3).double()
-    accepted = 0.0
-    for first in q_first.nonzero()[:, 0].tolist():
-        then = q_second(first)
-        for second in then.nonzero()[:, 0].tolist():
-            q = torch.stack([q_first, then])[None]
-            draft = Draft(torch.tensor([[first, second]]), q, parents=torch.zeros(1, 2).long())
-            ways = tiny.branches(lambda rng, draft=draft: verify_tree(draft, P.expand(1, 3, 3), rng))
-            for verdict, weight in ways:
-                token = (first, second)[verdict.kept()[0][0]] if verdict.accepted else int(verdict.token)
-                weight *= float(q_first[first] * then[second])
-                out[token] += weight
-                accepted += weight * int(verdict.accepted)
-    assert (out - P).abs().max() < 1e-15
-    assert accepted == pytest.approx(wanted, abs=1e-15)
-
-
 def test_a_path_is_kept_and_its_leaf_is_followed():
     """Certain p: after the pending token 2, after that 1. The path is tokens 1 and 4; then comes 0."""
     tokens = torch.tensor([[0, 2, 1, 0, 1]])
@@ -100,13 +44,5 @@ def test_a_path_is_kept_and_its_leaf_is_followed():
 
 def test_a_rule_for_chains_refuses_a_tree():
     """It would take siblings for a text; the loop says which rule to use."""
-    with pytest.raises(ValueError, match="this rule verifies a chain, and a tree was drafted"):
+    with refused("this rule verifies a chain, and a tree was drafted"):
         list(tiny.decode(TARGET, TreeDrafter(DRAFT, [0, 0, 1])))
-
-
-@pytest.mark.parametrize("parents", [[1], [0, 2], [0, 0, 1, 0], [-1]])
-def test_what_is_no_tree_is_refused(parents):
-    """A parent after its child, one that does not ascend, one that is not there."""
-    k = len(parents)
-    with pytest.raises(ValueError, match="the parents in a tree must ascend"):
-        Draft(torch.zeros(1, k).long(), torch.zeros(1, k, 3), parents=torch.tensor([parents]))

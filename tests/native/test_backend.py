@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, decided, native, needs_compiler, small_pair
+from native_models import assert_same, decided, needs_compiler, small_pair
 
-from minispec import Warp, generate, load_pair
+from minispec import Warp, load_pair
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -21,6 +21,7 @@ from minispec.evidence.proof.prove import LARGEST_ERROR
 from minispec.evidence.proof.sampling import Experiment
 from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Models, on_backend
+from minispec.native.model import NativeGPT
 
 FALSE_ALARM = 1e-6
 TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]
@@ -83,7 +84,7 @@ def test_it_is_lossless_branch_by_branch(case, rule):
     cold = Warp(0.0) if rule == "greedy" else case.warp
     plain = replace(case, warp=Warp(**vars(cold)))
     warp = NATIVE.warp(**vars(cold))
-    models = {"target": native(case.target), "draft": native(case.draft)}
+    models = {"target": NativeGPT(case.target), "draft": NativeGPT(case.draft)}
     ours = replace(plain, **models, warp=warp, verifier=NATIVE.rules[rule], drafter=NATIVE.drafter)
     exact = exact_distributions(plain)
     for found in (speculative_distributions(ours).distributions, target_only_distributions(ours)):
@@ -92,10 +93,10 @@ def test_it_is_lossless_branch_by_branch(case, rule):
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [1, 256])
+@pytest.mark.parametrize("rows", [256, pytest.param(1, marks=pytest.mark.evidence)])
 def test_it_is_lossless_by_samples(rows):
-    """20,000 texts of three tokens, alone and side by side; false alarm 1e-6, its power is asserted."""
-    models = map(native, small_pair())
+    """20,000 texts of three tokens, side by side or alone; false alarm 1e-6, its power is asserted."""
+    models = map(NativeGPT, small_pair())
     case = Case(
         "native",
         *models,
@@ -119,12 +120,10 @@ def test_it_is_lossless_by_samples(rows):
 
 def both(target, draft):
     """Returns the two sides that are compared: a backend, a target, and what makes a drafter."""
-    models = native(target), native(draft)
-    return (TORCH, target, partial(TORCH.drafter, draft)), (
-        NATIVE,
-        models[0],
-        partial(NATIVE.drafter, models[1]),
-    )
+    return [
+        (backend, backend.model(target), partial(backend.drafter, backend.model(draft)))
+        for backend in (TORCH, NATIVE)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +140,12 @@ def shipped():
 
 
 def alone(side, prompts, temperature, seed):
-    """Returns all steps of the target alone, and the numbers that the generator would give next."""
+    """Returns the texts of the target alone, and the numbers that the generator would give next."""
     backend, target, _ = side
     rng = backend.rng(seed)
     warp = backend.warp(temperature)
-    steps = list(generate(target, prompts, max_new_tokens=24, warp=warp, rng=rng, eos=[8, 6]))
-    return steps, rng.bernoulli(torch.full((20,), 0.5)).tolist()
+    texts = tiny.alone(target, prompts, max_new_tokens=24, warp=warp, rng=rng, eos=[8, 6])
+    return texts, rng.bernoulli(torch.full((20,), 0.5)).tolist()
 
 
 @needs_compiler
@@ -171,7 +170,7 @@ def test_the_same_seed_gives_the_same_tokens(rows, temperature, small):
 @needs_compiler
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_greedy_rules_give_the_same_tokens(rows, small):
-    """At temperature 0 both rules of both backends say what the target alone says."""
+    """At temperature 0 both rules of both backends emit what the target alone emits."""
     prompts = TEXT[:rows]
     wanted = [tiny.greedy(small[0][1], prompt, 30, (8,))[0] for prompt in prompts]
     for rule in ("greedy", "rejection"):

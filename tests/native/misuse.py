@@ -157,59 +157,6 @@ def forward(world, dice):
     return arguments, partial(read, world.native), plainly
 
 
-def head(world, dice):
-    """Logits of hidden states."""
-    states = torch.randn(2, 3, world.native.config.width, generator=seeded(dice), dtype=REAL)
-    return {"hidden": states}, world.native.head, lambda hidden: hidden @ world.native._head
-
-
-class Given(SeededRng):
-    """Numbers that are written down."""
-
-    def __init__(self, numbers):
-        super().__init__(0)
-        self.numbers = numbers
-        self.used = 0
-
-    def _numbers(self, count):
-        self.used += count
-        return self.numbers[self.used - count : self.used]
-
-
-def draw(world, dice):
-    """K tokens a row, each drawn from the distribution that is reported."""
-    rows = dice.choice((1, 2, 3))
-    k = dice.choice((1, 3, 5))
-    mine, theirs = caches(world, dice, rows)
-
-    def natively(tokens, cache, *how):
-        return *world.native.draw(tokens, cache, *how), cache.row_lengths
-
-    def plainly(tokens, cache, k, temperature, numbers, budgets):
-        assert cache is mine, "a strange cache was read"
-        needed = numbers[: rows * k]
-        assert not temperature or bool(((needed >= 0) & (needed < 1)).all()), "drawn by no number in [0, 1)"
-        rng = Given(numbers)
-        ends = torch.tensor([k] * rows if budgets is None else budgets)
-        drawn = []
-        probs = []
-        for step in range(k):
-            probs.append(Warp(temperature)(world.plain(tokens[:, None], theirs)[:, -1]))
-            tokens = rng.categorical(probs[-1], live=step < ends)
-            drawn.append(tokens)
-        return torch.stack(drawn, 1), torch.stack(probs, 1), rng.used, theirs.row_lengths
-
-    arguments = {
-        "tokens": ids(dice, rows),
-        "cache": mine,
-        "k": k,
-        "temperature": dice.choice((0.0, 1.0, 0.5)),
-        "numbers": torch.rand(rows * k, generator=seeded(dice), dtype=REAL),
-        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
-    }
-    return arguments, lambda **how: natively(*how.values()), plainly
-
-
 def new_cache(world, dice):
     """An empty cache."""
     return (
@@ -340,8 +287,8 @@ def drafter(world, dice):
     return arguments, *(partial(run, *side) for side in sides)
 
 
-COMMON = (forward, drafter, draw, rule)
-AREAS = (*COMMON, *COMMON, forward, drafter, head, new_cache, categorical, lend, warp)
+COMMON = (forward, drafter, rule)
+AREAS = (*COMMON, *COMMON, *COMMON, new_cache, categorical, lend, warp)
 
 
 def outcome(world, number):

@@ -19,7 +19,6 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.families import gpt_cases
 from minispec.evidence.proof.prove import LARGEST_ERROR
 from minispec.evidence.proof.sampling import Experiment
-from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Models, on_backend
 from minispec.native.model import NativeGPT
 
@@ -48,19 +47,6 @@ def test_native_is_what_auto_chooses(name):
     models = on_backend(load_pair("stories"), name)
     assert models.backend is NATIVE and models.note is None
     assert isinstance(models.target, NATIVE.model) and isinstance(models.draft, NATIVE.model)
-
-
-def test_without_a_compiler_auto_is_torch_and_says_why(tmp_path, monkeypatch, minispec_home):
-    """With no library built, too. The note is one line; asked for by name, the native backend is refused."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(library, "find_spec", lambda name: None)
-    pair = load_pair("stories")
-    models = on_backend(pair, "auto")
-    assert models.backend is TORCH and models.target is pair.target
-    assert "found none" in models.note and "\n" not in models.note
-    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler"):
-        on_backend(pair, "native")
 
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)

@@ -128,47 +128,36 @@ def test_the_shipped_exit_gives_the_same_tokens(rule):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_what_was_read_ahead_gives_the_same_bits(dtype):
-    """Logits by way of the streams, and all that is read later, are those of a model that read it at once."""
-    model = gpt(dtype)
-    early = NativeExitGPT(NativeGPT(model), exit_of(model, 2))
-    drafter = ExitDrafter(early)
-    text = block(model, 3, 6)
-    ours = early.new_cache(3)
-    plain = early.native.new_cache(3)
-    drafter.start([[0]])
-    for target, cache in ((early, ours), (early.native, plain)):
-        target.hidden(text, cache)
-        cache.truncate([6, 2, 4])
-    for seed in range(3):
-        drafting = BlockRng(NATIVE.rng(seed), [7, 3, 5], [4, 4, 2], CPU)
-        draft = drafter.propose(text[:, seed], 4, NATIVE.warp(1.0), drafting)
-        tokens = torch.cat([text[:, seed, None], draft.tokens], dim=1)
-        assert torch.equal(early(tokens, ours), early.native(tokens, plain))
-        assert ours.row_lengths == plain.row_lengths
-        for cache in (ours, plain):
-            cache.truncate([n - 2 for n in cache.row_lengths])
+def test_what_was_read_ahead_gives_the_same_bits(dtype, two_threads):
+    """Logits by way of the streams, and all that is read later, are those of a model that read it at once.
 
-
-def drafts_of(model, threads):
-    """Returns drafts with their distributions, and what verification says of them."""
-    early = NativeExitGPT(NativeGPT(model, threads=threads), exit_of(model, 2))
-    found = []
-    drafter = ExitDrafter(early)
-    for seed in range(20):
-        cache = early.new_cache(2)
+    So are drafts by one thread and by two.
+    """
+    model = gpt(dtype, vocab_size=300, width=160, ffn=200)
+    plain = NativeGPT(model, threads=1)
+    text = block(model, 3, 8)
+    drafts = []
+    for threads in (1, 2):
+        early = NativeExitGPT(NativeGPT(model, threads=threads), exit_of(model, 2))
+        drafter = ExitDrafter(early)
+        caches = early.new_cache(3), plain.new_cache(3)
         drafter.start([[0]])
-        early.hidden(block(model, 2, 1 + seed % 7, seed), cache)
-        draft = drafter.propose(torch.tensor([seed, 2 * seed]), 3, NATIVE.warp(1.0), NATIVE.rng(seed))
-        found += [draft.tokens, draft.probs, early(torch.cat([draft.tokens[:, :1], draft.tokens], 1), cache)]
-    return found
-
-
-@torch.inference_mode()
-def test_threads_give_the_same_bits(two_threads):
-    """A draft and its verification, shared by two threads, are those of one."""
-    model = gpt(torch.float32, vocab_size=300, width=160, ffn=200)
-    assert all(map(torch.equal, drafts_of(model, 1), drafts_of(model, 2)))
+        for target, cache in zip((early, plain), caches, strict=True):
+            target.hidden(text, cache)
+            cache.truncate([8, 2, 4])
+        for seed in range(8):
+            drafting = BlockRng(NATIVE.rng(seed), [9, 3, 5], [4, 4, 2], CPU)
+            draft = drafter.propose(text[:, seed], 4, NATIVE.warp(1.0), drafting)
+            drafts += [draft.tokens, draft.probs]
+            tokens = torch.cat([text[:, seed, None], draft.tokens], dim=1)
+            found, wanted = (
+                target(tokens, cache) for target, cache in zip((early, plain), caches, strict=True)
+            )
+            assert torch.equal(found, wanted) and caches[0].row_lengths == caches[1].row_lengths
+            for cache in caches:
+                cache.truncate([n - 2 for n in cache.row_lengths])
+    half = len(drafts) // 2
+    assert all(map(torch.equal, drafts[:half], drafts[half:]))
 
 
 def test_a_library_that_forgets_the_exits_norm_is_refused(model, tmp_path, monkeypatch):

@@ -223,11 +223,13 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         (lambda: ours(block(model, 2, 1), cache), "the cache has 1 rows, the tokens 2"),
         (lambda: ours(block(model, 1, 2), cache), full),
         (lambda: ours(block(model, 1, 9), cache), full),
+        (lambda: ours.draw(one, other, 1, 1.0, number), "cache of its own"),
         (lambda: ours.draw(one, cache, 2, 1.0, number.repeat(2)), full),
         (lambda: ours.draw(one, cache, 1, 1.0, number[:0]), "1 numbers are needed, not 0"),
         (lambda: ours.draw(one, cache, 1, 1.0, number.float()), "must be of torch.float64"),
         (lambda: ours.draw(one, cache, 1, 1.0, number - 1), r"must lie in \[0, 1\)"),
         (lambda: ours(block(model, 3, 1), lying(cache)), "the cache has 3 rows"),
+        (lambda: ours.head(torch.zeros(1, 1, 15).double()), "hidden must be"),
         (lambda: cache.begin(2), "take one from the other model's new_cache"),
     ):
         with pytest.raises((ValueError, TypeError), match=says):

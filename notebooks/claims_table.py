@@ -1,4 +1,4 @@
-"""Writes docs/claims.md: `python notebooks/claims_table.py`. The rows are in `claims_rows.py`."""
+"""Writes docs/claims.md: `python notebooks/claims_table.py`. The rows are in `claims.toml`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ print(fill(", ".join(facts), 90))
 # a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
 # introduction said.
 #
-# Every choice has a probability, and all of them are in `minispec/train/grammar.py`. So one
+# Every choice has a probability, and all of them are in `minispec/train/grammar.toml`. So one
 # question has an answer here that usually has none.
 
 # %% tags=["predict"]

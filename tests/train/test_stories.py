@@ -13,9 +13,6 @@ from minispec.train import grammar
 from minispec.train.grammar import Distribution, Friend, play, tell
 from minispec.train.stories import Author, draw_stories
 
-DISTRIBUTIONS = {name: value for name, value in vars(grammar).items() if isinstance(value, Distribution)} | {
-    f"WHO[{waiting}]": dist for waiting, dist in grammar.WHO.items()
-}
 KIT = Friend("Kit", "cat", "river", "she", "kite", "mat")
 INTRODUCTION = re.compile(
     r" (?P<name>\w+) the (?P<animal>\w+) had a (?P<thing>\w+)\. (?P<pronoun>She|He) \w+ by the"
@@ -23,7 +20,7 @@ INTRODUCTION = re.compile(
 )
 # Where a scene needs a fact: its kind, and what stands before it.
 CONTEXTS = {
-    "animal": rf"(?<=\.) (?:{'|'.join(grammar.NAMES.words)}) the",
+    "animal": rf"(?<=\.) (?:{'|'.join(grammar.WORDS['name'].words)}) the",
     "place": r"(?: took the \w+| went| ran| walked) to the",
     "seat": r" (?:sat|lay down) on the",
     "thing": r"(?: took| lost) the",
@@ -119,10 +116,10 @@ def stories():
     return list(draw_stories(1500, seed=3))
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("name", grammar.WORDS)
 def test_every_distribution_sums_to_one(name):
     """The options of every choice are different, possible, and have probability 1 together."""
-    dist = DISTRIBUTIONS[name]
+    dist = grammar.WORDS[name]
     assert len(set(dist.words)) == len(dist.words)
     assert min(dist.weights) > 0
     assert math.fsum(dist.weights) == pytest.approx(1, abs=1e-12)
@@ -160,7 +157,7 @@ def test_a_story_has_one_derivation_with_its_own_probability(friends):
 
 def test_the_author_draws_from_the_distribution():
     """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
-    dist = grammar.NAMES
+    dist = grammar.WORDS["name"]
     count = 20_000
     author = Author(random.Random(11))
     drawn = [author.choose(dist) for _ in range(count)]
@@ -250,16 +247,20 @@ def test_a_story_longer_than_the_context_never_comes(stories):
     openings = {size(story.text[: story.text.index(".") + 1]) for story in stories}
     scene = add(
         lengths((size(text), prob) for text, prob in every_outcome(lambda pen: play(pen, KIT))),
-        lengths((size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.BETWEEN).items()),
+        lengths(
+            (size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.WORDS["between"]).items()
+        ),
     )
     going = Counter({max(openings) + 3 * max(introduced): 1.0})
     dist = Counter()
     for number in range(1, grammar.MOST_SCENES + 1):
         going = add(going, scene)
-        ends = by_word(grammar.MORE)["end"] if number < grammar.MOST_SCENES else 1
+        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MOST_SCENES else 1
         dist.update({size: prob * ends for size, prob in going.items()})
         going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
-    dist = add(dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.LAST).items()))
+    dist = add(
+        dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.WORDS["last"]).items())
+    )
     assert math.fsum(dist.values()) == pytest.approx(1)
     # The distribution is that of real stories: their mean is within 6 standard errors.
     mean = math.fsum(n * p for n, p in dist.items())

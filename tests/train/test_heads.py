@@ -20,13 +20,9 @@ from minispec.train.heads import (
     GUESSED,
     RECIPES,
     UNROLLED,
-    exit_loss,
-    feature_loss,
     guess,
     make_feature_layer,
     make_parallel,
-    medusa_loss,
-    parallel_loss,
     train_heads,
     unroll,
 )
@@ -54,14 +50,11 @@ def apart(target, draft):
     return F.kl_div(draft.log_softmax(-1), target, log_target=True, reduction="sum")
 
 
-def decayed(*positions):
-    """Returns the loss of divergences at the positions of a draft, each a list over the text."""
+def has_loss(kind, module, model, rows, positions):
+    """Asserts that the loss is that of divergences at the positions of a draft, each a list over the text."""
     means = [DECAY**i * torch.stack(found).mean() for i, found in enumerate(positions)]
-    return sum(means) / sum(DECAY**i for i in range(len(means)))
-
-
-def close(loss, wanted):
-    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
+    wanted = sum(means) / sum(DECAY**i for i in range(len(means)))
+    torch.testing.assert_close(RECIPES[kind].loss(module, model, rows), wanted, rtol=1e-4, atol=0)
 
 
 def test_an_exit_learns_what_follows_each_token(model, rows):
@@ -73,7 +66,7 @@ def test_an_exit_learns_what_follows_each_token(model, rows):
             tokens = torch.tensor([text[:n]])
             early = model.layers(model.embed_tokens(tokens), model.view(n, None), 0, 1)
             found.append(apart(says(model, text[:n]), model.head(exit(early))[0, -1]))
-    close(exit_loss(exit, model, rows[:2]), decayed(found))
+    has_loss("exit", exit, model, rows[:2], [found])
 
 
 def test_a_head_learns_what_follows_the_pending_token(model, rows):
@@ -88,7 +81,7 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
         ]
         for i, head in enumerate(heads)
     ]
-    close(medusa_loss(heads, model, rows[:2]), decayed(*positions))
+    has_loss("medusa", heads, model, rows[:2], positions)
 
 
 def drafts_along(drafter, start, text, k):
@@ -148,7 +141,7 @@ def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
         ]
         for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED))
     ]
-    close(feature_loss(layer, model, rows[:1]), decayed(*positions))
+    has_loss("eagle", layer, model, rows[:1], positions)
 
 
 def drawn_parts(model):
@@ -189,7 +182,7 @@ def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
             for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True)
         ]
         assert len(positions) == min(n, GUESSED)
-        close(parallel_loss(parts, model, rows[:1, : n + 1]), decayed(*positions))
+        has_loss("parallel", parts, model, rows[:1, : n + 1], positions)
 
 
 def test_layers_begin_as_an_early_exit(model, rows):
@@ -237,11 +230,11 @@ def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
     target = deepcopy(model).to("meta")
     made = RECIPES[kind].make
 
-    def loss(head, target, rows):
-        seen.append({rows.device.type, *(weight.device.type for weight in head.parameters())})
+    def guesses(head, target, tokens, hidden):
+        seen.append({tokens.device.type, *(weight.device.type for weight in head.parameters())})
         raise KeyboardInterrupt  # meta tensors have no numbers to report
 
     with pytest.raises(KeyboardInterrupt):
-        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), loss=loss)
+        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), guesses=guesses)
         train_heads(recipe, target, rows, 0, print)
     assert seen == [{"meta"}]

@@ -5,25 +5,27 @@ import math
 import random
 import re
 from collections import Counter
+from itertools import product
 
 import pytest
 
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import grammar
 from minispec.train.grammar import Distribution, Friend, play, tell
-from minispec.train.stories import Author, draw_stories
+from minispec.train.stories import Author, Forced, draw_stories
 
 KIT = Friend("Kit", "cat", "river", "she", "kite", "mat")
 INTRODUCTION = re.compile(
     r" (?P<name>\w+) the (?P<animal>\w+) had a (?P<thing>\w+)\. (?P<pronoun>She|He) \w+ by the"
     r" (?P<place>\w+) and slept on the (?P<seat>\w+)\."
 )
-# Where a scene needs a fact: its kind, and what stands before it.
+# Where a sentence of a scene needs a fact: its kind, and what stands before it.
 CONTEXTS = {
-    "animal": rf"(?<=\.) (?:{'|'.join(grammar.WORDS['name'].words)}) the",
+    "animal": rf"^ (?:{'|'.join(grammar.WORDS['name'].words)}) the",
     "place": r"(?: took the \w+| went| ran| walked) to the",
     "seat": r" (?:sat|lay down) on the",
     "thing": r"(?: took| lost) the",
+    "pronoun": r", and",
 }
 
 
@@ -96,19 +98,19 @@ def cast_of(text):
     ]
 
 
-def owners(story):
-    """Yields for each forced word its fact, what stands there, and the friend whom its sentence is about."""
-    cast = cast_of(story.text)
-    names = {f.name: f for f in cast} | {f"The {f.animal}": f for f in cast}
-    start = max(m.end() for m in INTRODUCTION.finditer(story.text))
-    subject = None
-    for sentence in re.finditer(r" [^.]+\.", story.text[start:]):
-        for name, friend in names.items():
-            if re.match(rf" {name}\b", sentence[0]):
-                subject = friend
-        for forced in story.forced:
-            if sentence.start() <= forced.start - start < sentence.end():
-                yield forced.fact, story.text[forced.start : forced.end], subject
+def forced_in(text):
+    """Yields every word of a story's scenes that the introduction of the sentence's friend forces."""
+    cast = cast_of(text)
+    names = {f" {f.name}": f for f in cast} | {f" The {f.animal}": f for f in cast}
+    scenes = max(match.end() for match in INTRODUCTION.finditer(text))
+    for sentence in re.compile(r" [^.]+\.").finditer(text, scenes):
+        friends = [friend for name, friend in names.items() if re.match(rf"{name}\b", sentence[0])]
+        for friend, (fact, before) in product(friends, CONTEXTS.items()):
+            for match in re.finditer(before, sentence[0]):
+                start = sentence.start() + match.end()
+                word = f" {getattr(friend, fact)}"
+                assert text.startswith(word, start)
+                yield Forced(start, start + len(word), fact)
 
 
 @pytest.fixture(scope="module")
@@ -191,31 +193,11 @@ def test_no_two_friends_share_a_fact(stories):
             assert len({getattr(friend, fact) for friend in cast}) == 3
 
 
-def test_a_forced_word_is_its_owners_fact(stories):
-    """What a span marks is the fact of the very friend whom the sentence is about, as introduced."""
-    count = 0
+def test_every_word_that_needs_recall_is_marked_and_is_its_owners_fact(stories):
+    """Wherever a scene needs a fact, it is that of the friend whom the sentence is about, as introduced."""
     for story in stories[:400]:
-        found = list(owners(story))
-        assert len(found) == len(story.forced)
-        for fact, word, friend in found:
-            assert word.strip().lower() == getattr(friend, fact)
-        count += len(found)
-    assert count > 400
-
-
-def test_every_word_that_needs_recall_is_marked(stories):
-    """Wherever a scene needs an animal, place, seat or thing, the word is marked; no introduction is."""
-    for story in stories[:400]:
-        marked = {(forced.start, forced.fact) for forced in story.forced}
-        start = max(m.end() for m in INTRODUCTION.finditer(story.text))
-        needed = {
-            (match.end(), fact)
-            for fact, before in CONTEXTS.items()
-            for match in re.finditer(before, story.text)
-            if match.start() >= start
-        }
-        assert needed == {mark for mark in marked if mark[1] in CONTEXTS}
-        assert min(mark[0] for mark in marked) > start
+        assert story.forced == tuple(sorted(forced_in(story.text), key=lambda forced: forced.start))
+    assert sum(len(story.forced) for story in stories[:400]) > 400
 
 
 def test_the_famous_sentence_is_likely(stories):

@@ -116,7 +116,8 @@ from minispec.train.initialise import draw_weights
 from minispec.train.training import Progress
 
 torch.manual_seed(0)
-my_target, live = for_training(draw_weights(minispec.GPT(small))), []
+my_target = for_training(draw_weights(minispec.GPT(small)))
+live = []
 for step, loss in enumerate(train(my_target, sequences, 60), 1):
     if step % 20 == 0:
         live.append(Progress("target", step, 60, loss, 0, mean_loss(my_target, *dataset.held_out)))

@@ -283,7 +283,8 @@ predict(
 # still come out?
 
 # %% tags=["try-it"]
-p_weights, q_weights = (3, 2, 1), (1, 1, 4)  # change these: of a, b and c, any numbers from 0 up
+p_weights = (3, 2, 1)
+q_weights = (1, 1, 4)  # change these: of a, b and c, any numbers from 0 up
 my_p, my_q = ([x / sum(weights) for x in weights] for weights in (p_weights, q_weights))
 my_rule = first_token(minispec.verify_rejection, my_p, my_q)
 print(f"kept with probability {my_rule.acceptance:.3f}")
@@ -297,7 +298,8 @@ rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
 # drawn from? Compute rule 4 with both:
 
 # %% tags=["claim-D1"]
-always_c, made = [0.0, 0.0, 1.0], {}
+always_c = [0.0, 0.0, 1.0]
+made = {}
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
     lacking = [max(0, a - b) for a, b in zip(p, used, strict=True)]

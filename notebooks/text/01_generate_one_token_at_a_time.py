@@ -123,15 +123,7 @@ assert alone == continue_alone(target, prompt, 40) == reference
 # whatever machine. Is the machine at least busy while it runs one?
 
 # %% tags=["predict"]
-predict(
-    "what-limits",
-    {
-        "a": "the arithmetic",
-        "b": "both about the same",
-        "c": "reading the weights",
-    },
-    guess=None,
-)
+predict("what-limits", guess=None)
 
 # %% [markdown]
 # To make one token, every weight is used once: one multiplication, one addition. And to be used, it

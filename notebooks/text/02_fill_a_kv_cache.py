@@ -114,15 +114,7 @@ assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 # write it; here only the caches matter.)
 
 # %% tags=["predict", "claim-A1"]
-predict(
-    "after-prefill",
-    {
-        "a": "all of the prompt but its last token",
-        "b": "all of the prompt",
-        "c": "nothing: the cache fills while tokens are made",
-    },
-    guess=None,
-)
+predict("after-prefill", guess=None)
 
 # %% [markdown]
 # Prefill could read all of the prompt, and hand its last logits to the first step. Here it keeps

@@ -55,15 +55,7 @@ print(fill(", ".join(facts), 90))
 # question has an answer here that usually has none.
 
 # %% tags=["predict"]
-floor_guess = predict(
-    "entropy-floor",
-    {
-        "a": "to zero, with enough training",
-        "b": "to the grammar's entropy, and no lower",
-        "c": "there is no limit that one could know",
-    },
-    guess=None,
-)
+floor_guess = predict("entropy-floor", guess=None)
 floor_guess
 
 # %% [markdown]
@@ -130,15 +122,7 @@ assert live[-1].validation < 1.2
 # finds every word. That is called *distilling*. What becomes of the target?
 
 # %% tags=["predict"]
-predict(
-    "distilled-draft",
-    {
-        "a": "it gets better too",
-        "b": "nothing: it stays as it is",
-        "c": "it gets a little worse, to be easier to imitate",
-    },
-    guess=None,
-)
+predict("distilled-draft", guess=None)
 
 # %% [markdown]
 # The loop is the same but for the label. It was a token; now it is p, the target's whole
@@ -221,15 +205,7 @@ learning(live, history_of(pair.info), floor, guess=floor_guess.value)
 # ## Where they disagree
 
 # %% tags=["predict"]
-predict(
-    "where-they-disagree",
-    {
-        "a": "about equally everywhere",
-        "b": "at rare words",
-        "c": "where an earlier sentence decides",
-    },
-    guess=None,
-)
+predict("where-they-disagree", guess=None)
 
 # %% [markdown]
 # At each position of a text, p is the target's distribution and q the draft's. What the two have in

@@ -236,15 +236,7 @@ print(f"the draft takes {share:.0%} of both")
 # ## Why q is remembered
 
 # %% tags=["predict"]
-predict(
-    "why-remember-q",
-    {
-        "a": "the one with all mass on that token",
-        "b": "the model's softmax",
-        "c": "none: the verifier needs only p",
-    },
-    guess=None,
-)
+predict("why-remember-q", guess=None)
 
 # %% [markdown]
 # Three tokens, a, b and c. The target says p = (3, 2, 1)/6. The draft's softmax is (1, 1, 4)/6, and
@@ -298,15 +290,7 @@ assert wrong.acceptance > honest.acceptance
 # ## And if the draft is bad?
 
 # %% tags=["predict"]
-predict(
-    "bad-draft",
-    {
-        "a": "it gets worse: bad guesses slip in",
-        "b": "it gets shorter",
-        "c": "nothing: the distribution is the same, only slower",
-    },
-    guess=None,
-)
+predict("bad-draft", guess=None)
 
 # %% [markdown]
 # Here is a draft that knows nothing: the same model before any training. Let it guess for the

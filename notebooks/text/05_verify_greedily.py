@@ -187,15 +187,7 @@ assert moved[:3].max() < 1e-3 < moved[3:].min()
 # known?
 
 # %% tags=["predict"]
-predict(
-    "keep-after-rejection",
-    {
-        "a": "four tokens: all but the fourth",
-        "b": "three tokens",
-        "c": "three tokens, and the target's own fourth",
-    },
-    guess=None,
-)
+predict("keep-after-rejection", guess=None)
 
 # %% [markdown]
 # Three, and the target's own fourth. Go from left to right, and keep a guess as long as it is the

@@ -109,15 +109,7 @@ predict("acceptance-by-hand", guess=None)
 # distribution, after all.
 
 # %% tags=["predict"]
-predict(
-    "resample-from-p",
-    {
-        "a": "(6, 4, 2): it is drawn from p, after all",
-        "b": "(4, 3, 5): half way between q and p",
-        "c": "(5, 4, 3): a too rarely, c too often",
-    },
-    guess=None,
-)
+predict("resample-from-p", guess=None)
 
 
 # %% tags=["written"]
@@ -237,15 +229,7 @@ assert all(same)
 # Now for any p and q: a drafted token x was rejected, and a correction is drawn.
 
 # %% tags=["predict"]
-predict(
-    "correction-again",
-    {
-        "a": "never",
-        "b": "yes, if the target gives it some probability",
-        "c": "only at temperature 0",
-    },
-    guess=None,
-)
+predict("correction-again", guess=None)
 
 # %% tags=["claim-D3"]
 from minispec.core.verify import residual as shipped_residual
@@ -266,15 +250,7 @@ overlap(p, q, "abc", drawn=2)
 # variation*, the distance between two distributions.
 
 # %% tags=["predict"]
-predict(
-    "higher-acceptance",
-    {
-        "a": "rule A's: more of its draft was found good",
-        "b": "the numbers do not tell",
-        "c": "rule B's: it is stricter",
-    },
-    guess=None,
-)
+predict("higher-acceptance", guess=None)
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again

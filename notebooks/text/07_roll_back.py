@@ -37,15 +37,7 @@ print(pair.walkthrough, "…")
 # What does that cost?
 
 # %% tags=["predict"]
-predict(
-    "cost-of-rollback",
-    {
-        "a": "a number is changed",
-        "b": "996 tokens are copied",
-        "c": "996 tokens are read again",
-    },
-    guess=None,
-)
+predict("cost-of-rollback", guess=None)
 
 # %% [markdown]
 # Here are the first rounds of a recorded run on the story, and one of them, which ends in a
@@ -234,15 +226,7 @@ assert wasted[1] < wasted[4] < wasted[12]
 # So far, caches held too much. There is one case in which a cache holds too little.
 
 # %% tags=["predict"]
-predict(
-    "whose-cache-lacks",
-    {
-        "a": "neither",
-        "b": "the target's",
-        "c": "the draft's",
-    },
-    guess=None,
-)
+predict("whose-cache-lacks", guess=None)
 
 # %% tags=["claim-C1"]
 full = next(r for r in trace.rounds if r.kind(0) == "bonus")

@@ -180,15 +180,7 @@ Stepper(recording, rounds=shown, title="A sampled run, up to a correction and a 
 # target's most probable token), and it is in the text.
 
 # %% tags=["predict"]
-predict(
-    "next-round-reads",
-    {
-        "a": "the whole text again, with the new draft",
-        "b": "the pending token and the new draft",
-        "c": "only the new draft",
-    },
-    guess=None,
-)
+predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
 passes = []  # positions that go through the target, one number for each pass

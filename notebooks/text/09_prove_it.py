@@ -70,15 +70,7 @@ assert off[torch.float64] < 1e-9
 # Above temperature 0 the text is drawn. What is "the same" then?
 
 # %% tags=["predict"]
-predict(
-    "same-seed",
-    {
-        "a": "yes: the method is lossless",
-        "b": "only with the coupled verifier",
-        "c": "never, whatever the verifier",
-    },
-    guess=None,
-)
+predict("same-seed", guess=None)
 
 # %% tags=["claim-A7", "misconception-same-seed"]
 warm = dict(max_new_tokens=24, warp=minispec.Warp())
@@ -206,15 +198,7 @@ assert proof.passed and proof.branches > 10_000
 # ## Samples, and what they can detect
 
 # %% tags=["predict"]
-how_many = predict(
-    "how-many-samples",
-    {
-        "a": "about 100",
-        "b": "tens of thousands, or more",
-        "c": "no number of samples will do",
-    },
-    guess=None,
-)
+how_many = predict("how-many-samples", guess=None)
 how_many
 
 # %% [markdown]

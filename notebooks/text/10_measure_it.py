@@ -272,15 +272,7 @@ assert computed - counts.emitted == wasted
 # ## Part b: when it loses
 
 # %% tags=["predict"]
-predict(
-    "always-pays",
-    {
-        "a": "yes: it can be slower than the target alone",
-        "b": "no: at worst nothing is gained",
-        "c": "yes: the text can get worse",
-    },
-    guess=None,
-)
+predict("always-pays", guess=None)
 
 # %% [markdown]
 # What follows takes longer than you want to wait, so it was measured before, on the native backend.
@@ -305,15 +297,7 @@ speed_up_curves([0.3, 0.6, 0.9], best.c, speed.points, most=16)
 # ## Too small, too large
 
 # %% tags=["predict"]
-larger = predict(
-    "larger-draft",
-    {
-        "a": "the largest: more of its guesses are accepted",
-        "b": "the smallest: its guesses cost nothing",
-        "c": "one in between",
-    },
-    guess=None,
-)
+larger = predict("larger-draft", guess=None)
 larger
 
 # %% [markdown]

@@ -136,15 +136,7 @@ assert abs(points["the pair's"].alpha - points["the pair's, bfloat16"].alpha) < 
 # Engines put many requests into one forward, and let new ones in whenever one ends.
 
 # %% tags=["predict"]
-predict(
-    "large-batch",
-    {
-        "a": "both grow",
-        "b": "tokens a second grow, the gain shrinks",
-        "c": "both shrink",
-    },
-    guess=None,
-)
+predict("large-batch", guess=None)
 
 # %% [markdown]
 # Take a model of 7 billion weights in 16 bits and a chip that reads 1 TB and computes 100 trillion
@@ -201,15 +193,7 @@ print(f"with a draft of 4 a forward takes {five / one:.2f} times as long")
 # tokens before, and propose it again. No model, no training, no draft cache.
 
 # %% tags=["predict"]
-predict(
-    "look-up-lossless",
-    {
-        "a": "no: without a model there is no q",
-        "b": "only at temperature 0",
-        "c": "yes: q is one-hot at what it proposes",
-    },
-    guess=None,
-)
+predict("look-up-lossless", guess=None)
 
 # %% [markdown]
 # By hand, with the three tokens of notebook 6. The look-up proposes c with certainty. The kept part
@@ -287,15 +271,7 @@ coloured_text(looked_up, words)
 # ## One model or two?
 
 # %% tags=["predict"]
-predict(
-    "no-draft-model",
-    {
-        "a": "no: the target guesses for itself",
-        "b": "yes: a guess is a guess",
-        "c": "only the last guess of a round",
-    },
-    guess=None,
-)
+predict("no-draft-model", guess=None)
 
 # %% [markdown]
 # One reads that speculation happens "within a single forward pass". That describes Medusa, whose

@@ -32,15 +32,7 @@ print("…" + tokenizer.decode(prompt[-16:]))
 # draft is in doubt about the next position, and proposes two tokens for it?
 
 # %% tags=["predict"]
-predict(
-    "chain-or-tree",
-    {
-        "a": "a chain of 6: it can gain 7 tokens",
-        "b": "two branches of 3, one for each choice",
-        "c": "the same: both have 6 tokens",
-    },
-    guess=None,
-)
+predict("chain-or-tree", guess=None)
 
 # %% [markdown]
 # A token counts if it and all before it on its branch are right. So the chain gains 1 + 0.5 · (1 +
@@ -263,15 +255,7 @@ assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in found.
 # Does it matter which q is told?
 
 # %% tags=["predict"]
-predict(
-    "which-q",
-    {
-        "a": "q: both come from the draft",
-        "b": "it does not matter: the target corrects it",
-        "c": "q without the first candidate",
-    },
-    guess=None,
-)
+predict("which-q", guess=None)
 
 # %%
 from minispec.show.plots.distributions import rule_distribution

@@ -261,15 +261,7 @@ assert one == few == many
 # For that the noise has to be the prompt's. What if it were the row's?
 
 # %% tags=["predict"]
-predict(
-    "noise-of-the-row",
-    {
-        "a": "both wrong: the noise was used already",
-        "b": "different, as they should be",
-        "c": "the same, word by word",
-    },
-    guess=None,
-)
+predict("noise-of-the-row", guess=None)
 
 # %% [markdown]
 # `BlockRng` hands the prompts' names to the noise as `rows`. Without them it takes the number of
@@ -300,15 +292,7 @@ assert sampled(prompts[2:4], 1, RowsNoise(5)) != sampled(prompts[2:4], 2, RowsNo
 # The second bug. A prompt that takes over a row has to begin with empty caches.
 
 # %% tags=["predict"]
-predict(
-    "cache-left-behind",
-    {
-        "a": "another text, if it is the target's cache",
-        "b": "another text, in both cases",
-        "c": "an error: the lengths do not fit",
-    },
-    guess=None,
-)
+predict("cache-left-behind", guess=None)
 
 
 # %% tags=["written", "claim-A7"]

@@ -95,15 +95,7 @@ assert damage(found) < 1e-12 and abs(token - 10 / 9) < 1e-12
 # For one token nothing better exists. (You will see why below.) But look at the table once more.
 
 # %% tags=["predict"]
-predict(
-    "whole-draft",
-    {
-        "a": "in half of the cases: a is kept with p/q = 1/2",
-        "b": "always",
-        "c": "always, but then other texts come out too seldom",
-    },
-    guess=None,
-)
+predict("whole-draft", guess=None)
 
 # %% [markdown]
 # *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
@@ -290,15 +282,7 @@ for k in (4, 8):
 # Let us plant one.
 
 # %% tags=["predict"]
-predict(
-    "first-no",
-    {
-        "a": "fewer tokens are accepted, and the text stays right",
-        "b": "another text: its distribution is wrong",
-        "c": "nothing: after a no the other coins say no too",
-    },
-    guess=None,
-)
+predict("first-no", guess=None)
 
 # %% tags=["claim-D6"]
 from minispec.evidence.checker.instances import standard_instances
@@ -336,15 +320,7 @@ with planted(mutant_named("block-residual-of-a-token")):
 # tree (notebook 13). Recursive rejection tries one after another.
 
 # %% tags=["predict"]
-predict(
-    "rule-or-candidates",
-    {
-        "a": "the best rule that there can be, for the same candidates",
-        "b": "the same rule, and candidates that differ from each other",
-        "c": "neither: 0.72 is all that p and q share",
-    },
-    guess=None,
-)
+predict("rule-or-candidates", guess=None)
 
 # %% [markdown]
 # To answer, one has to know the best that can be. Take a set H of tokens. Whenever all candidates

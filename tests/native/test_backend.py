@@ -23,6 +23,7 @@ from minispec.native.backend import BACKENDS, NATIVE, TORCH, Models, on_backend
 from minispec.native.model import NativeGPT
 
 FALSE_ALARM = 1e-6
+*CASES, LARGEST = gpt_cases(seed=0, longer=0)
 TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]
 TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5], [0], [7, 8, 6], [1, 2, 3, 4, 5]]
 
@@ -63,7 +64,9 @@ def test_every_greedy_rule_is_refused_above_temperature_0(backend):
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", list(gpt_cases(seed=0, longer=0)), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*CASES, pytest.param(LARGEST, marks=pytest.mark.evidence)], ids=lambda case: case.name
+)
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 def test_it_is_lossless_branch_by_branch(case, rule):
     """Every branch of the loop in float64, against the exact distribution of the torch backend's target."""

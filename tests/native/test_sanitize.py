@@ -1,4 +1,7 @@
-"""The native library under sanitizers, briefly; `make sanitize` runs every test of the native backend so."""
+"""The native library under sanitizers, briefly; `make sanitize` runs every test of the native backend so.
+
+Races are looked for once a week: a run of `test_border.py` in several threads has the texts of each alone.
+"""
 
 import os
 

@@ -130,20 +130,6 @@ def drawn_layer(model):
     return FeatureLayer(model.config, 2).requires_grad_(False)
 
 
-def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
-    """Step i is compared from position i on: before it, the draft would have begun before the text."""
-    layer = drawn_layer(model)
-    tokens = rows[:1, :-1]
-    positions = [
-        [
-            apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
-            for n in range(i, tokens.shape[1])
-        ]
-        for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED))
-    ]
-    has_loss("eagle", layer, model, rows[:1], positions)
-
-
 def drawn_parts(model):
     """Returns what a parallel drafter learns, with random weights, also for the correction."""
     torch.manual_seed(0)
@@ -169,20 +155,28 @@ def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
 
 
-def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
-    """At each, what the target says after the text up to there; and a text may be shorter than a draft."""
-    parts = drawn_parts(model)
-    for n in (12, 3):
-        tokens = rows[:1, :n]
-        positions = [
-            [
-                apart(says(model, tokens[0, : i + 1].tolist()), one)
-                for i, one in zip(at.tolist(), logits[0], strict=True)
-            ]
-            for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True)
+@pytest.mark.parametrize(
+    ("kind", "make", "n", "k"),
+    [
+        ("eagle", drawn_layer, 12, UNROLLED),
+        ("parallel", drawn_parts, 12, GUESSED),
+        ("parallel", drawn_parts, 3, 3),  # a text shorter than a draft
+    ],
+)
+def test_each_guess_counts_where_it_is_one_of_a_whole_draft(model, rows, kind, make, n, k):
+    """It is compared with what the target says after the text up to there; no draft begins before it."""
+    module = make(model)
+    tokens = rows[:1, :n]
+    guesses = RECIPES[kind].guesses(module, model, tokens, model.hidden(tokens))
+    positions = [
+        [
+            apart(says(model, tokens[0, : i + 1].tolist()), logits)
+            for i, logits in zip(torch.arange(n)[places].tolist(), found[0], strict=True)
         ]
-        assert len(positions) == min(n, GUESSED)
-        has_loss("parallel", parts, model, rows[:1, : n + 1], positions)
+        for found, places in zip(*guesses, strict=True)
+    ]
+    assert len(positions) == k and len(positions[-1]) == (n - k + 1 if kind == "eagle" else n // k)
+    has_loss(kind, module, model, rows[:1, : n + 1], positions)
 
 
 def test_layers_begin_as_an_early_exit(model, rows):

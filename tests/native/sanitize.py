@@ -45,7 +45,8 @@ def environment(kind, home):
     wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {shutil.which("g++")} "$@"\n')
     wrapper.chmod(0o755)
     own = {"MINISPEC_SANITIZE": " ".join(CHECKED[kind]), "MINISPEC_HOME": str(home), "CXX": str(wrapper)}
-    preload = {"LD_PRELOAD": " ".join(runtimes(kind)), "PYTHONPATH": str(TESTS)}
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    preload = {"LD_PRELOAD": " ".join(runtimes(kind)), "PYTHONPATH": paths}
     return os.environ | OPTIONS | own | preload
 
 

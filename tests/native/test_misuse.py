@@ -19,7 +19,8 @@ TESTS = Path(__file__).parents[1]
 def test_misuse_is_refused_in_a_line_or_answered_rightly():
     """Calls with odd arguments, in a process of their own: one that crashes is seen here as a status."""
     command = [sys.executable, "-X", "faulthandler", str(TESTS / "native" / "misuse.py"), str(CALLS)]
-    environment = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     seen = json.loads(done.stdout)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import tiny
@@ -15,6 +16,8 @@ from minispec.native.library import find_compiler
 LIBRARIES = cache_folder() / "native"  # before a test has another home
 LIBRARIES.mkdir(parents=True, exist_ok=True)
 
+# What a program is started with that is to import the checkout that these tests lie in.
+ALONE = {"PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])), "OMP_NUM_THREADS": "1"}
 SANITIZED = os.environ.get("MINISPEC_SANITIZE")  # switches of the compiler: see native/sanitize.py
 if SANITIZED:
     library.FLAGS = (*library.FLAGS, "-g", *SANITIZED.split())

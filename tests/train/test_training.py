@@ -128,8 +128,7 @@ def finished(whole, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the killed process is a fork: POSIX")
 def test_a_killed_run_ends_with_the_same_weights(tmp_path):
     """Killed once in every run, between steps and while it saved, a run ends as an undisturbed one."""
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join(map(str, Path(__file__).parents[:3]))
     told = subprocess.run(
         [sys.executable, "-c", WORKER, str(tmp_path)],
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},

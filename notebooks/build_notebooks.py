@@ -40,16 +40,15 @@ def main() -> int:
         description="Make the notebooks from their texts, run and clean."
     )
     parser.add_argument("--only", metavar="NN", action="append", help="only this; may be repeated")
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="refuse what is longer")
     options = parser.parse_args()
     chosen = [text for text in texts() if options.only is None or text.name[:2] in options.only]
     if not chosen:
         print(f"there is no notebook {' or '.join(options.only or [])}", file=sys.stderr)
         return 2
-    return 1 if sum(build(text, options.seconds) for text in chosen) else 0
+    return 1 if sum(map(build, chosen)) else 0
 
 
-def build(text: Path, most_seconds: float) -> int:
+def build(text: Path, most_seconds: float = MOST_SECONDS) -> int:
     """Makes one notebook; returns how many faults it has. With none, it is written."""
     started = perf_counter()
     notebook = clean(run(prepared(text), notebook_of(text).parent, most_seconds))

@@ -1,4 +1,4 @@
-"""Where the notebooks show what they claim: tables for the book, from `claims_rows.py`."""
+"""Where the notebooks show what they claim: tables for the book, from `claims.toml`."""
 
 from __future__ import annotations
 

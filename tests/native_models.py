@@ -1,10 +1,7 @@
-"""Native models for tests: the library is built once in a run of the tests, in a folder of its own."""
+"""Native models for tests: the library lies where every program of this user has it."""
 
-import atexit
 import os
 import shutil
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,10 +9,15 @@ import tiny
 import torch
 
 from minispec import SeededRng, speculate, verify_coupled
+from minispec.io.checkpoint import cache_folder
 from minispec.native import library
 from minispec.native.library import find_compiler
-from minispec.native.model import NativeGPT
 
+LIBRARIES = cache_folder() / "native"  # before a test has another home
+LIBRARIES.mkdir(parents=True, exist_ok=True)
+
+# What a program is started with that is to import the checkout that these tests lie in.
+ALONE = {"PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])), "OMP_NUM_THREADS": "1"}
 SANITIZED = os.environ.get("MINISPEC_SANITIZE")  # switches of the compiler: see native/sanitize.py
 if SANITIZED:
     library.FLAGS = (*library.FLAGS, "-g", *SANITIZED.split())
@@ -30,21 +32,6 @@ def has_compiler():
 
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler here")
-
-
-@cache
-def folder():
-    """Returns where the library is kept while the tests run."""
-    if SANITIZED:
-        return Path(os.environ["MINISPEC_HOME"]) / "native"
-    made = tempfile.mkdtemp(prefix="minispec-native-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return Path(made)
-
-
-def native(model):
-    """Returns a model on the native backend."""
-    return NativeGPT(model, folder())
 
 
 def small_pair(dtype=torch.float32):

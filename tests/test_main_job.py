@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from native_models import folder, has_compiler
+from native_models import LIBRARIES, has_compiler
 from pairs import call
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def home(tmp_path_factory):
     """Where `quick` is trained; the native library is built once, for all tests."""
     made = tmp_path_factory.mktemp("home")
-    (made / "native").symlink_to(folder())
+    (made / "native").symlink_to(LIBRARIES)
     return made
 
 

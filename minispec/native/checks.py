@@ -92,8 +92,8 @@ def check_budgets(budgets: Sequence[int], rows: int) -> Sequence[int]:
 def check_memory(size: int, what: str) -> None:
     """Raises ValueError if something takes more bytes than the machine has: the process would be ended."""
     if size > machine_memory():
-        has = machine_memory() / 2**30
-        raise ValueError(f"{what} would take {size / 2**30:,.0f} GiB; this machine has {has:,.0f} GiB")
+        has = machine_memory() // 2**30
+        raise ValueError(f"{what} would take {size // 2**30:,} GiB; this machine has {has:,} GiB")
 
 
 def granted(result: Any, *_: Any) -> Any:

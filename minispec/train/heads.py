@@ -2,7 +2,7 @@
 
 An exit, Medusa's heads, a feature layer and a parallel drafter all learn the same thing: the target's own
 distribution of a later token (Kullback–Leibler divergence, Hinton et al. 2015), on the corpus and on what the
-target writes. Each has a loss of its own; the loop is one for all.
+target writes. Each guesses in a way of its own; the loss and the loop are the same for all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,10 @@ GUESSED = 6  # tokens of a draft that a parallel drafter learns to guess
 DECAY = 0.8  # what a position further ahead counts in the loss (Cai et al. 2024, equation 1)
 
 
+# What a drafter guesses along a text, for each token of a draft: logits [B, m, V], and after which m places.
+Guesses = tuple[Sequence[Tensor], Sequence[slice | Tensor]]
+
+
 @dataclass(frozen=True)
 class HeadRecipe:
     """How to train what drafts for a target, on sequences [B, n + 1] of it."""
@@ -34,10 +38,20 @@ class HeadRecipe:
     kind: str  #: `exit`, `medusa`, `eagle` or `parallel`
     number: Callable[[GPT], int]  #: for a target: the exit's layer, or how many heads or layers
     make: Callable[[GPT, int], nn.Module]  #: makes it, untrained, for a target and that number
-    loss: Callable[[Any, GPT, Tensor], Tensor]  #: of the module on a target and sequences
+    #: of the module for a target: along a text [B, n], of which the target has features [B, n, D]
+    guesses: Callable[[Any, GPT, Tensor, Tensor], Guesses]
     steps: int  #: how many optimizer steps
     rows: int = 8  #: sequences per step
     rate: float = 2e-3  #: the highest learning rate (AdamW)
+
+    def loss(self, module: nn.Module, target: GPT, rows: Tensor) -> Tensor:
+        """Returns how far what it guesses is from what the target says there: rows [B, n + 1] -> []."""
+        tokens = rows[:, :-1]
+        with torch.no_grad():
+            hidden = target.hidden(tokens)
+            logits = target.head(hidden)
+        found, places = self.guesses(module, target, tokens, hidden)
+        return decayed([divergence(logits[:, at], one) for at, one in zip(places, found, strict=True)])
 
 
 class Unrolled:
@@ -57,26 +71,6 @@ def decayed(parts: Sequence[Tensor]) -> Tensor:
     """Returns the mean of losses, nearest position first, each counting `DECAY` times the one before: []."""
     weights = torch.tensor([DECAY**i for i in range(len(parts))], device=parts[0].device)
     return (torch.stack(list(parts)) * weights).sum() / weights.sum()
-
-
-def exit_loss(head: Exit, target: GPT, rows: Tensor) -> Tensor:
-    """What leaves after the first layers should be what leaves after the last: rows [B, n + 1]."""
-    tokens = rows[:, :-1]
-    with torch.no_grad():
-        view = target.view(tokens.shape[1], None)
-        early = target.layers(target.embed_tokens(tokens), view, 0, head.layers)
-        logits = target.head(target.norm(target.layers(early, view, head.layers)))
-    return divergence(logits, target.head(head(early)))
-
-
-def medusa_loss(heads: Medusa, target: GPT, rows: Tensor) -> Tensor:
-    """Head i, on the state at t, should say what the target says at t + 1 + i: rows [B, n + 1]."""
-    with torch.no_grad():
-        hidden = target.hidden(rows[:, :-1])
-        logits = target.head(hidden)
-    return decayed(
-        [divergence(logits[:, i + 1 :], head(hidden[:, : -i - 1])) for i, head in enumerate(heads)]
-    )
 
 
 def seen(n: int, step: int) -> Tensor:
@@ -123,7 +117,7 @@ def cut(n: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
     return places, far, torch.cat([text <= begin[:, None], same], dim=1)
 
 
-def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[list[Tensor], list[Tensor]]:
+def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses:
     """Drafts k tokens along a text [B, n] in parallel, all drafts in one forward.
 
     The text also is what is drafted. Returns, per position of a draft, the logits [B, m, V] after some places
@@ -143,23 +137,30 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> tuple[l
     return [logits[:, which] for which in chosen], [places[which] for which in chosen]
 
 
-def feature_loss(layer: FeatureLayer, target: GPT, rows: Tensor) -> Tensor:
-    """After each token of a draft, the layer should say what the target says there: rows [B, n + 1]."""
-    tokens = rows[:, :-1]
+def exit_guesses(head: Exit, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
+    """What leaves after the first layers should be what leaves after the last."""
     with torch.no_grad():
-        hidden = target.hidden(tokens)
-        logits = target.head(hidden)
-    found = unroll(layer, target, tokens, hidden, UNROLLED)
-    return decayed([divergence(logits[:, i:], target.head(one[:, i:])) for i, one in enumerate(found)])
+        view = target.view(tokens.shape[1], None)
+        early = target.layers(target.embed_tokens(tokens), view, 0, head.layers)
+    return [target.head(head(early))], [slice(None)]
 
 
-def parallel_loss(parts: ParallelLayers, target: GPT, rows: Tensor) -> Tensor:
-    """At each position of a draft, it should say what the target says there: rows [B, n + 1]."""
-    tokens = rows[:, :-1]
-    with torch.no_grad():
-        logits = target(tokens)
-    found, places = guess(parts, target, tokens, GUESSED)
-    return decayed([divergence(logits[:, at], one) for at, one in zip(places, found, strict=True)])
+def medusa_guesses(heads: Medusa, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
+    """Head i, on the state at t, should say what the target says at t + 1 + i."""
+    found = [head(hidden[:, : -i - 1]) for i, head in enumerate(heads)]
+    return found, [slice(i + 1, None) for i in range(len(found))]
+
+
+def feature_guesses(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
+    """After each token of a draft, the layer should say what the target says there."""
+    steps = unroll(layer, target, tokens, hidden, UNROLLED)
+    found = [target.head(states[:, i:]) for i, states in enumerate(steps)]
+    return found, [slice(i, None) for i in range(UNROLLED)]
+
+
+def parallel_guesses(parts: ParallelLayers, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
+    """At each position of a draft, it should say what the target says there."""
+    return guess(parts, target, tokens, GUESSED)
 
 
 def make_medusa(target: GPT, number: int) -> Medusa:
@@ -207,10 +208,10 @@ RECIPES: Mapping[str, HeadRecipe] = {
     one.kind: one
     for one in (
         # A quarter of the layers: so much of a forward is a step of the draft.
-        HeadRecipe("exit", lambda t: max(1, t.config.layers // 4), untrained_exit, exit_loss, steps=800),
-        HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_loss, steps=800),
-        HeadRecipe("eagle", few, make_feature_layer, feature_loss, steps=500, rate=1e-3),
-        HeadRecipe("parallel", few, make_parallel, parallel_loss, steps=250),
+        HeadRecipe("exit", lambda t: max(1, t.config.layers // 4), untrained_exit, exit_guesses, steps=800),
+        HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_guesses, steps=800),
+        HeadRecipe("eagle", few, make_feature_layer, feature_guesses, steps=500, rate=1e-3),
+        HeadRecipe("parallel", few, make_parallel, parallel_guesses, steps=250),
     )
 }
 

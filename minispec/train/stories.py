@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from minispec.train.grammar import ANIMALS, FACTS, FORMS, NAMES, Distribution, tell
+from minispec.train.grammar import FORMS, WORDS, Distribution, tell
 
 SENTENCES = 14  # of a roll call
 
@@ -87,11 +87,12 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
     tells stories with it. A draft never sees one. Nobody is called twice in a row, and nobody shares a fact.
     """
     rng = random.Random(f"minispec roll calls {kind} {seed}")
+    every_fact = WORDS[kind.split()[-1]].words  # of an animal's seat: the seats
     for _ in range(count):
-        present = rng.randint(2, min(len(NAMES.words), len(FACTS[kind].words)))
-        names = rng.sample(NAMES.words, present)
-        animals = rng.sample(ANIMALS.words, present)
-        facts = animals if kind == "animal" else rng.sample(FACTS[kind].words, present)
+        present = rng.randint(2, min(len(WORDS["name"].words), len(every_fact)))
+        names = rng.sample(WORDS["name"].words, present)
+        animals = rng.sample(WORDS["animal"].words, present)
+        facts = animals if kind == "animal" else rng.sample(every_fact, present)
         text = ""
         last = -1
         for _ in range(SENTENCES):

@@ -16,7 +16,8 @@ from minispec.classroom import check
 
 # %% tags=["exercise"]
 def draft_one_row(model, cache, pending, k, warp, rng):
-    tokens, dists = [pending], []
+    tokens = [pending]
+    dists = []
     for _ in range(k):
         logits = model(torch.tensor([[tokens[-1]]]), cache)  # [1, 1, V]
         dists.append(warp(logits)[0, 0])  # [V]
@@ -35,7 +36,9 @@ check("draft-one-row", draft_one_row, strict=True)
 
 # %% tags=["exercise"]
 def draft_tokens(model, cache, pending, k, warp, rng):
-    token, tokens, probs = pending, [], []
+    token = pending
+    tokens = []
+    probs = []
     for _ in range(k):
         q = warp(model(token[:, None], cache)[:, -1])  # [B, V]
         token = rng.categorical(q)  # [B]

@@ -32,7 +32,8 @@ check("residual", residual, strict=True)
 # %% tags=["exercise"]
 def accept_one_row(tokens, dists, target_dists, rng):
     for i, x in enumerate(tokens):
-        p, q = target_dists[i], dists[i]
+        p = target_dists[i]
+        q = dists[i]
         u = rng.uniform()
         if not u < p[x] / q[x]:
             return tokens[:i] + [rng.draw(residual(p, q))]
@@ -51,7 +52,8 @@ check("accept-one-row", accept_one_row, strict=True)
 
 # %% tags=["exercise"]
 def my_verifier(draft, target_probs, rng):
-    p, q = target_probs.double(), draft.probs.double()
+    p = target_probs.double()
+    q = draft.probs.double()
     rows = range(len(p))
     accepted = torch.zeros(len(p), dtype=torch.long)
     testing = draft.lengths > 0

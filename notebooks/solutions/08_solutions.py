@@ -40,13 +40,15 @@ def my_sampled_loop(target, draft, prompt, k, n, rng):
     def read(model, cache, ids):
         return torch.softmax(model(torch.tensor([ids]), cache)[0], -1)  # [len(ids), V]
 
-    text, end = list(prompt), len(prompt) + n
+    text = list(prompt)
+    end = len(prompt) + n
     caches = [target.new_cache(1), draft.new_cache(1)]
     if len(prompt) > 1:  # prefill
         read(target, caches[0], prompt[:-1])
         read(draft, caches[1], prompt[:-1])
     while len(text) < end:
-        block, dists = [text[-1]], []
+        block = [text[-1]]
+        dists = []
         for _ in range(min(k, end - len(text) - 1)):  # draft
             dists.append(read(draft, caches[1], block[-1:])[0])
             block.append(rng.draw(dists[-1]))

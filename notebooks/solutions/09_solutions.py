@@ -19,7 +19,8 @@ from minispec.classroom import check
 def my_test(verifier):
     p = torch.tensor([[3, 2, 1], [1, 1, 4], [2, 3, 1]]).double() / 6  # of tokens 1, 2 and 3
     q = torch.tensor([[1, 1, 4], [3, 1, 2]]).double() / 6
-    rows, rng = 20_000, SeededRng(1)
+    rows = 20_000
+    rng = SeededRng(1)
     probs = q.expand(rows, 2, 3)
     tokens = torch.stack([rng.categorical(probs[:, i]) for i in range(2)], 1)
     verdict = verifier(Draft(tokens, probs), p.expand(rows, 3, 3), rng)

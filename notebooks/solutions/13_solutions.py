@@ -14,7 +14,8 @@ from minispec.core.verify import residual
 
 # %% tags=["exercise"]
 def tree_mask(parents):
-    mask, depths = [[True] + [False] * len(parents)], [0]
+    mask = [[True] + [False] * len(parents)]
+    depths = [0]
     for i, parent in enumerate(parents, start=1):
         mask.append([sees or j == i for j, sees in enumerate(mask[parent])])
         depths.append(depths[parent] + 1)

@@ -14,7 +14,8 @@ from minispec.classroom import check
 
 # %% tags=["exercise"]
 def block_ratios(tokens, dists, target_dists):
-    w, found = 1.0, []
+    w = 1.0
+    found = []
     for x, q, p in zip(tokens, dists, target_dists, strict=False):
         w = min(1.0, w * float(p[x] / q[x]))
         found.append(w)

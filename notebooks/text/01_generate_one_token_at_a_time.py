@@ -20,7 +20,8 @@ from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.io.walkthrough import load_walkthrough
 
 pair = minispec.load_pair("stories")
-target, draft = pair.target, pair.draft
+target = pair.target
+draft = pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
 recording = load_walkthrough("greedy")  # the same on every machine
 print(pair.walkthrough)
@@ -122,15 +123,7 @@ assert alone == continue_alone(target, prompt, 40) == reference
 # whatever machine. Is the machine at least busy while it runs one?
 
 # %% tags=["predict"]
-predict(
-    "what-limits",
-    {
-        "a": "the arithmetic",
-        "b": "both about the same",
-        "c": "reading the weights",
-    },
-    guess=None,
-)
+predict("what-limits", guess=None)
 
 # %% [markdown]
 # To make one token, every weight is used once: one multiplication, one addition. And to be used, it
@@ -207,7 +200,8 @@ five_guess.against(ratio)
 # %% tags=["written", "nbval-check-output"]
 def speculate_greedily(target, draft, prompt, n, k):
     """Returns the n tokens that the target would write alone, and how many passes it took."""
-    text, passes = list(prompt), 0
+    text = list(prompt)
+    passes = 0
     while len(text) < len(prompt) + n:
         guesses = continue_alone(draft, text, k)  # k passes of the small model
         best = most_probable(target, text + guesses)[-k - 1 :]  # one pass of the large one
@@ -232,7 +226,8 @@ print(f"{len(tokens)} tokens, {passes} passes of the target; the same text: {tok
 # pass. Notebook 5 says how.
 
 # %% tags=["claim-A6", "claim-A7", "claim-B3", "misleads-single-pass"]
-drafter, rule = minispec.ModelDrafter(draft), minispec.verify_greedy
+drafter = minispec.ModelDrafter(draft)
+rule = minispec.verify_greedy
 run = minispec.record(target, drafter, [prompt], k=5, verifier=rule, **settings)
 counts = run.statistics()
 print(f"{counts.emitted} tokens, {counts.target_calls} passes of the target, as ours: {passes}")
@@ -247,7 +242,8 @@ assert (run.tokens(), counts.target_calls) == (tokens, passes) and tokens == alo
 # text?
 
 # %% tags=["try-it"]
-k, beginning = 5, "Once there were two friends. Rue the cat had a kite."
+k = 5
+beginning = "Once there were two friends. Rue the cat had a kite."
 start = pair.tokenizer.encode(beginning)
 written, needed = speculate_greedily(target, draft, start, n=30, k=k)
 print(beginning + pair.tokenizer.decode(written))

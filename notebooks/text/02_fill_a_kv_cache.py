@@ -22,7 +22,8 @@ import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
 
 pair = minispec.load_pair("stories")
-target, draft = pair.target, pair.draft
+target = pair.target
+draft = pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
 print(f"{pair.walkthrough}\n\n{len(prompt)} tokens")
 
@@ -43,7 +44,8 @@ positions_without_cache
 # and starts over.
 
 # %% tags=["written", "nbval-check-output"]
-text, computed = prompt[:10], []
+text = prompt[:10]
+computed = []
 for _ in range(20):
     logits = target(torch.tensor([text]))  # [1, n, V]: all n positions, every time
     computed.append(len(text))
@@ -61,10 +63,13 @@ print("in all:", sum(computed))
 # position is left out.) Each token adds one key and one value, and looks at all that are there.
 
 # %% tags=["written", "nbval-check-output"]
-layer, size = target.layers[0], target.config.head_dim
+layer = target.layers[0]
+size = target.config.head_dim
 projections = layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj
 Wq, Wk, Wv = (each.weight[:size].T for each in projections)  # of the first head: [D, size]
-keys, values, outputs = [], [], []
+keys = []
+values = []
+outputs = []
 for x in layer.input_layernorm(target.embed_tokens(torch.tensor(prompt[:10]))):  # [D]
     keys.append(x @ Wk)
     values.append(x @ Wv)
@@ -109,15 +114,7 @@ assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 # write it; here only the caches matter.)
 
 # %% tags=["predict", "claim-A1"]
-predict(
-    "after-prefill",
-    {
-        "a": "all of the prompt but its last token",
-        "b": "all of the prompt",
-        "c": "nothing: the cache fills while tokens are made",
-    },
-    guess=None,
-)
+predict("after-prefill", guess=None)
 
 # %% [markdown]
 # Prefill could read all of the prompt, and hand its last logits to the first step. Here it keeps
@@ -130,7 +127,9 @@ predict(
 # %% tags=["written", "claim-A1"]
 from minispec.show.plots.caches import recomputation, steps_with_cache, steps_without_cache
 
-cache, story, counts = target.new_cache(rows=1), prompt[:10], []
+cache = target.new_cache(rows=1)
+story = prompt[:10]
+counts = []
 counts.append(len(read(target, cache, story[:-1])))  # prefill: all but the pending token
 for _ in range(20):
     logits = read(target, cache, story[-1:])  # [1, V]: the pending token, and nothing else
@@ -188,7 +187,8 @@ def generate_basic(target, prompt, *, max_new_tokens, warp, rng):
 # notebooks: whatever we do to be faster, this is the text that must come out.
 
 # %% tags=["nbval-check-output"]
-ours, theirs = {}, {}
+ours = {}
+theirs = {}
 for temperature in (0, 1):
     settings = dict(max_new_tokens=20, warp=minispec.Warp(temperature))
     ours[temperature] = generate_basic(target, prompt, rng=minispec.SeededRng(1), **settings)
@@ -204,7 +204,9 @@ assert ours == theirs
 # story stop making sense?
 
 # %% tags=["try-it"]
-temperature, seed, beginning = 1.0, 7, "Once there were two friends. Rue the cat had a kite."
+temperature = 1.0
+seed = 7
+beginning = "Once there were two friends. Rue the cat had a kite."
 sampling = dict(warp=minispec.Warp(temperature), rng=minispec.SeededRng(seed))
 start = pair.tokenizer.encode(beginning)
 print(pair.tokenizer.decode(generate_basic(target, start, max_new_tokens=40, **sampling)))
@@ -241,13 +243,15 @@ assert cache.row_lengths == (len(prompt),)
 # layers, other heads, other numbers. Let both read the prompt, and the draft read on.
 
 # %% tags=["misleads-own-cache", "claim-C1", "nbval-check-output"]
-models, caches = {"target": target, "draft": draft}, {}
+models = {"target": target, "draft": draft}
+caches = {}
 for name, model in models.items():
     caches[name] = model.new_cache(rows=1)
     catch_up(model, caches[name], prompt)
 read(draft, caches["draft"], prompt[-1:])  # only its own cache grows
 for name, model in models.items():
-    c, held = model.config, int(caches[name].lengths)
+    c = model.config
+    held = int(caches[name].lengths)
     print(f"{name}: {held} tokens held; {c.layers} x {c.kv_heads} keys of {c.head_dim} numbers")
 assert [int(cache.lengths) for cache in caches.values()] == [len(prompt) - 1, len(prompt)]
 

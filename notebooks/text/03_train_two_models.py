@@ -51,19 +51,11 @@ print(fill(", ".join(facts), 90))
 # a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
 # introduction said.
 #
-# Every choice has a probability, and all of them are in `minispec/train/grammar.py`. So one
+# Every choice has a probability, and all of them are in `minispec/train/grammar.toml`. So one
 # question has an answer here that usually has none.
 
 # %% tags=["predict"]
-floor_guess = predict(
-    "entropy-floor",
-    {
-        "a": "to zero, with enough training",
-        "b": "to the grammar's entropy, and no lower",
-        "c": "there is no limit that one could know",
-    },
-    guess=None,
-)
+floor_guess = predict("entropy-floor", guess=None)
 floor_guess
 
 # %% [markdown]
@@ -116,7 +108,8 @@ from minispec.train.initialise import draw_weights
 from minispec.train.training import Progress
 
 torch.manual_seed(0)
-my_target, live = for_training(draw_weights(minispec.GPT(small))), []
+my_target = for_training(draw_weights(minispec.GPT(small)))
+live = []
 for step, loss in enumerate(train(my_target, sequences, 60), 1):
     if step % 20 == 0:
         live.append(Progress("target", step, 60, loss, 0, mean_loss(my_target, *dataset.held_out)))
@@ -129,15 +122,7 @@ assert live[-1].validation < 1.2
 # finds every word. That is called *distilling*. What becomes of the target?
 
 # %% tags=["predict"]
-predict(
-    "distilled-draft",
-    {
-        "a": "it gets better too",
-        "b": "nothing: it stays as it is",
-        "c": "it gets a little worse, to be easier to imitate",
-    },
-    guess=None,
-)
+predict("distilled-draft", guess=None)
 
 # %% [markdown]
 # The loop is the same but for the label. It was a token; now it is p, the target's whole
@@ -220,15 +205,7 @@ learning(live, history_of(pair.info), floor, guess=floor_guess.value)
 # ## Where they disagree
 
 # %% tags=["predict"]
-predict(
-    "where-they-disagree",
-    {
-        "a": "about equally everywhere",
-        "b": "at rare words",
-        "c": "where an earlier sentence decides",
-    },
-    guess=None,
-)
+predict("where-they-disagree", guess=None)
 
 # %% [markdown]
 # At each position of a text, p is the target's distribution and q the draft's. What the two have in

@@ -21,7 +21,8 @@ from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
 
 pair = minispec.load_pair("stories")
-target, draft_model = pair.target, pair.draft
+target = pair.target
+draft_model = pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
 words = [pair.tokenizer.piece(token) for token in range(target.vocab_size)]
 print(pair.walkthrough)
@@ -41,7 +42,8 @@ draft_forwards
 # last token, which is pending. q is the distribution that a guess is drawn from.
 
 # %% tags=["written", "claim-A2", "nbval-check-output"]
-warp, rng = minispec.Warp(temperature=1), minispec.SeededRng(3)
+warp = minispec.Warp(temperature=1)
+rng = minispec.SeededRng(3)
 cache = draft_model.new_cache(rows=1)
 catch_up(draft_model, cache, prompt)  # prefill
 print("tokens in its cache:", int(cache.lengths))
@@ -140,7 +142,9 @@ assert len(calls) == 4 and tokens[:2] == [first, second] and torch.equal(dists[1
 # is the draft model unsure at temperature 1?
 
 # %% tags=["try-it"]
-K, temperature, seed = 6, 1.0, 3
+K = 6
+temperature = 1.0
+seed = 3
 memory = draft_model.new_cache(rows=1)
 catch_up(draft_model, memory, prompt)
 sampling = minispec.Warp(temperature), minispec.SeededRng(seed)
@@ -202,7 +206,9 @@ assert alpha[1] == max(alpha.values())
 # story of the pair shows it.
 
 # %% tags=["claim-C2", "claim-C5", "claim-E3"]
-settings, passes, wasted = dict(max_new_tokens=64, rng=rng, **greedy), [], []
+settings = dict(max_new_tokens=64, rng=rng, **greedy)
+passes = []
+wasted = []
 story = pair.info["prompts"][0]
 for k in (1, 2, 4, 8, 16):
     run = minispec.record(target, minispec.ModelDrafter(draft_model), [story], k=k, **settings)
@@ -230,15 +236,7 @@ print(f"the draft takes {share:.0%} of both")
 # ## Why q is remembered
 
 # %% tags=["predict"]
-predict(
-    "why-remember-q",
-    {
-        "a": "the one with all mass on that token",
-        "b": "the model's softmax",
-        "c": "none: the verifier needs only p",
-    },
-    guess=None,
-)
+predict("why-remember-q", guess=None)
 
 # %% [markdown]
 # Three tokens, a, b and c. The target says p = (3, 2, 1)/6. The draft's softmax is (1, 1, 4)/6, and
@@ -292,15 +290,7 @@ assert wrong.acceptance > honest.acceptance
 # ## And if the draft is bad?
 
 # %% tags=["predict"]
-predict(
-    "bad-draft",
-    {
-        "a": "it gets worse: bad guesses slip in",
-        "b": "it gets shorter",
-        "c": "nothing: the distribution is the same, only slower",
-    },
-    guess=None,
-)
+predict("bad-draft", guess=None)
 
 # %% [markdown]
 # Here is a draft that knows nothing: the same model before any training. Let it guess for the
@@ -311,7 +301,8 @@ from minispec.train.initialise import draw_weights
 
 torch.manual_seed(0)
 untrained = draw_weights(minispec.GPT(draft_model.config)).eval()
-settings, texts = dict(k=4, rng=rng, max_new_tokens=40, **greedy), {}
+settings = dict(k=4, rng=rng, max_new_tokens=40, **greedy)
+texts = {}
 for name, model in (("trained", draft_model), ("untrained", untrained)):
     run = minispec.record(target, minispec.ModelDrafter(model), [prompt], **settings)
     texts[name], counts = run.tokens(), run.statistics()

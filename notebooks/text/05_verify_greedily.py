@@ -138,7 +138,8 @@ check("shift-the-mask", verification_mask)
 # %% tags=["claim-A3", "nbval-check-output"]
 best = logits.argmax(-1).tolist()  # [K + 1]: the target's own choice after each of the six tokens
 for row, judged in enumerate([*(repr(words[token]) for token in drafted), "nothing: the bonus"]):
-    read, says = repr(words[block[row]]), repr(words[best[row]])
+    read = repr(words[block[row]])
+    says = repr(words[best[row]])
     print(f"row {row} has read {read:8} and says {says:8}: judges {judged}")
 
 # %% [markdown]
@@ -186,15 +187,7 @@ assert moved[:3].max() < 1e-3 < moved[3:].min()
 # known?
 
 # %% tags=["predict"]
-predict(
-    "keep-after-rejection",
-    {
-        "a": "four tokens: all but the fourth",
-        "b": "three tokens",
-        "c": "three tokens, and the target's own fourth",
-    },
-    guess=None,
-)
+predict("keep-after-rejection", guess=None)
 
 # %% [markdown]
 # Three, and the target's own fourth. Go from left to right, and keep a guess as long as it is the
@@ -242,7 +235,8 @@ def accept_greedy(tokens, dists, target_dists, rng):
 # %% tags=["claim-A4", "claim-B3", "misleads-correction-emitted"]
 from minispec.show.plots.verification import verification_strip
 
-greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)
+greedy = minispec.Warp(temperature=0)
+rng = minispec.SeededRng(0)
 gained = accept_greedy(drafted, None, greedy(logits), rng)
 print(f"{len(gained) - 1} accepted and 1 correction: {len(gained)} tokens out of 1 target call")
 verdict = minispec.verify_greedy(rounds[0].draft, greedy(logits)[None], rng)
@@ -364,11 +358,13 @@ assert run.tokens() == alone
 # the text then sampled too? Try three seeds.
 
 # %% tags=["misleads-top-1-sampled"]
-sampled_draft, same = minispec.ModelDrafter(draft, minispec.Warp(temperature=1.0)), []
+sampled_draft = minispec.ModelDrafter(draft, minispec.Warp(temperature=1.0))
+same = []
 for seed in (1, 2, 3):
     again = speculative | dict(rng=minispec.SeededRng(seed))
     other = minispec.record(target, sampled_draft, [story], **again)
-    counts, same = other.statistics(), [*same, other.tokens() == alone]
+    counts = other.statistics()
+    same = [*same, other.tokens() == alone]
     print(f"seed {seed}: kept {counts.accepted} of {counts.tested} tested guesses", end=", ")
     print(f"{counts.target_calls} target calls, the same text: {same[-1]}")
 assert all(same)

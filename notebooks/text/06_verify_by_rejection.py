@@ -109,15 +109,7 @@ predict("acceptance-by-hand", guess=None)
 # distribution, after all.
 
 # %% tags=["predict"]
-predict(
-    "resample-from-p",
-    {
-        "a": "(6, 4, 2): it is drawn from p, after all",
-        "b": "(4, 3, 5): half way between q and p",
-        "c": "(5, 4, 3): a too rarely, c too often",
-    },
-    guess=None,
-)
+predict("resample-from-p", guess=None)
 
 
 # %% tags=["written"]
@@ -237,15 +229,7 @@ assert all(same)
 # Now for any p and q: a drafted token x was rejected, and a correction is drawn.
 
 # %% tags=["predict"]
-predict(
-    "correction-again",
-    {
-        "a": "never",
-        "b": "yes, if the target gives it some probability",
-        "c": "only at temperature 0",
-    },
-    guess=None,
-)
+predict("correction-again", guess=None)
 
 # %% tags=["claim-D3"]
 from minispec.core.verify import residual as shipped_residual
@@ -266,15 +250,7 @@ overlap(p, q, "abc", drawn=2)
 # variation*, the distance between two distributions.
 
 # %% tags=["predict"]
-predict(
-    "higher-acceptance",
-    {
-        "a": "rule A's: more of its draft was found good",
-        "b": "the numbers do not tell",
-        "c": "rule B's: it is stricter",
-    },
-    guess=None,
-)
+predict("higher-acceptance", guess=None)
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again
@@ -283,7 +259,8 @@ predict(
 # still come out?
 
 # %% tags=["try-it"]
-p_weights, q_weights = (3, 2, 1), (1, 1, 4)  # change these: of a, b and c, any numbers from 0 up
+p_weights = (3, 2, 1)
+q_weights = (1, 1, 4)  # change these: of a, b and c, any numbers from 0 up
 my_p, my_q = ([x / sum(weights) for x in weights] for weights in (p_weights, q_weights))
 my_rule = first_token(minispec.verify_rejection, my_p, my_q)
 print(f"kept with probability {my_rule.acceptance:.3f}")
@@ -297,7 +274,8 @@ rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
 # drawn from? Compute rule 4 with both:
 
 # %% tags=["claim-D1"]
-always_c, made = [0.0, 0.0, 1.0], {}
+always_c = [0.0, 0.0, 1.0]
+made = {}
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
     lacking = [max(0, a - b) for a, b in zip(p, used, strict=True)]

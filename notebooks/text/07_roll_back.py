@@ -22,7 +22,8 @@ from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
 
 pair = minispec.load_pair("stories")
-target, draft = pair.target, pair.draft
+target = pair.target
+draft = pair.draft
 prompt = pair.tokenizer.encode(pair.walkthrough)
 print(pair.walkthrough, "…")
 
@@ -36,15 +37,7 @@ print(pair.walkthrough, "…")
 # What does that cost?
 
 # %% tags=["predict"]
-predict(
-    "cost-of-rollback",
-    {
-        "a": "a number is changed",
-        "b": "996 tokens are copied",
-        "c": "996 tokens are read again",
-    },
-    guess=None,
-)
+predict("cost-of-rollback", guess=None)
 
 # %% [markdown]
 # Here are the first rounds of a recorded run on the story, and one of them, which ends in a
@@ -55,7 +48,8 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
 
 recording = load_walkthrough("greedy")
-trace, words = recording.trace, recording.words
+trace = recording.trace
+words = recording.words
 for one in trace.rounds[:4]:
     print(f"round {one.index}: {one.accepted(0)} of {one.drafted(0)} accepted, a {one.kind(0)}")
 r = next(one for one in trace.rounds if one.kind(0) == "correction")
@@ -98,9 +92,11 @@ def truncate(length, keys, values):
 # correction, and compare with a head that reads the true text from the start.
 
 # %% tags=["written", "nbval-check-output"]
-drafted, gained = r.draft.tokens[0].tolist(), list(r.emitted[0])
+drafted = r.draft.tokens[0].tolist()
+gained = list(r.emitted[0])
 kept = len(prompt) + r.accepted(0)
-keys, values = [], []
+keys = []
+values = []
 for token in [*prompt, *drafted]:
     look(token, keys, values)
 print("after the pass the lists hold", len(keys), "tokens")
@@ -195,10 +191,12 @@ assert len(again) == int(cache.lengths) == kept
 
 # %% tags=["claim-A5", "claim-E3"]
 drafter = minispec.ModelDrafter(draft)
-greedy, rng = minispec.Warp(temperature=0), minispec.SeededRng(0)
+greedy = minispec.Warp(temperature=0)
+rng = minispec.SeededRng(0)
 settings = dict(verifier=minispec.verify_greedy, warp=greedy, rng=rng, max_new_tokens=48)
 mine = minispec.record(target, drafter, [prompt], k=5, **settings)
-cuts, new = [run.target_cache for run in mine.rounds], len(mine.tokens())
+cuts = [run.target_cache for run in mine.rounds]
+new = len(mine.tokens())
 passed = sum(cut.verified[0] - cut.before[0] for cut in cuts)
 stayed = sum(cut.after[0] - cut.before[0] for cut in cuts)
 print(f"the target read {passed} positions for {new} new tokens:")
@@ -210,7 +208,8 @@ assert (stayed, cuts[0].before) == (new, (len(prompt) - 1,))
 # guesses is the other number, and it grows with K.
 
 # %% tags=["claim-C5", "claim-E3"]
-prompts, wasted = pair.info["prompts"][:8], {}  # eight stories in a batch
+prompts = pair.info["prompts"][:8]
+wasted = {}  # eight stories in a batch
 for k in (1, 2, 4, 8, 12):
     run = minispec.record(target, drafter, prompts, k=k, **settings).statistics()
     wasted[k] = (run.drafted - run.accepted) / run.emitted
@@ -227,15 +226,7 @@ assert wasted[1] < wasted[4] < wasted[12]
 # So far, caches held too much. There is one case in which a cache holds too little.
 
 # %% tags=["predict"]
-predict(
-    "whose-cache-lacks",
-    {
-        "a": "neither",
-        "b": "the target's",
-        "c": "the draft's",
-    },
-    guess=None,
-)
+predict("whose-cache-lacks", guess=None)
 
 # %% tags=["claim-C1"]
 full = next(r for r in trace.rounds if r.kind(0) == "bonus")
@@ -251,7 +242,8 @@ cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"])
 # token and all guesses; the draft has read all but its last guess.
 
 # %% tags=["written", "nbval-check-output"]
-text, held = list(prompt), []
+text = list(prompt)
+held = []
 caches = {target: target.new_cache(rows=1), draft: draft.new_cache(rows=1)}
 for one in trace.rounds[:4]:
     guesses = one.draft.tokens[0].tolist()
@@ -273,7 +265,8 @@ mine = minispec.record(target, drafter, [prompt], k=5, **settings)
 committed, caught_up, holds = len(prompt), 0, []
 for run in mine.rounds:
     committed += len(run.emitted[0])
-    ours, drafts = run.target_cache, run.draft_cache
+    ours = run.target_cache
+    drafts = run.draft_cache
     holds.append(ours.after[0] == drafts.after[0] == committed - 1)
     caught_up += max(0, drafts.after[0] - drafts.verified[0])
 bonuses = sum(run.kind(0) == "bonus" for run in mine.rounds)
@@ -328,7 +321,8 @@ print(diff(mutant_named("token-missing-in-the-drafts-cache")))
 # run the cell: which of them spoil the text?
 
 # %% tags=["misconception-bad-draft"]
-runs, bugs = {}, ["token-missing-in-the-drafts-cache", "rejected-stay-in-the-drafts-cache"]
+runs = {}
+bugs = ["token-missing-in-the-drafts-cache", "rejected-stay-in-the-drafts-cache"]
 shipped = minispec.record(target, drafter, prompts, k=5, **settings)
 for bug in [*bugs, "rollback-one-too-far"]:
     with planted(mutant_named(bug)):

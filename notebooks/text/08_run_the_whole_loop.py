@@ -126,7 +126,8 @@ def noted(tokens, dists, target_dists, rng):
     return gained
 
 
-notes, given = [], dict(k=5, max_new_tokens=len(alone), warp=greedy, rng=rng)
+notes = []
+given = dict(k=5, max_new_tokens=len(alone), warp=greedy, rng=rng)
 with torch.inference_mode():
     ours = speculate_basic(target, drafter, prompt, accept=noted, **given)
 print("accepted, of drafted:", *(f"{gained - 1}/{drafted}" for drafted, gained in notes))
@@ -144,7 +145,8 @@ target_calls.against(len(notes), {len(alone): "That is one call a token: the tar
 # Give it the same random numbers, and it must write the same texts, greedy and sampled.
 
 # %% tags=["claim-A6", "claim-B3"]
-same, sampled = [], (minispec.Warp(temperature=1), accept_rejection, minispec.verify_rejection)
+same = []
+sampled = (minispec.Warp(temperature=1), accept_rejection, minispec.verify_rejection)
 for warp, accept, verifier in ((greedy, accept_greedy, minispec.verify_greedy), sampled):
     given = dict(k=5, max_new_tokens=len(alone), warp=warp, rng=minispec.SeededRng(2))
     with torch.inference_mode():
@@ -178,20 +180,13 @@ Stepper(recording, rounds=shown, title="A sampled run, up to a correction and a 
 # target's most probable token), and it is in the text.
 
 # %% tags=["predict"]
-predict(
-    "next-round-reads",
-    {
-        "a": "the whole text again, with the new draft",
-        "b": "the pending token and the new draft",
-        "c": "only the new draft",
-    },
-    guess=None,
-)
+predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
 passes = []  # positions that go through the target, one number for each pass
 hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
-rule, package = minispec.verify_greedy, minispec.ModelDrafter(drafter)
+rule = minispec.verify_greedy
+package = minispec.ModelDrafter(drafter)
 trace = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings)
 hook.remove()
 print("positions read, pass by pass:", *passes)
@@ -211,7 +206,9 @@ for kind in ("correction", "bonus"):
     r = next(r for r in trace.rounds if r.kind(0) == kind)
     print(f"{r.accepted(0)} of {r.drafted(0)} accepted, then a {kind}")
     for name, held in (("target", r.target_cache), ("draft ", r.draft_cache)):
-        before, verified, after = held.before[0], held.verified[0], held.after[0]
+        before = held.before[0]
+        verified = held.verified[0]
+        after = held.after[0]
         print(f"  {name} cache: {before} before, {verified} after the pass, {after} at the end")
 assert r.target_cache.after == r.draft_cache.after > r.draft_cache.verified
 
@@ -254,7 +251,8 @@ assert often[0][0] < 0.9 < often[-1][0]
 # K + 1 positions v units, little more than 1. So the gain is the yield divided by K · c + v.
 
 # %% tags=["claim-D3"]
-counts, c = stories.statistics(), 0.1
+counts = stories.statistics()
+c = 0.1
 α = counts.acceptance
 print(f"measured: α = {α:.3f}, {counts.tokens_per_target_call:.2f} tokens a pass with K = 5")
 for K in (1, 2, 5, 10, 20, 40):
@@ -280,7 +278,8 @@ ends = [{"max_new_tokens": cap} for cap in (1, 2, 6, 7)] + [{"eos": alone[1]}]
 finished = []
 for end in ends:
     run = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings | end)
-    last, count = run.rounds[-1], len(run.tokens())
+    last = run.rounds[-1]
+    count = len(run.tokens())
     print(f"{[*end][0]}: the last of {len(run.rounds)} rounds drafts {last.drafted(0)}", end=", ")
     print(f"accepts {last.accepted(0)}, writes {len(last.emitted[0])}; ended by {run.finish(0)}")
     finished.append(run.tokens() == alone[:count] and count == end.get("max_new_tokens", 2))
@@ -293,7 +292,8 @@ assert all(finished)
 # separate tokens, and each line is a round.
 
 # %% tags=["claim-C8"]
-pieces, sampled["rng"] = [], minispec.SeededRng(2)
+pieces = []
+sampled["rng"] = minispec.SeededRng(2)
 for r in minispec.speculate(target, package, [prompt], k=5, **sampled):
     burst = list(minispec.stream([r], tokenizer))
     pieces += burst
@@ -307,7 +307,9 @@ assert "".join(pieces).strip()
 # emits: long bursts where the draft model agrees with the target, single tokens where it does not.
 
 # %% tags=["try-it"]
-K, temperature, beginning = 5, 1.0, pair.walkthrough
+K = 5
+temperature = 1.0
+beginning = pair.walkthrough
 loop = dict(k=K, verifier=minispec.verify_rejection, max_new_tokens=40, eos=tokenizer.end_of_text)
 loop |= dict(warp=minispec.Warp(temperature), rng=minispec.SeededRng(2))
 for r in minispec.speculate(target, package, [tokenizer.encode(beginning)], **loop):
@@ -321,7 +323,8 @@ for r in minispec.speculate(target, package, [tokenizer.encode(beginning)], **lo
 # that is done waits for the others. Does a row's text depend on its neighbours?
 
 # %% tags=["claim-C6"]
-prompts, short = pair.info["prompts"][:4], settings | dict(max_new_tokens=40, k=5, verifier=rule)
+prompts = pair.info["prompts"][:4]
+short = settings | dict(max_new_tokens=40, k=5, verifier=rule)
 batch = minispec.record(target, package, prompts, **short)
 for r in batch.rounds:
     print("accepted:", *(f"{r.accepted(row)}" if r.live[row] else " " for row in range(4)))
@@ -340,7 +343,8 @@ assert [batch.tokens(row) for row in range(4)] == single
 from minispec.native.backend import on_backend
 
 models = on_backend(pair, "auto")  # C++ if there is a compiler, else torch
-fast, random_draft = models.backend, models.backend.model(minispec.GPT(drafter.config).eval())
+fast = models.backend
+random_draft = models.backend.model(minispec.GPT(drafter.config).eval())
 
 
 def write_with(model):
@@ -413,7 +417,9 @@ from minispec.evidence.bench.measurements import SpeedPoint
 from minispec.evidence.theory.formulas import refined_speed_up, speed_up
 from minispec.show.plots.speed import gain_by_k
 
-t, points, c = {}, [], cost_ratio(times, draft_times)
+t = {}
+points = []
+c = cost_ratio(times, draft_times)
 t |= {time.width: time.seconds for time in times}  # of a target forward, by its positions
 for K, both in runs.items():
     low, gain, high = speed_up_of(*both)  # quartiles over the stories

@@ -18,8 +18,11 @@ import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
 
 pair = minispec.load_pair("stories")
-target, draft, tokenizer = pair.target, pair.draft, pair.tokenizer
-drafter, prompts = minispec.ModelDrafter(draft), pair.info["prompts"][:8]
+target = pair.target
+draft = pair.draft
+tokenizer = pair.tokenizer
+drafter = minispec.ModelDrafter(draft)
+prompts = pair.info["prompts"][:8]
 print(*(tokenizer.decode(prompt)[:76] + "…" for prompt in prompts), sep="\n")
 
 # %% [markdown]
@@ -67,18 +70,11 @@ assert off[torch.float64] < 1e-9
 # Above temperature 0 the text is drawn. What is "the same" then?
 
 # %% tags=["predict"]
-predict(
-    "same-seed",
-    {
-        "a": "yes: the method is lossless",
-        "b": "only with the coupled verifier",
-        "c": "never, whatever the verifier",
-    },
-    guess=None,
-)
+predict("same-seed", guess=None)
 
 # %% tags=["claim-A7", "misconception-same-seed"]
-warm, rule = dict(max_new_tokens=24, warp=minispec.Warp()), minispec.verify_rejection
+warm = dict(max_new_tokens=24, warp=minispec.Warp())
+rule = minispec.verify_rejection
 same = []
 for seed in (1, 2, 3):
     rngs = (minispec.SeededRng(seed), minispec.SeededRng(seed))
@@ -98,7 +94,8 @@ assert max(same) < 8
 # (The cost: a few guesses fewer are accepted.)
 
 # %% tags=["misconception-same-seed"]
-rule, same = minispec.verify_coupled, []
+rule = minispec.verify_coupled
+same = []
 for seed in (1, 2, 3):
     noise = minispec.KeyedRng(seed)  # fixed for each row, position and token: nothing is used up
     steps = list(minispec.generate(target, prompts, rng=noise, **warm))
@@ -118,7 +115,8 @@ assert min(same) == 8
 # %%
 def every_branch(p, q):
     """Returns the distribution of the first token under the rejection rule, K = 1."""
-    out, lacking = [0.0] * len(p), [max(0, a - b) for a, b in zip(p, q, strict=True)]
+    out = [0.0] * len(p)
+    lacking = [max(0, a - b) for a, b in zip(p, q, strict=True)]
     for x in range(len(q)):  # the draft draws x with probability q[x]
         keep = min(1, p[x] / q[x])
         out[x] += q[x] * keep  # accepted
@@ -133,8 +131,10 @@ def every_branch(p, q):
 # %% tags=["nbval-check-output"]
 from minispec.evidence.proof.first_token import first_token, first_token_counts
 
-P, Q = (3 / 6, 2 / 6, 1 / 6), (1 / 6, 1 / 6, 4 / 6)
-by_hand, shipped = every_branch(P, Q), first_token(minispec.verify_rejection, P, Q).distribution
+P = (3 / 6, 2 / 6, 1 / 6)
+Q = (1 / 6, 1 / 6, 4 / 6)
+by_hand = every_branch(P, Q)
+shipped = first_token(minispec.verify_rejection, P, Q).distribution
 print("p:      ", *(f"{x:.4f}" for x in P))
 print("by hand:", *(f"{x:.4f}" for x in by_hand))
 assert all(abs(a - b) + abs(a - c) < 1e-12 for a, b, c in zip(P, by_hand, shipped, strict=True))
@@ -198,15 +198,7 @@ assert proof.passed and proof.branches > 10_000
 # ## Samples, and what they can detect
 
 # %% tags=["predict"]
-how_many = predict(
-    "how-many-samples",
-    {
-        "a": "about 100",
-        "b": "tens of thousands, or more",
-        "c": "no number of samples will do",
-    },
-    guess=None,
-)
+how_many = predict("how-many-samples", guess=None)
 how_many
 
 # %% [markdown]
@@ -282,7 +274,8 @@ from minispec.evidence.proof.distributions import total_variation
 case = Case("table", *table_pair(3), prompts=((0,), (1, 0)), k=2, max_new_tokens=3)
 right, acceptance = exact_distributions(case), speculative_distributions(case).acceptance
 print(f"shipped code: distribution off by 0, accepted of tested {acceptance:.3f}")
-off, rates = {}, {}
+off = {}
+rates = {}
 for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pending-read-again"):
     with planted(mutant_named(bug)):
         found = speculative_distributions(case)
@@ -329,7 +322,9 @@ kill_matrix(matrix.points, checks, theirs)
 # distributions. Can you find p and q for which a bug does no harm?
 
 # %% tags=["try-it"]
-bug, p, q = "correction-from-p", (0.6, 0.3, 0.1), (0.2, 0.3, 0.5)
+bug = "correction-from-p"
+p = (0.6, 0.3, 0.1)
+q = (0.2, 0.3, 0.5)
 with planted(mutant_named(bug)):
     out = first_token(minispec.verify_rejection, p, q)
 print("p:      ", *(f"{x:.3f}" for x in p))

@@ -21,7 +21,8 @@ from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
 
 pair = minispec.load_pair("stories")
-target, draft = pair.target, pair.draft
+target = pair.target
+draft = pair.draft
 prompts = bench_prompts(pair)[:4]
 print(f"{len(prompts)} openings of stories, {len(prompts[0])} tokens each. The first:")
 print(pair.tokenizer.decode(prompts[0]))
@@ -53,7 +54,8 @@ def acceptance_probabilities(run):
 
 # %% tags=["claim-D3"]
 run = measure_acceptance(pair, prompts, k=4)  # temperature 1, the rejection verifier
-counts, expected = run.statistics(), acceptance_probabilities(run)
+counts = run.statistics()
+expected = acceptance_probabilities(run)
 standard_error = sum(a * (1 - a) for a in expected) ** 0.5 / len(expected)  # of the counted α
 print(f"α from p and q: {fmean(expected):.3f}; accepted of tested: {counts.acceptance:.3f}")
 print(f"accepted of drafted: {counts.accepted_over_drafted:.3f};", end=" ")
@@ -117,7 +119,8 @@ for k in (2, 4, 8, 16):
 more = next((k for k in (2, 4, 8, 16) if k * c > 0.25 * steps[k + 1]), None)
 print("Guessing takes more than a quarter of the time of checking", end=" ")
 print(f"from K = {more} on." if more else "for none of these K.")
-free, paid = speed_up(alpha=0.8, k=8, c=0), speed_up(alpha=0.8, k=8, c=0.1)
+free = speed_up(alpha=0.8, k=8, c=0)
+paid = speed_up(alpha=0.8, k=8, c=0.1)
 print(f"α = 0.8, K = 8: {free:.1f} times as fast if guesses were free, {paid:.1f} if c = 0.1")
 assert abs(free / paid - (8 * 0.1 + 1)) < 1e-9  # a round takes Kc + 1 target steps
 
@@ -217,7 +220,8 @@ predicted_measured(points)
 # What checking costs is what you measured above.
 
 # %% tags=["try-it"]
-alpha, slower = 0.8, 1.0  # accepted of tested; how many times as long a draft step takes
+alpha = 0.8
+slower = 1.0  # accepted of tested; how many times as long a draft step takes
 for k in (1, 2, 4, 8, 16):
     taken = k * c * slower + steps[k + 1]  # target steps: K draft steps, one check
     gain = expected_tokens(alpha, k) / taken
@@ -232,7 +236,8 @@ for k in (1, 2, 4, 8, 16):
 
 # %% tags=["claim-C2"]
 settings = dict(k=4, verifier=minispec.verify_rejection, max_new_tokens=80, warp=minispec.Warp(1.0))
-rates, off = {}, []
+rates = {}
+off = []
 for temperature in (0, 0.5, 1, 1.5):
     drafter = minispec.ModelDrafter(draft, warp=minispec.Warp(temperature))
     run = minispec.record(target, drafter, prompts, rng=minispec.SeededRng(0), **settings)
@@ -267,15 +272,7 @@ assert computed - counts.emitted == wasted
 # ## Part b: when it loses
 
 # %% tags=["predict"]
-predict(
-    "always-pays",
-    {
-        "a": "yes: it can be slower than the target alone",
-        "b": "no: at worst nothing is gained",
-        "c": "yes: the text can get worse",
-    },
-    guess=None,
-)
+predict("always-pays", guess=None)
 
 # %% [markdown]
 # What follows takes longer than you want to wait, so it was measured before, on the native backend.
@@ -300,15 +297,7 @@ speed_up_curves([0.3, 0.6, 0.9], best.c, speed.points, most=16)
 # ## Too small, too large
 
 # %% tags=["predict"]
-larger = predict(
-    "larger-draft",
-    {
-        "a": "the largest: more of its guesses are accepted",
-        "b": "the smallest: its guesses cost nothing",
-        "c": "one in between",
-    },
-    guess=None,
-)
+larger = predict("larger-draft", guess=None)
 larger
 
 # %% [markdown]
@@ -322,7 +311,9 @@ from minispec.show.plots.speed import batch_sweep, draft_sweep
 drafts = saved("drafts")
 sizes = sorted(drafts.points, key=lambda p: p.parameters)
 print(f"measured on {drafts.where}")
-best, least, most = max(sizes, key=lambda p: p.gain), sizes[0], sizes[-1]
+best = max(sizes, key=lambda p: p.gain)
+least = sizes[0]
+most = sizes[-1]
 named = {"a": most.name, "b": least.name, "c": sizes[len(sizes) // 2].name}
 assert least.alpha < best.alpha < most.alpha and least.gain < best.gain > most.gain
 draft_sweep(sizes, guess=named.get(larger.guess))
@@ -337,7 +328,8 @@ draft_sweep(sizes, guess=named.get(larger.guess))
 
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")
-first, busiest = batches.points[0], max(batches.points, key=lambda point: point.target_only)
+first = batches.points[0]
+busiest = max(batches.points, key=lambda point: point.target_only)
 print(f"measured on {batches.where}, {batches.conditions['path']} backend, K = 4")
 print(f"target alone: {first.target_only:.0f} tokens a second with {first.rows} text,", end=" ")
 print(f"{busiest.target_only:.0f} with {busiest.rows}, its most.", end=" ")

@@ -97,7 +97,8 @@ assert all(torch.equal(before, after) for before, after in kept)  # as the file 
 # %% tags=["claim-E5"]
 from minispec.evidence.bench.measure import bench_prompts, measure_acceptance
 
-rates, same = {}, []
+rates = {}
+same = []
 for name, small in drafts.items():
     counts = measure_acceptance(replace(pair, draft=small), bench_prompts(pair)[:8]).statistics()
     rates[name] = share = counts.acceptance
@@ -135,15 +136,7 @@ assert abs(points["the pair's"].alpha - points["the pair's, bfloat16"].alpha) < 
 # Engines put many requests into one forward, and let new ones in whenever one ends.
 
 # %% tags=["predict"]
-predict(
-    "large-batch",
-    {
-        "a": "both grow",
-        "b": "tokens a second grow, the gain shrinks",
-        "c": "both shrink",
-    },
-    guess=None,
-)
+predict("large-batch", guess=None)
 
 # %% [markdown]
 # Take a model of 7 billion weights in 16 bits and a chip that reads 1 TB and computes 100 trillion
@@ -173,7 +166,9 @@ assert ratios[1] == 1 and ratios[256] > 4.9 and [*ratios.values()] == sorted(rat
 # A shorter context, other key heads, a smaller batch: when are five positions free?
 
 # %% tags=["try-it"]
-context, kv_heads, rows = 4096, 32, 256
+context = 4096
+kv_heads = 32
+rows = 256
 config = minispec.GPTConfig(kv_heads=kv_heads, **sizes)
 caches = rows * kv_cache_bytes(config, tokens=context, dtype_bytes=2)
 looking_back = 4 * context * config.width * config.layers  # operations of attention, a position
@@ -198,15 +193,7 @@ print(f"with a draft of 4 a forward takes {five / one:.2f} times as long")
 # tokens before, and propose it again. No model, no training, no draft cache.
 
 # %% tags=["predict"]
-predict(
-    "look-up-lossless",
-    {
-        "a": "no: without a model there is no q",
-        "b": "only at temperature 0",
-        "c": "yes: q is one-hot at what it proposes",
-    },
-    guess=None,
-)
+predict("look-up-lossless", guess=None)
 
 # %% [markdown]
 # By hand, with the three tokens of notebook 6. The look-up proposes c with certainty. The kept part
@@ -217,7 +204,8 @@ from fractions import Fraction
 
 from minispec.core.verify import residual
 
-p, q = torch.tensor([3, 2, 1]).double() / 6, torch.tensor([0, 0, 1]).double()
+p = torch.tensor([3, 2, 1]).double() / 6
+q = torch.tensor([0, 0, 1]).double()
 kept = torch.minimum(p, q)  # accepted with probability p(c)
 corrected = (1 - kept.sum()) * residual(p, q)
 for name, x in (("kept", kept), ("corrected", corrected), ("together", kept + corrected)):
@@ -283,15 +271,7 @@ coloured_text(looked_up, words)
 # ## One model or two?
 
 # %% tags=["predict"]
-predict(
-    "no-draft-model",
-    {
-        "a": "no: the target guesses for itself",
-        "b": "yes: a guess is a guess",
-        "c": "only the last guess of a round",
-    },
-    guess=None,
-)
+predict("no-draft-model", guess=None)
 
 # %% [markdown]
 # One reads that speculation happens "within a single forward pass". That describes Medusa, whose
@@ -304,7 +284,8 @@ predict(
 # %% tags=["misleads-single-pass", "claim-D2"]
 def forwards(drafter):
     """Returns which models make a forward in one round, in order."""
-    seen, names = [], {target: "target", draft: "draft"}
+    seen = []
+    names = {target: "target", draft: "draft"}
 
     def note(model, given, _):
         seen.append(names[model])
@@ -317,7 +298,8 @@ def forwards(drafter):
 
 
 # %% tags=["misleads-single-pass"]
-two, one = forwards(minispec.ModelDrafter(draft)), forwards(look_up)
+two = forwards(minispec.ModelDrafter(draft))
+one = forwards(look_up)
 print("with a draft model:", *two)
 print("with a look-up:    ", *one)
 assert two == ["draft"] * 4 + ["target"] and one == ["target"]

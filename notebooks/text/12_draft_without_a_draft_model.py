@@ -161,8 +161,10 @@ for temperature, ours in runs.items():
 # %%
 for r in [r for r in runs[1].rounds if r.drafted(0)][:4]:
     for i in range(r.tested(0)):
-        x, sign = int(r.draft.tokens[0, i]), "✓" if i < r.accepted(0) else "✗"
-        p, q = float(r.target_probs[0, i, x]), float(r.draft.probs[0, i, x])
+        x = int(r.draft.tokens[0, i])
+        sign = "✓" if i < r.accepted(0) else "✗"
+        p = float(r.target_probs[0, i, x])
+        q = float(r.draft.probs[0, i, x])
         print(f"{sign} {words[x]!r}: q = {q:g}, p/q = {p / q:.3f};", end=" ")
     print(f"then {words[r.emitted[0][-1]]!r}")
 lengths = [r.drafted(0) for r in runs[1].rounds]
@@ -237,7 +239,8 @@ story = [*prompt, *alone]
 
 def found_after(i):
     """What is found after token i: the match, the draft, and how much of the draft comes next."""
-    so_far, coming = story[: i + 1], story[i + 1 :]
+    so_far = story[: i + 1]
+    coming = story[i + 1 :]
     n, end = matched(so_far, most=i)
     k = min(8, ceil(1.5 * n))
     draft = what_followed(so_far, end, k) if n else []
@@ -305,7 +308,8 @@ def note(layer, given):
 
 catch_up(target, cache, prompt)  # prefill
 hooks = [layer.register_forward_pre_hook(note) for layer in target.layers]
-tokens, outs = [prompt[-1]], []
+tokens = [prompt[-1]]
+outs = []
 for _ in range(3):  # draft: E layers, the exit, the head
     outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))
     tokens.append(int(target.head(exit(outs[-1])).argmax()))
@@ -374,14 +378,16 @@ def round_of(head_2):
 
     def once(rng):
         x = rng.draw(first)
-        q, p = head_2(x), torch.stack([first, second[x], torch.eye(5)[4]])
+        q = head_2(x)
+        p = torch.stack([first, second[x], torch.eye(5)[4]])
         return tuple(accept_rejection([x, rng.draw(q)], [first, q], p, rng))
 
     return every_branch(once)
 
 
 # %% tags=["claim-D2", "nbval-check-output"]
-heads_only, reading = round_of(lambda x: second.mean(0)), round_of(lambda x: second[x])
+heads_only = round_of(lambda x: second.mean(0))
+reading = round_of(lambda x: second[x])
 texts = {}
 for name, found in (("two heads", heads_only), ("a draft that reads x", reading)):
     print(name)
@@ -433,7 +439,9 @@ check("medusa-states", medusa_states)
 from minispec.drafters.eagle import FeatureDrafter
 
 layer, _ = load_heads(pair, "eagle")
-true, calls, how = [], [], {True: "the target's feature", False: "its own guess"}
+true = []
+calls = []
+how = {True: "the target's feature", False: "its own guess"}
 
 
 def watch(_, given):
@@ -502,7 +510,8 @@ from minispec.native.drafters import DRAFTERS
 
 parts = {"model": pair.draft, "ngram": None, "suffix": None}
 parts |= {"exit": exit, "medusa": heads, "eagle": layer, "parallel": masked}
-models, table = on_backend(pair, "torch"), {}
+models = on_backend(pair, "torch")
+table = {}
 for name in parts:
     model, drafter = DRAFTERS[name].make(pair, models)
     table[name] = [run_with(drafter, prompts, t, target=model) for t in (0, 1)]
@@ -540,7 +549,10 @@ for name, runs in table.items():
 # Another opening, K or temperature, or a drafter of `DRAFTERS`.
 
 # %% tags=["try-it"]
-opening, name, k, temperature = "Once there were two friends.", "suffix", 4, 0
+opening = "Once there were two friends."
+name = "suffix"
+k = 4
+temperature = 0
 model, drafter = DRAFTERS[name].make(pair, models, k)
 rule = minispec.verify_rejection if temperature else minispec.verify_greedy
 given = dict(k=k, verifier=rule, **settings(temperature))

@@ -19,7 +19,9 @@ from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
 
 pair = minispec.load_pair("stories")
-target, tokenizer, prompts = pair.target, pair.tokenizer, pair.info["prompts"][:8]
+target = pair.target
+tokenizer = pair.tokenizer
+prompts = pair.info["prompts"][:8]
 words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 ends = dict(max_new_tokens=48, eos=tokenizer.end_of_text)
 prompt = tokenizer.encode(pair.walkthrough + " sat on the")
@@ -30,15 +32,7 @@ print("…" + tokenizer.decode(prompt[-16:]))
 # draft is in doubt about the next position, and proposes two tokens for it?
 
 # %% tags=["predict"]
-predict(
-    "chain-or-tree",
-    {
-        "a": "a chain of 6: it can gain 7 tokens",
-        "b": "two branches of 3, one for each choice",
-        "c": "the same: both have 6 tokens",
-    },
-    guess=None,
-)
+predict("chain-or-tree", guess=None)
 
 # %% [markdown]
 # A token counts if it and all before it on its branch are right. So the chain gains 1 + 0.5 · (1 +
@@ -59,7 +53,8 @@ def followed(model, text, n):
 
 q = pair.draft(torch.tensor([prompt]))[0, -1].softmax(-1)
 branches = [[x, *followed(pair.draft, [*prompt, x], 2)] for x in q.topk(2).indices.tolist()]
-chain, true = followed(pair.draft, prompt, 6), followed(target, prompt, 4)
+chain = followed(pair.draft, prompt, 6)
+true = followed(target, prompt, 4)
 for name, some in (("chain", chain), ("branch", branches[0]), ("branch", branches[1])):
     print(f"{name:8} q = {q[some[0]]:.2f}:", *(repr(words[token]) for token in some))
 print("the target says:  ", *(repr(words[token]) for token in true))
@@ -105,14 +100,16 @@ from minispec.show.plots import masks
 
 def seen_from(parents):
     """Returns what each of K + 1 tokens sees, and its depth; number 0 is the pending token."""
-    mask, depths = [[True] + [False] * len(parents)], [0]
+    mask = [[True] + [False] * len(parents)]
+    depths = [0]
     for i, parent in enumerate(parents, start=1):
         mask.append([sees or j == i for j, sees in enumerate(mask[parent])])
         depths.append(depths[parent] + 1)
     return mask, depths
 
 
-parents, cached = [0, 0, 1, 2, 3, 4], len(prompt) - 1
+parents = [0, 0, 1, 2, 3, 4]
+cached = len(prompt) - 1
 block = [prompt[-1], *sum(zip(*branches, strict=True), ())]  # the pending token, and level by level
 package = Tree.after(torch.tensor([0]), torch.tensor([parents]))
 assert seen_from(parents) == (package.mask[0].tolist(), package.positions[0].tolist())
@@ -227,7 +224,8 @@ def two_candidates(drawn, told):
             tokens.append(rng.draw(drawn(tokens)))
         return try_one(tokens, dists, p, rng)
 
-    kept, said = [0.0] * 3, [0.0] * 3
+    kept = [0.0] * 3
+    said = [0.0] * 3
     for (n, x), share in every_branch(once):
         (kept if n < 2 else said)[x] += share
     return FirstToken(tuple(kept), tuple(said))
@@ -257,15 +255,7 @@ assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in found.
 # Does it matter which q is told?
 
 # %% tags=["predict"]
-predict(
-    "which-q",
-    {
-        "a": "q: both come from the draft",
-        "b": "it does not matter: the target corrects it",
-        "c": "q without the first candidate",
-    },
-    guess=None,
-)
+predict("which-q", guess=None)
 
 # %%
 from minispec.show.plots.distributions import rule_distribution
@@ -289,12 +279,16 @@ rule_distribution(wrong, p.tolist(), "abc", name="With q for both, the rule")
 # %% tags=["written"]
 def accept_path(tokens, parents, dists, target_dists, rng):
     """Keeps a path of a tree, from the pending token on, and adds the target's next token."""
-    left, at, path = target_dists[0], 0, []
+    left = target_dists[0]
+    at = 0
+    path = []
     for i, (x, q) in enumerate(zip(tokens, dists, strict=True), start=1):
         if parents[i - 1] != at:
             continue  # it follows a token that was not kept
         if rng.uniform() < left[x] / q[x]:
-            left, at, path = target_dists[i], i, [*path, x]
+            left = target_dists[i]
+            at = i
+            path = [*path, x]
         else:
             left = residual(left, q)
     return [*path, rng.draw(left)]
@@ -374,7 +368,8 @@ def path_slots(cached, parents, last):
 cache = target.new_cache(rows=1)
 catch_up(target, cache, prompt)
 score_tree(block, parents, cache)
-slots, depths = path_slots(cached, parents, last=6), seen_from(parents)[1]
+slots = path_slots(cached, parents, last=6)
+depths = seen_from(parents)[1]
 for slot, (x, depth) in enumerate(zip(block, depths, strict=True), start=cached):
     goes = f"stays, in slot {slots.index(slot)}" if slot in slots else "goes"
     print(f"slot {slot}  position {cached + depth}  {words[x]!r:9} {goes}")
@@ -436,7 +431,8 @@ cold = [run for (_, T), both in runs.items() for run in both if T == 0]
 assert all(run.tokens(row) == cold[0].tokens(row) for run in cold for row in range(8))
 gains = [run.statistics().tokens_per_target_call for run in cold]  # a chain, a tree, a chain, …
 assert all(tree > chain for chain, tree in zip(gains[::2], gains[1::2], strict=True))
-forwards, one = [], torch.tensor(prompt[-1:])
+forwards = []
+one = torch.tensor(prompt[-1:])
 counting = pair.draft.layers.register_forward_hook(lambda *_: forwards.append(1))
 for drafter in (minispec.ModelDrafter(pair.draft), TreeDrafter(pair.draft, common_tree(16, 4))):
     drafter.start([prompt])  # one forward
@@ -455,7 +451,9 @@ assert len(forwards) == 2 * (1 + 4)
 # tree, a shallower one, other temperatures.
 
 # %% tags=["try-it"]
-nodes, deep, T = 16, 5, 1
+nodes = 16
+deep = 5
+T = 1
 chain = run_with(minispec.ModelDrafter(pair.draft), nodes, T).statistics()
 tree = run_with(TreeDrafter(pair.draft, common_tree(nodes, deep)), deep, T).statistics()
 print(f"a chain of {nodes}: {chain.tokens_per_target_call:.2f} tokens a target call,", end=" ")
@@ -480,7 +478,8 @@ assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tok
 # %% tags=["written"]
 def best_first(rates, nodes, deep):
     """The most probable paths, each as the candidates along it, from 0, and their probabilities."""
-    waiting, tree = [(rates[0], (0,))], []
+    waiting = [(rates[0], (0,))]
+    tree = []
     while len(tree) < nodes:
         share, path = max(waiting)
         waiting.remove((share, path))
@@ -499,7 +498,8 @@ tested = [(r, row) for r in three.rounds for row in range(8) if r.live[row] and 
 kept = [r.verdict.kept()[row] for r, row in tested]
 rates = [kept.count([n]) / len(kept) for n in range(3)]
 print("on stories", *(f"{rate:.3f}" for rate in rates), "are kept at temperature 1")
-shapes, gains = {}, []
+shapes = {}
+gains = []
 for name, of in (("rates of stories", rates), ("a draft in doubt", [0.4, 0.25, 0.15])):
     gains.append(1 + sum(share for _, share in best_first(of, 16, deep=6)))
     shapes[name], ranks = grow([of] * 6, 16)

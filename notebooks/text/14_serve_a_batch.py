@@ -223,7 +223,8 @@ row_slots({"without refill": without, "with refill": slots(package)})
 # Fewer rows, more rows, another K: how many rounds, and how much stays idle?
 
 # %% tags=["try-it"]
-rows, k = 3, 4
+rows = 3
+k = 4
 tried = list(minispec.speculate(target, drafter, prompts, at_once=rows, **greedy | {"k": k}))
 share = sum(sum(r.live) for r in tried) / (rows * len(tried))
 print(f"{rows} rows, K = {k}: {len(tried)} rounds, {share:.0%} of the row-slots decode")
@@ -260,15 +261,7 @@ assert one == few == many
 # For that the noise has to be the prompt's. What if it were the row's?
 
 # %% tags=["predict"]
-predict(
-    "noise-of-the-row",
-    {
-        "a": "both wrong: the noise was used already",
-        "b": "different, as they should be",
-        "c": "the same, word by word",
-    },
-    guess=None,
-)
+predict("noise-of-the-row", guess=None)
 
 # %% [markdown]
 # `BlockRng` hands the prompts' names to the noise as `rows`. Without them it takes the number of
@@ -299,15 +292,7 @@ assert sampled(prompts[2:4], 1, RowsNoise(5)) != sampled(prompts[2:4], 2, RowsNo
 # The second bug. A prompt that takes over a row has to begin with empty caches.
 
 # %% tags=["predict"]
-predict(
-    "cache-left-behind",
-    {
-        "a": "another text, if it is the target's cache",
-        "b": "another text, in both cases",
-        "c": "an error: the lengths do not fit",
-    },
-    guess=None,
-)
+predict("cache-left-behind", guess=None)
 
 
 # %% tags=["written", "claim-A7"]
@@ -415,7 +400,8 @@ sample = dict(verifier=minispec.verify_rejection, warp=minispec.Warp(1), max_new
 
 def timed(batches, k):
     """Decodes batches one after another, on four rows: rounds, seconds."""
-    given, started = sample | dict(k=k, rng=minispec.SeededRng(0), at_once=4), perf_counter()
+    given = sample | dict(k=k, rng=minispec.SeededRng(0), at_once=4)
+    started = perf_counter()
     drafter = minispec.ModelDrafter(fast.draft)
     runs = [list(minispec.speculate(fast.target, drafter, batch, **given)) for batch in batches]
     return sum(runs, []), perf_counter() - started
@@ -426,7 +412,8 @@ fours = [queue[i : i + 4] for i in range(0, 24, 4)]
 live = {}
 for name, batches in (("without refill", fours), ("with refill", [queue])):
     rounds, seconds = timed(batches, k=4)
-    places, tokens = 4 * len(rounds), sum(len(piece) for r in rounds for piece in r.emitted)
+    places = 4 * len(rounds)
+    tokens = sum(len(piece) for r in rounds for piece in r.emitted)
     live[name] = sum(sum(r.live) for r in rounds) / places
     print(f"{name}: {len(rounds)} rounds, {live[name]:.0%} of the slots decode;", end=" ")
     print(f"{tokens / len(rounds):.1f} tokens a round, {tokens / seconds:.0f} a second")
@@ -454,7 +441,8 @@ from numpy import interp
 from minispec.evidence.bench.measurements import saved
 
 points, c, m = saved("batches").points, saved("speed").points[0].c, 4
-rows, times = [p.rows for p in points], [p.rows / p.target_only for p in points]
+rows = [p.rows for p in points]
+times = [p.rows / p.target_only for p in points]
 
 
 def t(n):

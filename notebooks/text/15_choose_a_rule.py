@@ -66,7 +66,8 @@ from minispec.classroom.trials import every_branch
 
 def judged(rule):
     """Returns which texts of three tokens come out, and how many drafted tokens are accepted."""
-    found, accepted = dict.fromkeys(product((0, 1), repeat=3), 0.0), 0.0
+    found = dict.fromkeys(product((0, 1), repeat=3), 0.0)
+    accepted = 0.0
     for draft in drafts:
         drawn = prod(float(q[x]) for x in draft)
         given = [*draft], [q, q], torch.stack([p, p, p])
@@ -94,15 +95,7 @@ assert damage(found) < 1e-12 and abs(token - 10 / 9) < 1e-12
 # For one token nothing better exists. (You will see why below.) But look at the table once more.
 
 # %% tags=["predict"]
-predict(
-    "whole-draft",
-    {
-        "a": "in half of the cases: a is kept with p/q = 1/2",
-        "b": "always",
-        "c": "always, but then other texts come out too seldom",
-    },
-    guess=None,
-)
+predict("whole-draft", guess=None)
 
 # %% [markdown]
 # *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
@@ -134,7 +127,8 @@ check("block-ratios", block_ratios)
 # %% tags=["written", "nbval-check-output"]
 def running(tokens, dists, target_dists):
     """Returns after each token the ratio of p and q for the draft so far, cut at 1."""
-    w, found = 1.0, []
+    w = 1.0
+    found = []
     for x, q, p in zip(tokens, dists, target_dists, strict=False):
         w = min(1.0, w * float(p[x] / q[x]))
         found.append(w)
@@ -203,7 +197,8 @@ from minispec.classroom.parts import RowRng
 from minispec.evidence.atlas.family import recorded
 from minispec.rules.block import verify_block
 
-real, same = recorded(), []
+real = recorded()
+same = []
 for row, (ps, qs) in enumerate(zip(real.target_probs, real.draft.probs, strict=True)):
     one = minispec.Draft(real.draft.tokens[[row]], qs[None])
     for seed in range(5):
@@ -240,9 +235,11 @@ from minispec.rules.block import verify_block
 
 pair = minispec.load_pair("stories")
 settings = dict(max_new_tokens=40, warp=minispec.Warp(1), rng=minispec.SeededRng(1))
-rules, runs = {"token": minispec.verify_rejection, "block": verify_block}, {}
+rules = {"token": minispec.verify_rejection, "block": verify_block}
+runs = {}
 for k, (name, rule) in product((4, 8), rules.items()):
-    given, drafter = settings | dict(k=k, verifier=rule), minispec.ModelDrafter(pair.draft)
+    given = settings | dict(k=k, verifier=rule)
+    drafter = minispec.ModelDrafter(pair.draft)
     run = runs[k, name] = minispec.record(pair.target, drafter, pair.info["prompts"][:8], **given)
     print(f"K = {k}, {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
 
@@ -285,15 +282,7 @@ for k in (4, 8):
 # Let us plant one.
 
 # %% tags=["predict"]
-predict(
-    "first-no",
-    {
-        "a": "fewer tokens are accepted, and the text stays right",
-        "b": "another text: its distribution is wrong",
-        "c": "nothing: after a no the other coins say no too",
-    },
-    guess=None,
-)
+predict("first-no", guess=None)
 
 # %% tags=["claim-D6"]
 from minispec.evidence.checker.instances import standard_instances
@@ -331,15 +320,7 @@ with planted(mutant_named("block-residual-of-a-token")):
 # tree (notebook 13). Recursive rejection tries one after another.
 
 # %% tags=["predict"]
-predict(
-    "rule-or-candidates",
-    {
-        "a": "the best rule that there can be, for the same candidates",
-        "b": "the same rule, and candidates that differ from each other",
-        "c": "neither: 0.72 is all that p and q share",
-    },
-    guess=None,
-)
+predict("rule-or-candidates", guess=None)
 
 # %% [markdown]
 # To answer, one has to know the best that can be. Take a set H of tokens. Whenever all candidates
@@ -372,7 +353,8 @@ check("most-accepted", most_accepted)
 # %% tags=["written", "nbval-check-output"]
 def limit(p, drawn):
     """Returns what no lossless rule can exceed: 1 + the least of P(H) - D(H)."""
-    ids, spare = range(len(p)), []
+    ids = range(len(p))
+    spare = []
     for some in (set(some) for n in range(len(p) + 1) for some in combinations(ids, n)):
         inside = sum(share for candidates, share in drawn if {*candidates} <= some)
         spare.append(sum(float(p[x]) for x in some) - inside)
@@ -405,7 +387,8 @@ for name, of in three.items():
 assert all(of.largest < 1e-12 and of.accepted < of.optimum + 1e-12 for of in three.values())
 
 # %% tags=["hide-input", "claim-D7"]
-recursive, found = {rule.name: rule for rule in RULES}["recursive-with-replacement"], []
+recursive = {rule.name: rule for rule in RULES}["recursive-with-replacement"]
+found = []
 for n in range(8):
     drawn = [(some, prod(float(Q[n, x]) for x in some)) for some in product(range(6), repeat=3)]
     theirs = measure(recursive, 3, P[[n]], Q[[n]])
@@ -465,7 +448,8 @@ assert all(kept < best + far + 1e-12 for far, kept in spots.values())
 figure, axes = charts.chart(13, 8.5, "damage: total variation from p", "accepted")
 axes.plot([0, 1 - best], [best, 1], "black", linewidth=2, label="optimum + damage")
 for name, of in spots.items():
-    look, on = DRAFTER if of[0] > 1e-9 else TARGET, "mixture" in name
+    look = DRAFTER if of[0] > 1e-9 else TARGET
+    on = "mixture" in name
     axes.plot(*of, look.marker, color=look.colour, markersize=14, clip_on=False)
     offset = (-10, 12) if on else shift.get(name, (14, -8))
     charts.note(axes, name, of, offset, ha="right" if on else "left")
@@ -485,7 +469,9 @@ titled("rules", figure, head, alt, f"On 300 positions, {said}.", twin)
 # comes closest to its limit?
 
 # %% tags=["try-it"]
-mine, drafts_from, n = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6], 1
+mine = [0.5, 0.3, 0.2]
+drafts_from = [0.2, 0.2, 0.6]
+n = 1
 given = [torch.tensor([dist]).double() for dist in (mine, drafts_from)]
 for rule in [rule for rule in RULES if n in rule.candidates]:
     of = measure(rule, n, *given)

@@ -1,7 +1,7 @@
 """`--drafter exit`, `medusa`, `eagle`, `parallel`: those of the shipped target, and others by `train`."""
 
 import pytest
-from native_models import folder, has_compiler
+from native_models import LIBRARIES, has_compiler
 from pairs import build_pair, tiny_recipe
 
 from minispec.train import corpus
@@ -18,7 +18,7 @@ def shipped(document, minispec_home):
 
     Nothing that was trained on this machine is found.
     """
-    (minispec_home / "native").symlink_to(folder())  # the library is built once, for all tests
+    (minispec_home / "native").symlink_to(LIBRARIES)  # the library is built once, for all tests
 
     def run(line):
         return document(f"generate --ignore-eos --dtype float64 {line} --prompt", PROMPT)[0]

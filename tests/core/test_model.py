@@ -5,7 +5,6 @@ import math
 import pytest
 import tiny
 import torch
-from native_models import native
 from refusals import refused
 
 from minispec import GPT
@@ -23,7 +22,7 @@ MODELS = {
     "multi-head tied GPT": lambda: gpt(kv_heads=4, layers=1, tied=True),
     "one-head GPT": lambda: gpt(heads=1, kv_heads=1),
     "GPT of fixed width": lambda: FixedWidth(gpt(), 5),
-    "native GPT": lambda: native(gpt()),
+    "native GPT": lambda: NativeGPT(gpt()),
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from native_models import native, needs_compiler
+from native_models import needs_compiler
 from pairs import edit_json
 from refusals import refused
 from safetensors.torch import load_file, save_file
@@ -17,6 +17,7 @@ from minispec.core.warp import Warp
 from minispec.io.checkpoint import load_model, save_model
 from minispec.io.files import read_json, write_json
 from minispec.io.llama import config_to_json
+from minispec.native.model import NativeGPT
 
 SHAPES = {
     "grouped": GPTConfig(64, 3, 48, 6, 2, 40, max_length=50, rope_theta=500.0),
@@ -82,7 +83,7 @@ def test_a_checkpoint_is_read_as_it_was_written(name, dialect, tmp_path):
     (wanted, text) = written(model)
     (found, same) = written(read)
     assert torch.equal(wanted, found) and text == same
-    found, same = written(native(read))
+    found, same = written(NativeGPT(read))
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
     assert same == text
 

@@ -91,76 +91,62 @@ class Refusals:
             yield "refused" if found is None else "answered"
 
 
-class Calls:
-    """Calls of every function of the library, and what they must leave as it was: a cache.
+def calls_of(plain, model):
+    """Returns calls of every function of the library, by name, and what says what they must leave as it was.
 
-    Attributes:
-        model: a native model.
-        cache: what the calls read after and, but for refusals, into.
+    That is how many tokens a cache holds, and what a copy of it makes of one more.
     """
+    cache = model.new_cache(2)
+    model(BLOCK, cache)
+    exit = with_normals(Exit(plain.config.width, 1), 3)
+    draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)  # something is rejected in its first row
 
-    def __init__(self, plain, exit):
-        self.plain = plain
-        self.exit = exit
-        self.model = NativeGPT(plain)
-        self.cache = self.model.new_cache(2)
-        self.model(BLOCK, self.cache)
+    def read(what, *arguments):
+        found = what(*arguments)
+        cache.truncate([BLOCK.shape[1]] * 2)
+        return found
 
-    def state(self):
-        """Returns how many tokens the cache holds, and what a copy of it makes of one more."""
-        return self.cache.row_lengths, self.model(BLOCK[:, :1], copy.deepcopy(self.cache))
-
-    def undone(self, result):
-        """Takes back what a call has read."""
-        self.cache.truncate([BLOCK.shape[1]] * 2)
-        return result
-
-    def decided(self, rule):
-        """Decides a draft of which something is rejected in the first row."""
-        draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)
+    def decided(rule):
         verdict = rule(draft, p, BlockRng(NativeRng(1), [3, 3], [4, 4], torch.device("cpu")))
         return verdict.accepted, verdict.token
 
-    def early(self):
-        """Drafts by an exit, and verifies the draft."""
-        target = NativeExitGPT(self.model, self.exit)
-        cache = target.new_cache(2)
+    def early():
+        target = NativeExitGPT(model, exit)
+        shared = target.new_cache(2)
         target.share()
-        ids, probs, used = target.draw(BLOCK[:, 0], cache, 2, 1.0, NUMBERS)
-        return ids, probs, used, cache.row_lengths, target(torch.cat([BLOCK[:, :1], ids], 1), cache)
+        ids, probs, used = target.draw(BLOCK[:, 0], shared, 2, 1.0, NUMBERS)
+        return ids, probs, used, shared.row_lengths, target(torch.cat([BLOCK[:, :1], ids], 1), shared)
 
-    def named(self):
-        """Returns the calls."""
-        dists = torch.rand(2, 11, generator=torch.Generator().manual_seed(1), dtype=REAL).softmax(-1)
-        return {
-            "logits": lambda: self.undone(self.model(BLOCK, self.cache)),
-            "hidden": lambda: self.undone(self.model.hidden(BLOCK, self.cache)),
-            "draw": lambda: self.undone(self.model.draw(BLOCK[:, 0], self.cache, 3, 1.0, NUMBERS)),
-            "without a cache": lambda: self.model(BLOCK),
-            "warp": lambda: NativeWarp(0.7)(dists.log()),
-            "choose": lambda: NativeRng(1).categorical(dists),
-            "greedy": lambda: self.decided(native_greedy),
-            "rejection": lambda: self.decided(native_rejection),
-            "exit": self.early,
-            "model": lambda: NativeGPT(self.plain)(BLOCK),
-        }
+    return {
+        "logits": lambda: read(model, BLOCK, cache),
+        "hidden": lambda: read(model.hidden, BLOCK, cache),
+        "draw": lambda: read(model.draw, BLOCK[:, 0], cache, 3, 1.0, NUMBERS),
+        "without a cache": lambda: model(BLOCK),
+        "warp": lambda: NativeWarp(0.7)(p[:, 0].log()),
+        "choose": lambda: NativeRng(1).categorical(p[:, 0]),
+        "greedy": lambda: decided(native_greedy),
+        "rejection": lambda: decided(native_rejection),
+        "exit": early,
+        "model": lambda: NativeGPT(plain)(BLOCK),
+    }, lambda: (cache.row_lengths, model(BLOCK[:, :1], copy.deepcopy(cache)))
 
 
 def requests(path):
     """Refuses each request of each call, and those of a shared forward where no thread can start."""
     torch.set_num_threads(3)
     plain = tiny.gpt(tiny.config(), 0, REAL)
-    calls = Calls(plain, with_normals(Exit(plain.config.width, 1), 3))
+    model = NativeGPT(plain)
+    calls, state = calls_of(plain, model)
     refusals = Refusals(path)
-    ended = {name: Counter(refusals.each(call, calls.state)) for name, call in calls.named().items()}
+    ended = {name: Counter(refusals.each(call, state)) for name, call in calls.items()}
 
     refusals.library.refuse_threads(True)
     shared = NativeGPT(plain, threads=3)
-    ended["no threads"] = Counter(refusals.each(lambda: shared(BLOCK), calls.state))
+    ended["no threads"] = Counter(refusals.each(lambda: shared(BLOCK), state))
     before = len(list(THREADS.iterdir()))
-    assert same(shared(BLOCK), calls.model(BLOCK)) and len(list(THREADS.iterdir())) == before
-    refusals.library.refuse_threads(False)
-    assert same(shared(BLOCK), calls.model(BLOCK)) and len(list(THREADS.iterdir())) == before + 2
+    for refused, more in ((True, 0), (False, 2)):
+        refusals.library.refuse_threads(refused)
+        assert same(shared(BLOCK), model(BLOCK)) and len(list(THREADS.iterdir())) == before + more
     return ended
 
 
@@ -181,21 +167,14 @@ def limit():
         wanted = call()
         cache.truncate([0] * ROWS)
         ended[name] = Counter(limited(more * MEBIBYTE, call, wanted, cache) for more in POINTS)
-        assert same(wanted, call())
-        cache.truncate([0] * ROWS)
     ended["command"] = [command(more * MEBIBYTE) for more in (1000, 0, 1, 2, 4, 1000)]
-    leave_reading(model, tokens)
-    return ended
 
-
-def leave_reading(model, tokens):
-    """Starts a thread that reads tokens for ever; when the process ends, it ends too, within a forward."""
-
-    def read():
+    def read_for_ever():
         while True:
             model(tokens)
 
-    threading.Thread(target=read, daemon=True).start()
+    threading.Thread(target=read_for_ever, daemon=True).start()  # when the process ends, it is in a forward
+    return ended
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, decided, native, needs_compiler, small_pair
+from native_models import assert_same, decided, needs_compiler, small_pair
 
-from minispec import Warp, generate, load_pair
+from minispec import Warp, load_pair
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -19,10 +19,11 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.families import gpt_cases
 from minispec.evidence.proof.prove import LARGEST_ERROR
 from minispec.evidence.proof.sampling import Experiment
-from minispec.native import library
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Models, on_backend
+from minispec.native.model import NativeGPT
 
 FALSE_ALARM = 1e-6
+*CASES, LARGEST = gpt_cases(seed=0, longer=0)
 TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]
 TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5], [0], [7, 8, 6], [1, 2, 3, 4, 5]]
 
@@ -49,19 +50,6 @@ def test_native_is_what_auto_chooses(name):
     assert isinstance(models.target, NATIVE.model) and isinstance(models.draft, NATIVE.model)
 
 
-def test_without_a_compiler_auto_is_torch_and_says_why(tmp_path, monkeypatch, minispec_home):
-    """With no library built, too. The note is one line; asked for by name, the native backend is refused."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(library, "find_spec", lambda name: None)
-    pair = load_pair("stories")
-    models = on_backend(pair, "auto")
-    assert models.backend is TORCH and models.target is pair.target
-    assert "found none" in models.note and "\n" not in models.note
-    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler"):
-        on_backend(pair, "native")
-
-
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 def test_every_greedy_rule_is_refused_above_temperature_0(backend):
     """Whatever its name is, a rule that says greedy needs temperature 0; a rejection rule does not."""
@@ -76,15 +64,16 @@ def test_every_greedy_rule_is_refused_above_temperature_0(backend):
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", list(gpt_cases(seed=0, longer=0)), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*CASES, pytest.param(LARGEST, marks=pytest.mark.evidence)], ids=lambda case: case.name
+)
 @pytest.mark.parametrize("rule", ["greedy", "rejection"])
 def test_it_is_lossless_branch_by_branch(case, rule):
     """Every branch of the loop in float64, against the exact distribution of the torch backend's target."""
-    cold = Warp(0.0) if rule == "greedy" else case.warp
-    plain = replace(case, warp=Warp(**vars(cold)))
-    warp = NATIVE.warp(**vars(cold))
-    models = {"target": native(case.target), "draft": native(case.draft)}
-    ours = replace(plain, **models, warp=warp, verifier=NATIVE.rules[rule], drafter=NATIVE.drafter)
+    warp = Warp(0.0) if rule == "greedy" else case.warp
+    plain = replace(case, warp=warp, verifier=TORCH.rules[rule])
+    ours = plain.on(NATIVE)
+    assert isinstance(ours.target, NativeGPT) and isinstance(ours.draft, NativeGPT)
     exact = exact_distributions(plain)
     for found in (speculative_distributions(ours).distributions, target_only_distributions(ours)):
         errors = [largest_error(one, dist) for one, dist in zip(found, exact, strict=True)]
@@ -92,24 +81,12 @@ def test_it_is_lossless_branch_by_branch(case, rule):
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [1, 256])
+@pytest.mark.parametrize("rows", [256, pytest.param(1, marks=pytest.mark.evidence)])
 def test_it_is_lossless_by_samples(rows):
-    """20,000 texts of three tokens, alone and side by side; false alarm 1e-6, its power is asserted."""
-    models = map(native, small_pair())
-    case = Case(
-        "native",
-        *models,
-        prompts=((0, 1, 2),),
-        k=2,
-        max_new_tokens=3,
-        warp=NATIVE.warp(1.0),
-        verifier=NATIVE.rules["rejection"],
-        drafter=NATIVE.drafter,
-        rows=rows,
-    )
-    result = Experiment(case, samples=20_000, rows=rows, rng=NATIVE.rng).check(
-        seed=0, false_alarm=FALSE_ALARM
-    )
+    """20,000 texts of three tokens, side by side or alone; false alarm 1e-6, its power is asserted."""
+    case = Case("native", *small_pair(), prompts=((0, 1, 2),), k=2, max_new_tokens=3, rows=rows)
+    experiment = Experiment(case, samples=20_000, rows=rows).on(NATIVE)
+    result = experiment.check(seed=0, false_alarm=FALSE_ALARM)
     assert result.detects < 0.07  # the least difference in total variation that is all but surely found
     assert result.passed, result
 
@@ -119,12 +96,10 @@ def test_it_is_lossless_by_samples(rows):
 
 def both(target, draft):
     """Returns the two sides that are compared: a backend, a target, and what makes a drafter."""
-    models = native(target), native(draft)
-    return (TORCH, target, partial(TORCH.drafter, draft)), (
-        NATIVE,
-        models[0],
-        partial(NATIVE.drafter, models[1]),
-    )
+    return [
+        (backend, backend.model(target), partial(backend.drafter, backend.model(draft)))
+        for backend in (TORCH, NATIVE)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -141,42 +116,38 @@ def shipped():
 
 
 def alone(side, prompts, temperature, seed):
-    """Returns all steps of the target alone, and the numbers that the generator would give next."""
+    """Returns the texts of the target alone, and the numbers that the generator would give next."""
     backend, target, _ = side
     rng = backend.rng(seed)
     warp = backend.warp(temperature)
-    steps = list(generate(target, prompts, max_new_tokens=24, warp=warp, rng=rng, eos=[8, 6]))
-    return steps, rng.bernoulli(torch.full((20,), 0.5)).tolist()
+    texts = tiny.alone(target, prompts, max_new_tokens=24, warp=warp, rng=rng, eos=[8, 6])
+    return texts, rng.bernoulli(torch.full((20,), 0.5)).tolist()
 
 
 @needs_compiler
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_the_same_seed_gives_the_same_tokens(rows, temperature, small):
-    """Ragged prompts of 1 to 8 rows, some of which end early: every draft, verdict and token is the same."""
+    """Ragged prompts of 1 to 8 rows, some of which end early: every draft, verdict and token is the same.
+
+    At temperature 0 both rules of both backends emit what the target alone emits.
+    """
     ends = set()
     kept = set()
     for seed in range(3):
         prompts = [TEXT[(seed + row) % 8] for row in range(rows)]
         settings = {"temperature": temperature, "seed": seed, "k": 1 + (seed + rows) % 5, "eos": [8, 6]}
-        rounds = assert_same(small, prompts, max_new_tokens=24, **settings)
+        for rule in ("rejection",) if temperature else ("rejection", "greedy"):
+            rounds = assert_same(small, prompts, rule=rule, max_new_tokens=24, **settings)
+            if temperature == 0:
+                wanted = [tiny.greedy(small[0][1], prompt, 24, (8, 6))[0] for prompt in prompts]
+                assert tiny.outcome(rounds, rows)[0] == wanted
         ends |= {sum(r.live) for r in rounds}
         kept |= {r.accepted(row) for r in rounds for row in range(rows) if r.live[row]}
         plain, ours = (alone(side, prompts, temperature, seed) for side in small)
         assert plain == ours
     assert len(kept) > 1
     assert rows == 1 or len(ends) > 1  # rows have ended at different times
-
-
-@needs_compiler
-@pytest.mark.parametrize("rows", range(1, 9))
-def test_greedy_rules_give_the_same_tokens(rows, small):
-    """At temperature 0 both rules of both backends say what the target alone says."""
-    prompts = TEXT[:rows]
-    wanted = [tiny.greedy(small[0][1], prompt, 30, (8,))[0] for prompt in prompts]
-    for rule in ("greedy", "rejection"):
-        rounds = assert_same(small, prompts, rule=rule, temperature=0.0, seed=0, eos=8)
-        assert tiny.outcome(rounds, rows)[0] == wanted
 
 
 @needs_compiler

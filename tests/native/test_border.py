@@ -9,9 +9,7 @@ import tiny
 import torch
 from native_models import assert_same, block, decided, needs_compiler, small_pair
 
-from minispec import Warp, generate, speculate
 from minispec.core.model import Tree
-from minispec.core.rng import SeededRng
 from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng
@@ -55,9 +53,8 @@ def test_a_tree_is_refused_in_a_line():
         NativeGPT(target).hidden(torch.tensor([[1, 2, 0]]), tree=tree)
     for models in ((NativeGPT(target), draft), (target, NativeGPT(draft))):
         drafter = TreeDrafter(models[1], common_tree(4, 2))
-        settings = {"k": 2, "verifier": verify_tree, "max_new_tokens": 4, "warp": Warp(), "rng": SeededRng(0)}
         with pytest.raises(ValueError, match="torch backend"):
-            list(speculate(models[0], drafter, [[1, 2]], **settings))
+            list(tiny.decode(models[0], drafter, [[1, 2]], verifier=verify_tree))
 
 
 @pytest.mark.parametrize("context", [1, 2, 3])
@@ -74,7 +71,7 @@ def test_contexts_of_a_few_tokens(context):
         prompts = [[2] * length, [1]]
         assert_same(sides, prompts, k=2, max_new_tokens=5, seed=1)
         plain, native = (
-            list(generate(target, prompts, max_new_tokens=5, warp=backend.warp(1.0), rng=backend.rng(1)))
+            tiny.alone(target, prompts, max_new_tokens=5, warp=backend.warp(1.0), rng=backend.rng(1))
             for backend, target, _ in sides
         )
         assert plain == native
@@ -98,9 +95,8 @@ def test_every_drafted_token_has_a_probability():
             zeros += int((probs == 0).sum())
             rng = NativeRng(0)
             rng._stream = numbers
-            dists = torch.nn.functional.pad(
-                probs[:, 0], (9, 9)
-            )  # the first ids and the last have none either
+            # The first ids and the last have none either.
+            dists = torch.nn.functional.pad(probs[:, 0], (9, 9))
             assert bool((dists.gather(1, rng.categorical(dists)[:, None]) > 0).all())
     assert zeros > 10_000
 

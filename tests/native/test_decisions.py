@@ -1,5 +1,6 @@
 """The native warp, random numbers and rules decide what the core's decide, with the same numbers."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -77,6 +78,14 @@ def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest
         assert NativeRng(seed).categorical(dists).tolist() == [1, 2]
 
 
+FORMS = {  # of a draft and target_probs: as they are, or what the library cannot read as it is
+    "as it is": lambda draft, p: (draft, p),
+    "two types": lambda draft, p: (replace(draft, probs=draft.probs.double()), p),
+    "gaps in tokens": lambda draft, p: (replace(draft, tokens=draft.tokens.t().contiguous().t()), p),
+    "gaps in p": lambda draft, p: (draft, p.repeat_interleave(2, -1)[..., ::2]),
+}
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.integers(1, 4),
@@ -84,16 +93,21 @@ def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest
     vocab=st.sampled_from([2, 5, 40]),
     seed=st.integers(0, 10**6),
     short=st.booleans(),
-    closed=st.booleans(),
+    budget=st.sampled_from(["open", "closed", None]),
+    form=st.sampled_from(sorted(FORMS)),
+    generator=st.sampled_from([NativeRng, NativeRng, SeededRng]),
 )
-def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(rows, k, vocab, seed, short, closed):
+def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(
+    rows, k, vocab, seed, short, budget, form, generator
+):
     """On drafts and budgets of all lengths; what comes next from the seed is the same too."""
-    draft, p = random_draft(rows, k, vocab, seed, short, (torch.float32, torch.float64)[seed % 2])
-    budgets = [(seed + row) % (k + 2) if closed else k + 1 for row in range(rows)]
+    made, target_probs = random_draft(rows, k, vocab, seed, short, (torch.float32, torch.float64)[seed % 2])
+    draft, p = FORMS[form](made, target_probs)
+    budgets = [(seed + row) % (k + 2) if budget == "closed" else k + 1 for row in range(rows)]
     for plain, native in ((verify_greedy, native_greedy), (verify_rejection, native_rejection)):
-        rngs = SeededRng(seed), NativeRng(seed)
+        rngs = SeededRng(seed), generator(seed)
         one, other = (
-            rule(draft, p, BlockRng(rng, [3] * rows, budgets, CPU))
+            rule(draft, p, BlockRng(rng, [3] * rows, budgets, CPU) if budget else rng)
             for rule, rng in zip((plain, native), rngs, strict=True)
         )
         assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
@@ -110,23 +124,8 @@ def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
     nan = DrawnDraft(torch.tensor([[0]]), torch.full((1, 1, 2), float("nan")))
     with pytest.raises(ValueError, match="not finite"):
         native_rejection(nan, p, NativeRng(0))
-
-
-def test_what_the_library_cannot_read_is_decided_all_the_same():
-    """Two types, gaps in tokens or in distributions, a generator that lends nothing, or none of a round."""
-    draft, p = random_draft(2, 3, 5, seed=4)
-    cases = (
-        (draft, p),
-        (Draft(draft.tokens, draft.probs.double()), p),
-        (Draft(draft.tokens.t().contiguous().t(), draft.probs), p),
-        (draft, p.repeat_interleave(2, -1)[..., ::2]),
-    )
-    for (one, dists), make, whole in product(cases, (SeededRng, NativeRng), (True, False)):
-        found, wanted = (
-            rule(one, dists, rng if whole else BlockRng(rng, [3, 3], [4, 4], CPU))
-            for rule, rng in ((native_rejection, make(1)), (verify_rejection, SeededRng(1)))
-        )
-        assert torch.equal(found.accepted, wanted.accepted) and torch.equal(found.token, wanted.token)
+    with pytest.raises(TypeError, match="a random number generator is needed"):
+        native_rejection(draft, p, "rng")
 
 
 @pytest.mark.parametrize("rule", [native_greedy, native_rejection])
@@ -138,5 +137,7 @@ def test_a_draft_that_cannot_be_is_refused(rule):
         bad = DrawnDraft(tokens, draft.probs, torch.tensor([length]))  # what `Draft` refuses itself
         with pytest.raises(ValueError, match="a token id outside 0 to 4, or a length outside 0 to 2"):
             rule(bad, p, NativeRng(0))
+    with pytest.raises(TypeError, match="needs a Draft"):
+        rule("draft", p, NativeRng(0))
     padded = Draft(beyond, draft.probs, torch.tensor([1]))  # what lies after the length is not looked at
     assert int(rule(padded, p, NativeRng(0)).accepted) <= 1

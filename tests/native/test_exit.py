@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, folder, native, needs_compiler, plant
+from native_models import assert_same, block, needs_compiler, plant
 
 from minispec import KeyedRng, Warp, generate, load_pair
 from minispec.core.rng import BlockRng
@@ -17,7 +17,6 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
 )
 from minispec.evidence.proof.families import self_drafting_cases, waiting_cases
-from minispec.evidence.proof.models import with_normals
 from minispec.io.heads import load_heads
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.exit import NativeExitGPT
@@ -40,20 +39,20 @@ def exit_of(model, layers):
     return made.to(model.dtype)
 
 
+def gpt(dtype=torch.float64, **sizes):
+    """Returns a GPT of three layers."""
+    return tiny.gpt(tiny.config(layers=3, **sizes), seed=6, dtype=dtype).requires_grad_(False)
+
+
 @pytest.fixture(scope="module")
 def model():
-    """A GPT of three layers in float64."""
-    return tiny.gpt(tiny.config(layers=3), seed=6).requires_grad_(False)
-
-
-def both(model, layers=2):
-    """Returns the two sides that are compared: a backend, an early target, and what makes a drafter."""
-    return sides_of(model, exit_of(model, layers))
+    """Such a GPT in float64."""
+    return gpt()
 
 
 def sides_of(model, exit):
-    """Returns them for an exit."""
-    sides = (TORCH, EarlyExitGPT(model, exit)), (NATIVE, NativeExitGPT(native(model), exit))
+    """Returns the two sides that are compared: a backend, an early target, and what makes a drafter."""
+    sides = (TORCH, EarlyExitGPT(model, exit)), (NATIVE, NativeExitGPT(NativeGPT(model), exit))
     return [(backend, target, partial(ExitDrafter, target)) for backend, target in sides]
 
 
@@ -61,14 +60,22 @@ def sides_of(model, exit):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    ("layers", "sizes"),
+    [(1, {}), (2, {"vocab_size": 101, "width": 36, "heads": 6, "ffn": 41}), (2, {"width": 160})],
+)
 @pytest.mark.parametrize("rows", [1, 5])
-def test_the_same_seed_gives_the_same_tokens(model, rows, layers, temperature):
-    """Drafts, verdicts and texts of ragged rows, some of which end early, to the end of the context."""
+def test_the_same_seed_gives_the_same_tokens(rows, layers, sizes, temperature):
+    """Drafts, verdicts and texts of ragged rows, some of which end early, to the end of the context.
+
+    Widths fill vectors or do not.
+    """
+    model = gpt(**sizes)
+    sides = sides_of(model, exit_of(model, layers))
     kept = set()
     for seed, k in ((0, 1), (1, 3), (2, 5)):
         settings = {"temperature": temperature, "seed": seed, "k": k, "eos": 4 if seed else None}
-        rounds = assert_same(both(model, layers), TEXT[:rows], max_new_tokens=60, **settings)
+        rounds = assert_same(sides, TEXT[:rows], max_new_tokens=60, **settings)
         kept |= {n for r in rounds for n in r.verdict.accepted.tolist()}
     assert len(kept) > 1 or rows == 1
 
@@ -87,7 +94,7 @@ def test_the_same_seed_gives_the_same_tokens(model, rows, layers, temperature):
 )
 def test_other_warps_rules_and_queues(model, settings):
     """Where the library cannot draw, the core does, by streams of the library; rows are refilled."""
-    assert_same(both(model), TEXT, **settings)
+    assert_same(sides_of(model, exit_of(model, 2)), TEXT, **settings)
 
 
 @pytest.mark.parametrize("case", PROVED, ids=lambda case: case.name)
@@ -109,9 +116,8 @@ def test_the_shipped_exit_gives_the_same_tokens(rule):
     pair = load_pair("stories", dtype=torch.float64)
     exit, _ = load_heads(pair, "exit")
     prompts = [prompt[: 32 - 3 * row] for row, prompt in enumerate(pair.info["prompts"][:2])]
-    rounds = assert_same(
-        sides_of(pair.target, exit), prompts, rule=rule, temperature=float(rule != "greedy"), k=6
-    )
+    temperature = float(rule != "greedy")
+    rounds = assert_same(sides_of(pair.target, exit), prompts, rule=rule, temperature=temperature, k=6)
     if rule == "greedy":
         steps = generate(pair.target, prompts, max_new_tokens=30, warp=Warp(0.0), rng=TORCH.rng(0))
         assert tiny.outcome(rounds, 2)[0] == [list(text) for text in zip(*steps, strict=True)]
@@ -120,49 +126,38 @@ def test_the_shipped_exit_gives_the_same_tokens(rule):
 # The same bits.
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_what_was_read_ahead_gives_the_same_bits(dtype):
-    """Logits by way of the streams, and all that is read later, are those of a model that read it at once."""
-    model = tiny.gpt(tiny.config(layers=3), seed=6, dtype=dtype)
-    early = NativeExitGPT(native(model), exit_of(model, 2))
-    drafter = ExitDrafter(early)
-    text = block(model, 3, 6)
-    with torch.inference_mode():
-        ours = early.new_cache(3)
-        plain = early.native.new_cache(3)
+def test_what_was_read_ahead_gives_the_same_bits(dtype, two_threads):
+    """Logits by way of the streams, and all that is read later, are those of a model that read it at once.
+
+    So are drafts by one thread and by two.
+    """
+    model = gpt(dtype, vocab_size=300, width=160, ffn=200)
+    plain = NativeGPT(model, threads=1)
+    text = block(model, 3, 8)
+    drafts = []
+    for threads in (1, 2):
+        early = NativeExitGPT(NativeGPT(model, threads=threads), exit_of(model, 2))
+        drafter = ExitDrafter(early)
+        caches = early.new_cache(3), plain.new_cache(3)
         drafter.start([[0]])
-        for target, cache in ((early, ours), (early.native, plain)):
+        for target, cache in zip((early, plain), caches, strict=True):
             target.hidden(text, cache)
-            cache.truncate([6, 2, 4])
-        for seed in range(3):
-            drafting = BlockRng(NATIVE.rng(seed), [7, 3, 5], [4, 4, 2], CPU)
+            cache.truncate([8, 2, 4])
+        for seed in range(8):
+            drafting = BlockRng(NATIVE.rng(seed), [9, 3, 5], [4, 4, 2], CPU)
             draft = drafter.propose(text[:, seed], 4, NATIVE.warp(1.0), drafting)
+            drafts += [draft.tokens, draft.probs]
             tokens = torch.cat([text[:, seed, None], draft.tokens], dim=1)
-            assert torch.equal(early(tokens, ours), early.native(tokens, plain))
-            assert ours.row_lengths == plain.row_lengths
-            for cache in (ours, plain):
+            found, wanted = (
+                target(tokens, cache) for target, cache in zip((early, plain), caches, strict=True)
+            )
+            assert torch.equal(found, wanted) and caches[0].row_lengths == caches[1].row_lengths
+            for cache in caches:
                 cache.truncate([n - 2 for n in cache.row_lengths])
-
-
-def drafts_of(model, threads):
-    """Returns drafts with their distributions, and what verification says of them."""
-    early = NativeExitGPT(NativeGPT(model, folder(), threads), exit_of(model, 2))
-    found = []
-    drafter = ExitDrafter(early)
-    for seed in range(20):
-        cache = early.new_cache(2)
-        drafter.start([[0]])
-        early.hidden(block(model, 2, 1 + seed % 7, seed), cache)
-        draft = drafter.propose(torch.tensor([seed, 2 * seed]), 3, NATIVE.warp(1.0), NATIVE.rng(seed))
-        found += [draft.tokens, draft.probs, early(torch.cat([draft.tokens[:, :1], draft.tokens], 1), cache)]
-    return found
-
-
-def test_threads_give_the_same_bits(two_threads):
-    """A draft and its verification, shared by two threads, are those of one."""
-    with torch.inference_mode():
-        model = tiny.gpt(tiny.config(layers=3, vocab_size=300, width=160, ffn=200), 3, torch.float32)
-        assert all(map(torch.equal, drafts_of(model, 1), drafts_of(model, 2)))
+    half = len(drafts) // 2
+    assert all(map(torch.equal, drafts[:half], drafts[half:]))
 
 
 def test_a_library_that_forgets_the_exits_norm_is_refused(model, tmp_path, monkeypatch):
@@ -177,7 +172,7 @@ def test_a_library_that_forgets_the_exits_norm_is_refused(model, tmp_path, monke
 
 def test_exits_that_do_not_fit_are_refused(model):
     """Another width, no layer left, another type, another norm: one line each; and it cannot be copied."""
-    ours = native(model)
+    ours = NativeGPT(model)
     other = exit_of(model, 2)
     other.norm.eps = 0.5
     for exit, says in (
@@ -189,14 +184,13 @@ def test_exits_that_do_not_fit_are_refused(model):
         with pytest.raises(ValueError, match=says):
             NativeExitGPT(ours, exit)
     early = NativeExitGPT(ours, exit_of(model, 1))
-    for make in (copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="cannot be copied"):
-            make(early)
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copy.copy(early)
 
 
 def test_a_draft_needs_a_run_and_space(model):
     """Before a run, in another's cache, at the end of the context: one line, and the cache is as before."""
-    early = NativeExitGPT(native(model), exit_of(model, 1))
+    early = NativeExitGPT(NativeGPT(model), exit_of(model, 1))
     drafter = ExitDrafter(early)
     pending = torch.tensor([1])
     with pytest.raises(ValueError, match="start\\(prompts\\) follows"):
@@ -218,7 +212,7 @@ def test_a_draft_needs_a_run_and_space(model):
 
 def test_a_run_that_was_given_up_leaves_nothing(model):
     """A draft that was never verified is forgotten: by another draft, and by another run."""
-    early = NativeExitGPT(native(model), exit_of(model, 2))
+    early = NativeExitGPT(NativeGPT(model), exit_of(model, 2))
     drafter = ExitDrafter(early)
     text = block(model, 1, 9)
     cache = early.new_cache(1)
@@ -233,20 +227,3 @@ def test_a_run_that_was_given_up_leaves_nothing(model):
     cache = early.new_cache(1)
     drafter.start([[1]])
     torch.testing.assert_close(early(text, cache), model(text), rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("sizes", [{"vocab_size": 101, "width": 36, "heads": 6, "ffn": 41}, {"width": 160}])
-def test_small_exits_and_large_ones(sizes, dtype):
-    """Widths that fill vectors or do not; distributions of a draft are those of the exit."""
-    model = tiny.gpt(tiny.config(layers=3, **sizes), seed=3, dtype=dtype)
-    exit = with_normals(Exit(model.config.width, 2), 1).to(dtype)
-    made = []
-    for target, backend in ((NativeExitGPT(native(model), exit), NATIVE), (EarlyExitGPT(model, exit), TORCH)):
-        drafter = ExitDrafter(target)
-        cache = target.new_cache(2)
-        drafter.start([[1]])
-        with torch.inference_mode():
-            target.hidden(block(model, 2, 7), cache)
-            made.append(drafter.propose(torch.tensor([1, 2]), 1, backend.warp(1.0), backend.rng(0)).probs)
-    torch.testing.assert_close(*made, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-12)

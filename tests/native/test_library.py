@@ -2,20 +2,28 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
 from native_models import QUICK_FLAGS, block, needs_compiler, plant, small_pair
 
+from minispec import load_pair
 from minispec.native import library
+from minispec.native.backend import TORCH, on_backend
 from minispec.native.model import NativeGPT
 
-TESTS = Path(__file__).resolve().parents[1]
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """No compiler on the path, none named, and no package that has one; returns an empty folder, the path."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    return tmp_path
 
 
 @pytest.fixture
@@ -45,9 +53,8 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch
         assert library.find_library(tmp_path, library.SOURCE, library.FLAGS) is None
     NativeGPT(model, tmp_path)
     assert len(quick) == 2 and path.read_bytes() == whole and set(tmp_path.iterdir()) == {path, foreign}
-    plant(monkeypatch, tmp_path / "other", "#pragma once", "#pragma once  //")
-    NativeGPT(model, tmp_path)
-    assert len(quick) == 3
+    other = plant(monkeypatch, tmp_path / "other", "#pragma once", "#pragma once  //")
+    assert library.find_library(tmp_path, other, library.FLAGS) is None
 
 
 @needs_compiler
@@ -88,27 +95,13 @@ def test_what_interrupted_builds_have_left_is_swept(tmp_path, quick):
 
 
 @needs_compiler
-def test_processes_that_build_at_once_do_no_harm(tmp_path):
-    """Two begin together in an empty folder: all compute, and one whole library is left."""
-    code = f"""
-import sys; sys.path[:0] = {[str(TESTS), str(TESTS.parent)]!r}
-from minispec.native import library
-from native_models import QUICK_FLAGS, small_pair
-library.FLAGS = QUICK_FLAGS
-from minispec.native.model import NativeGPT
-from pathlib import Path
-sys.stdin.readline()
-NativeGPT(small_pair()[0], Path({str(tmp_path)!r}))
-"""
-    run = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    builders = [subprocess.Popen([sys.executable, "-c", code], **run) for _ in range(2)]
-    for builder in builders:
-        builder.stdin.write("\n")
-        builder.stdin.flush()
-    for builder in builders:
-        assert not builder.communicate(timeout=120)[1] and builder.returncode == 0
+def test_builds_that_go_on_at_once_do_no_harm(tmp_path, quick):
+    """Two begin together in an empty folder: both compute, and one whole library is left."""
+    model, _ = small_pair()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(NativeGPT, [model] * 2, [tmp_path] * 2))
     (left,) = tmp_path.iterdir()
-    assert library.is_whole(left)
+    assert len(quick) == 2 and library.is_whole(left)
 
 
 @needs_compiler
@@ -130,14 +123,14 @@ def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
         NativeGPT(small_pair()[0], wrong / "kept")
 
 
-def test_without_a_compiler_there_is_one_clear_line(tmp_path, monkeypatch):
-    """No compiler on the path, and no package that has one."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(library, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler and found none") as error:
-        NativeGPT(small_pair()[0], tmp_path)
-    assert "\n" not in str(error.value) and "--backend torch" in str(error.value)
+def test_without_a_compiler_there_is_one_clear_line(bare, minispec_home):
+    """Which `auto` explains with, computing on torch."""
+    pair = load_pair("stories")
+    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler and found none.*--backend torch") as error:
+        on_backend(pair, "native")
+    models = on_backend(pair, "auto")
+    assert models.backend is TORCH and models.target is pair.target
+    assert str(error.value) in models.note and "\n" not in models.note
 
 
 @pytest.mark.parametrize(
@@ -162,13 +155,14 @@ def test_a_system_without_proc_has_a_key_too(monkeypatch):
     def missing(path, *_, **__):
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(library.Path, "read_text", missing)
-        patch.setattr(library.platform, "processor", lambda: "Apple M4")
-        assert library.processor_flags() == "Apple M4"
-        key = library.key_of(library.SOURCE, library.FLAGS)
-        patch.setattr(library.platform, "processor", lambda: "another")
-        assert key != library.key_of(library.SOURCE, library.FLAGS)
+    keys = set()
+    for processor in ("Apple M4", "another"):
+        with monkeypatch.context() as patch:
+            patch.setattr(library.Path, "read_text", missing)
+            patch.setattr(library.platform, "processor", lambda processor=processor: processor)
+            assert library.processor_flags() == processor
+            keys.add(library.key_of(library.SOURCE, library.FLAGS))
+    assert len(keys) == 2
 
 
 def program(folder, name, does=""):
@@ -179,29 +173,22 @@ def program(folder, name, does=""):
     return str(path)
 
 
-def test_compilers_are_looked_for_in_order(tmp_path, monkeypatch):
+def test_compilers_are_looked_for_in_order(bare, monkeypatch):
     """What CXX names, then g++, then clang++, then the package ziglang."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(library, "find_spec", lambda name: name == "ziglang" or None)
     assert library.find_compiler() == (sys.executable, "-m", "ziglang", "c++")
-    for name in ("clang++", "g++"):
-        made = program(tmp_path, name)
+    monkeypatch.setenv("CXX", "my-c++")  # as yet there is none of that name
+    for name in ("clang++", "g++", "my-c++"):
+        made = program(bare, name)
         assert library.find_compiler() == (made,)
-    own = program(tmp_path, "my-c++")
-    monkeypatch.setenv("CXX", "my-c++")
-    assert library.find_compiler() == (own,)
-    monkeypatch.setenv("CXX", "nothing-of-that-name")
-    assert library.find_compiler() == (str(tmp_path / "g++"),)
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the package ziglang is not installed")
-def test_the_package_ziglang_can_build_it(tmp_path, monkeypatch):
+@torch.inference_mode()
+def test_the_package_ziglang_can_build_it(bare, monkeypatch):
     """With no compiler on the path the library is built by the package, and computes the same."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(library, "find_spec", find_spec)
     model, _ = small_pair(torch.float64)
     text = block(model, 2, 9)
-    with torch.inference_mode():
-        found = NativeGPT(model, tmp_path / "kept")(text)
-        torch.testing.assert_close(found, model(text), rtol=0, atol=1e-11)
+    found = NativeGPT(model, bare / "kept")(text)
+    torch.testing.assert_close(found, model(text), rtol=0, atol=1e-11)

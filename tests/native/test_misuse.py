@@ -9,18 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from native_models import needs_compiler
+from native_models import ALONE, needs_compiler
 
 CALLS = int(os.environ.get("MINISPEC_MISUSE", 1000))
-TESTS = Path(__file__).parents[1]
 
 
 @needs_compiler
 def test_misuse_is_refused_in_a_line_or_answered_rightly():
     """Calls with odd arguments, in a process of their own: one that crashes is seen here as a status."""
-    command = [sys.executable, "-X", "faulthandler", str(TESTS / "native" / "misuse.py"), str(CALLS)]
-    environment = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("misuse.py")), str(CALLS)]
+    done = subprocess.run(command, env=os.environ | ALONE, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     seen = json.loads(done.stdout)
     print(seen)

@@ -1,9 +1,12 @@
-"""The native model: the logits of the torch backend in both types, and draws from what it reports."""
+"""The native model: the logits of the torch backend in every type, and draws from what it reports."""
+
+import copy
+import pickle
 
 import pytest
 import tiny
 import torch
-from native_models import block, folder, native, needs_compiler, small_pair
+from native_models import block, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
 from minispec.native import library
@@ -18,6 +21,7 @@ SIZES = {
     "one key head": {"kv_heads": 1},
     "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41, "max_length": 43},
     "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+    "an epsilon that counts": {"norm_eps": 0.1},
 }
 
 
@@ -44,27 +48,22 @@ def assert_same_logits(model, ours):
     assert not real.all() and mine.row_lengths == (model.max_length, 29, 40)
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("dtype", CLOSE, ids=str)
+@pytest.mark.parametrize("dtype", [*CLOSE, torch.bfloat16], ids=str)
 def test_logits_equal_the_torch_backends(sizes, dtype):
-    """In many shapes, equal and ragged lengths, to the end of the context; hidden and head give the same."""
-    with torch.inference_mode():
-        model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=dtype)
-        ours = native(model)
-        assert_same_logits(model, ours)
-        assert ours.new_cache(3).bytes >= model.new_cache(3).bytes  # rows are padded to whole vectors
-        text = block(model, 2, 9)
-        torch.testing.assert_close(ours.head(ours.hidden(text)), ours(text), rtol=0, atol=CLOSE[dtype])
+    """In many shapes, equal and ragged lengths, to the end of the context; hidden and head give the same.
 
-
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_weights_of_16_bits_stay_what_they_are(sizes):
-    """Logits are those of the same weights written as float32: only sums are rounded."""
-    with torch.inference_mode():
-        half = tiny.gpt(tiny.config(**sizes), seed=3, dtype=torch.bfloat16)
-        ours = native(half)
-        assert ours.dtype == torch.float32
-        assert_same_logits(half.float(), ours)
+    Weights of 16 bits stay what they are: logits are those of the same weights written as float32.
+    """
+    model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=dtype)
+    ours = NativeGPT(model)
+    if dtype == torch.bfloat16:
+        model = model.float()
+    assert_same_logits(model, ours)
+    assert ours.new_cache(3).bytes >= model.new_cache(3).bytes  # rows are padded to whole vectors
+    text = block(model, 2, 9)
+    torch.testing.assert_close(ours.head(ours.hidden(text)), ours(text), rtol=0, atol=CLOSE[ours.dtype])
 
 
 def every_result(ours, seed):
@@ -82,7 +81,7 @@ def test_threads_that_share_a_forward_give_the_same_bits(threads, dtype, two_thr
     """Hidden states, logits and drafts of 60 blocks: a thread that sleeps comes too late for the first."""
     torch.set_num_threads(threads)
     model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=dtype)
-    alone, shared = (NativeGPT(model, folder(), threads=n) for n in (1, threads))
+    alone, shared = (NativeGPT(model, threads=n) for n in (1, threads))
     for seed in range(60):
         assert all(map(torch.equal, every_result(alone, seed), every_result(shared, seed))), seed
 
@@ -92,58 +91,48 @@ def test_a_forward_needs_a_thread(threads):
     """Fewer than one is refused in a line; a model whose number is changed later computes all the same."""
     model, _ = small_pair()
     with pytest.raises(ValueError, match=f"at least 1 thread, not {threads}"):
-        NativeGPT(model, folder(), threads=threads)
+        NativeGPT(model, threads=threads)
     with pytest.raises(TypeError):
-        NativeGPT(model, folder(), threads=1.5)
-    assert NativeGPT(model, folder(), threads=2**63).threads == MOST_THREADS
-    ours = native(model)
+        NativeGPT(model, threads=1.5)
+    assert NativeGPT(model, threads=2**63).threads == MOST_THREADS
+    ours = NativeGPT(model)
     text = block(model, 1, 5)
     wanted = ours(text)
     ours.threads = threads
     assert torch.equal(ours(text), wanted)
 
 
+@torch.inference_mode()
 def test_one_token_and_many_give_the_same_bits():
     """Each sum is added up in the same order, so a text read at once and token by token is the same."""
-    with torch.inference_mode():
-        model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=torch.float32)
-        ours = native(model)
-        text = block(model, 1, 30)
-        cache = ours.new_cache(1)
-        one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
-        assert torch.equal(one_by_one, ours(text))
+    ours = NativeGPT(tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=torch.float32))
+    text = block(ours, 1, 30)
+    cache = ours.new_cache(1)
+    one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
+    assert torch.equal(one_by_one, ours(text))
 
 
-def test_the_norms_epsilon_counts():
-    """Weights so small that the epsilon is as large as the mean square."""
-    with torch.inference_mode():
-        model = tiny.gpt(tiny.config(norm_eps=0.1), seed=1)
-        model.embed_tokens.weight.mul_(0.1)
-        text = block(model, 2, 9)
-        torch.testing.assert_close(native(model)(text), model(text), rtol=0, atol=1e-11)
-
-
+@torch.inference_mode()
 @pytest.mark.parametrize("less", ["-mno-avx512f", "-mno-avx"])
 def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkeypatch):
     """The same source for 32 and for 16 bytes at once, where this processor has been told to be older."""
     if library.platform.machine() != "x86_64":
         pytest.skip("these switches are for x86")
-    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, less))
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, less, "-O1"))  # built sooner
     for dtype in CLOSE:
-        with torch.inference_mode():
-            model = tiny.gpt(tiny.config(**SIZES["odd numbers"]), seed=3, dtype=dtype)
-            assert_same_logits(model, NativeGPT(model, tmp_path))
+        model = tiny.gpt(tiny.config(**SIZES["odd numbers"]), seed=3, dtype=dtype)
+        assert_same_logits(model, NativeGPT(model, tmp_path))
 
 
+@torch.inference_mode()
 def test_the_shipped_pair_on_its_own_prompts():
     """Float32 logits of both models differ by rounding only, and an extreme logit does no harm."""
     pair = load_pair("stories")
     text = torch.tensor(pair.info["prompts"][:4])
-    with torch.inference_mode():
-        for model in (pair.target, pair.draft):
-            torch.testing.assert_close(native(model)(text), model(text), rtol=0, atol=1e-4)
-        pair.target.layers[0].self_attn.q_proj.weight.mul_(1000)  # all attention on one slot
-        torch.testing.assert_close(native(pair.target)(text), pair.target(text), rtol=0, atol=1e-2)
+    for model in (pair.target, pair.draft):
+        torch.testing.assert_close(NativeGPT(model)(text), model(text), rtol=0, atol=1e-4)
+    pair.target.layers[0].self_attn.q_proj.weight.mul_(1000)  # all attention on one slot
+    torch.testing.assert_close(NativeGPT(pair.target)(text), pair.target(text), rtol=0, atol=1e-2)
 
 
 @torch.inference_mode()
@@ -151,7 +140,7 @@ def test_the_shipped_pair_on_its_own_prompts():
 def test_a_draft_draws_from_the_distribution_that_it_reports(temperature):
     """2,000 numbers from 0 to 1: each draws the first id whose cumulative sum exceeds it."""
     _, model = small_pair()
-    draft = native(model)
+    draft = NativeGPT(model)
     text = torch.tensor([[0, 2, 1]])
     wanted = Warp(temperature)(model(text))[0, -1]
     numbers = torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64)
@@ -167,23 +156,56 @@ def test_a_draft_draws_from_the_distribution_that_it_reports(temperature):
     assert set(ids[:, 0].tolist()) == ({0, 1, 2} if temperature else {int(wanted.argmax())})
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("dtype", CLOSE, ids=str)
 @pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-40, 1e-6, 1e30, 1e300])
 def test_every_temperature_makes_a_distribution(dtype, temperature):
     """Where one over it, or it, is beyond the type: the distribution is the warp's all the same."""
     _, model = small_pair(dtype)
-    draft = native(model)
+    draft = NativeGPT(model)
     number = torch.full((1,), 0.5, dtype=torch.float64)
-    with torch.inference_mode():
-        _, probs, _ = draft.draw(torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
-        wanted = Warp(temperature)(model(torch.tensor([[1]])))
+    _, probs, _ = draft.draw(torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
+    wanted = Warp(temperature)(model(torch.tensor([[1]])))
     torch.testing.assert_close(probs, wanted, rtol=0, atol=1e-6)
+
+
+def lying(cache):
+    """Returns a copy of a cache that says that it has two rows more."""
+    lies = copy.copy(cache)
+    lies.rows += 2
+    return lies
+
+
+def misshapen(name):
+    """Returns a GPT one of whose matrices has another size than its config says."""
+    model = tiny.gpt(tiny.config())
+    model.get_submodule(name).weight = torch.nn.Parameter(torch.zeros(1, 1).double())
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda model: model.half(), "for float32, float64 or bfloat16 on a CPU"),
+        (lambda model: model.to("meta"), "for float32, float64 or bfloat16 on a CPU"),
+        (NativeGPT, "computes a GPT, not a NativeGPT"),
+        (lambda model: None, "computes a GPT, not a NoneType"),
+        (lambda model: misshapen("lm_head"), "the sizes that its config says"),
+        (lambda model: misshapen("layers.0.mlp.up_proj"), "the sizes that its config says"),
+        (lambda model: copy.deepcopy(NativeGPT(model)), "cannot be copied"),
+        (lambda model: pickle.dumps(NativeGPT(model)), "cannot be copied"),
+    ],
+)
+def test_what_is_no_gpt_of_its_config_is_refused(make, says):
+    """Another type, device or class, or weights of other sizes; and native models are not copied."""
+    with pytest.raises((ValueError, TypeError), match=says):
+        NativeGPT(make(tiny.gpt(tiny.config())))
 
 
 def test_other_caches_strange_ids_and_a_full_context_are_refused():
     """One line each, and the cache is as before."""
     model = tiny.gpt(tiny.config(max_length=8))
-    ours = native(model)
+    ours = NativeGPT(model)
     cache = ours.new_cache(1)
     other = model.new_cache(1)
     ours(block(model, 1, 7), cache)
@@ -201,35 +223,38 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         (lambda: ours(block(model, 2, 1), cache), "the cache has 1 rows, the tokens 2"),
         (lambda: ours(block(model, 1, 2), cache), full),
         (lambda: ours(block(model, 1, 9), cache), full),
+        (lambda: ours.draw(one, other, 1, 1.0, number), "cache of its own"),
         (lambda: ours.draw(one, cache, 2, 1.0, number.repeat(2)), full),
         (lambda: ours.draw(one, cache, 1, 1.0, number[:0]), "1 numbers are needed, not 0"),
         (lambda: ours.draw(one, cache, 1, 1.0, number.float()), "must be of torch.float64"),
         (lambda: ours.draw(one, cache, 1, 1.0, number - 1), r"must lie in \[0, 1\)"),
-        (lambda: native(model.half()), "for float32, float64 or bfloat16 on a CPU"),
+        (lambda: ours(block(model, 3, 1), lying(cache)), "the cache has 3 rows"),
+        (lambda: ours.head(torch.zeros(1, 1, 15).double()), "hidden must be"),
+        (lambda: cache.begin(2), "take one from the other model's new_cache"),
     ):
         with pytest.raises((ValueError, TypeError), match=says):
             call()
     assert cache.row_lengths == (7,) and ours.can_draw(cache, 1) and not ours.can_draw(cache, 2)
 
 
+@torch.inference_mode()
 def test_a_native_cache_takes_rows_over_and_gathers_nothing():
     """One row gets another prompt, and goes on as if alone; a tree's path is refused."""
     model = tiny.gpt(tiny.config(max_length=16))
-    ours = native(model)
+    ours = NativeGPT(model)
     first = block(model, 2, 6)
     second = block(model, 3, 4, seed=2)
     more = block(model, 2, 5, seed=1)
     cache = ours.new_cache(2)
     other = ours.new_cache(3)
-    with torch.inference_mode():
-        ours(first, cache)
-        ours(second, other)
-        cache.place(0, other, 2)
-        assert cache.row_lengths == (4, 6)
-        found = ours(more, cache)
-        for row, before in enumerate((second[2], first[1])):
-            alone = model(torch.cat([before, more[row]])[None])[0, len(before) :]
-            torch.testing.assert_close(found[row], alone, rtol=0, atol=1e-11)
+    ours(first, cache)
+    ours(second, other)
+    cache.place(0, other, 2)
+    assert cache.row_lengths == (4, 6)
+    found = ours(more, cache)
+    for row, before in enumerate((second[2], first[1])):
+        alone = model(torch.cat([before, more[row]])[None])[0, len(before) :]
+        torch.testing.assert_close(found[row], alone, rtol=0, atol=1e-11)
     with pytest.raises(ValueError, match="torch backend"):
         cache.gather([[0], [0]])
     for row, source in ((2, 0), (-1, 0), (0, 3)):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from native_models import SANITIZED, needs_compiler
+from native_models import ALONE, SANITIZED, needs_compiler
 
 from minispec.native.library import find_compiler, native_functions
 
@@ -23,10 +23,9 @@ pytestmark = [
 def run(part, *arguments, **environment):
     """Runs a part of `refused.py` in a process that can crash; returns what it has counted."""
     native_functions(torch.float32)  # the library is built here
-    paths = os.pathsep.join([str(HERE.parents[1]), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(HERE / "refused.py"), part, *arguments],
-        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"} | environment,
+        env=os.environ | ALONE | environment,
         capture_output=True,
         text=True,
     )

@@ -6,7 +6,7 @@ all claims is shown in some cell.
 
 import pytest
 from cell_trees import NOTEBOOKS, left_blank, needed, run, trees
-from claims_rows import BUGS, CASES, MISCONCEPTIONS, NOT_YET, QUESTIONS, TABLES
+from claims_rows import BUGS, CASES, NOT_YET, QUESTIONS, TABLES
 from claims_table import cells_of, claim_rows
 
 from minispec.classroom.questions import predict
@@ -49,7 +49,7 @@ def test_every_sentence_is_shown_and_every_tag_is_a_sentence():
 
 def test_misconceptions_are_asked():
     """Each is a wrong choice, or a wrong number, of a question that exists."""
-    for tag in MISCONCEPTIONS:
+    for tag in TABLES["Misconceptions"]:
         for key in QUESTIONS[tag]:
             question = predict(key).question
             assert question.slips or any(choice.belief for choice in question.choices.values())

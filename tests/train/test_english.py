@@ -1,9 +1,10 @@
 """The English corpus: enough of it, mostly prose, nothing twice, and gathered without side effects."""
 
+import hashlib
 import subprocess
 import sys
 import warnings
-from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,84 +16,72 @@ def documents():
     return english.english_documents()
 
 
-def test_no_paragraph_occurs_twice(documents):
-    counts = Counter(paragraph for document in documents for paragraph in document.split("\n\n"))
-    assert [paragraph for paragraph, count in counts.items() if count > 1] == []
+def test_paragraphs_are_single_lines_and_none_occurs_twice(documents):
+    paragraphs = [paragraph for document in documents for paragraph in document.split("\n\n")]
+    assert len(set(paragraphs)) == len(paragraphs)
+    assert all(paragraph == " ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def test_there_is_enough(documents):
-    assert sum(map(len, documents)) > 1_200_000
-    assert len(documents) > 2_000
-    assert min(map(len, documents)) >= english.MINIMUM_CHARACTERS
-
-
-def test_it_comes_from_topics_and_from_docstrings(documents):
+def test_there_is_enough_and_it_is_mostly_prose(documents):
     text = "\n\n".join(documents)
+    assert len(text) > 1_200_000 and len(documents) > 2_000
+    assert min(map(len, documents)) >= english.MINIMUM_CHARACTERS
     assert "compound statement" in text  # the language reference
     assert "Reformat the single paragraph in 'text'" in text  # a docstring of textwrap
-
-
-def test_it_is_mostly_prose(documents):
-    pieces = [piece for document in documents for piece in document.split()]
+    pieces = text.split()
     words = sum(english.WORD.fullmatch(piece) is not None for piece in pieces)
-    assert words > 0.85 * len(pieces)
-    assert not any(">>>" in document for document in documents)
-
-
-def test_whitespace_is_normalised(documents):
-    for document in documents:
-        for paragraph in document.split("\n\n"):
-            assert paragraph == " ".join(paragraph.split())
+    assert words > 0.85 * len(pieces) and ">>>" not in text
 
 
 # Some of these files act when they are imported.
-FILES = "antigravity this turtle tkinter pdb doctest smtplib __phello__ argparse textwrap".split()
-PROGRAM = f"""
+FILES = {*"antigravity this turtle tkinter pdb doctest smtplib __phello__ argparse textwrap".split()}
+PROGRAM = """
 import hashlib, sys
-from minispec.train import corpus as english
-files, before = english._library_files, set(sys.modules)
-few = lambda root: [path for path in files(root) if {{path.stem, path.parent.stem}} & {{*{FILES}}}]
-english._library_files = few
-text = "\\0".join(english.english_documents())
-print(len(text), hashlib.sha256(text.encode()).hexdigest(), *set(sys.modules) - before)
+from test_english import text_of_a_few
+before = set(sys.modules)
+text = text_of_a_few()
+print(hashlib.sha256(text.encode()).hexdigest(), *set(sys.modules) - before)
 """
 
 
+def text_of_a_few():
+    """Returns what the corpus makes of a few files only."""
+    files = english._library_files
+
+    def few(root):
+        return [path for path in files(root) if {path.stem, path.parent.stem} & FILES]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(english, "_library_files", few)
+        return "\0".join(english.english_documents())
+
+
 def test_a_fresh_process_gets_the_same_and_runs_no_module_that_it_reads():
-    """Two processes, each with a hash seed of its own, read a few files alike, and import none of them."""
-    command = [sys.executable, "-c", PROGRAM]
-    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") for _ in range(2)]
-    (size, one, *imported), (_, other, *_) = (run.communicate()[0].split() for run in runs)
-    assert int(size) > 300_000 and one == other
+    """A process with another hash seed reads a few files alike, and imports none of them."""
+    run = {"cwd": Path(__file__).parent, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], **run) as process:
+        text = text_of_a_few()
+        found, *imported = process.communicate()[0].split()
+    assert len(text) > 300_000 and found == hashlib.sha256(text.encode()).hexdigest()
     # sysconfig imports a few helpers of its own.
-    assert {"turtle", "tkinter", "pdb", "doctest", "smtplib", "__phello__"}.isdisjoint(imported)
-    assert {"antigravity", "this"}.isdisjoint(imported)
+    assert (FILES - {"argparse", "textwrap"}).isdisjoint(imported)
 
 
 @pytest.mark.parametrize(
-    "paragraph",
+    ("paragraph", "kept"),
     [
-        "Return the number of items in the list.",
-        'If *size* is omitted, the stream\'s contents are read (all of them), "as is".',
-        "A well-known, time-honoured way; don't change it!",
+        ("Return the number of items in the list.", True),
+        ('If *size* is omitted, the stream\'s contents are read (all of them), "as is".', True),
+        ("A well-known, time-honoured way; don't change it!", True),
+        ("Example: with a prompt it is a doctest, whatever else stands here >>> f(1)", False),
+        ("x = f(1) + g[2] if not y else {3: 4}", False),
+        ("primary ::= atom | attributeref | subscription | slicing | call", False),
+        ("See also:", False),
+        ("1.0 2.0 3.0 one two three four 4.0 5.0", False),
     ],
 )
-def test_prose_is_kept(paragraph):
-    assert english.is_prose(paragraph)
-
-
-@pytest.mark.parametrize(
-    "paragraph",
-    [
-        "Example: with a prompt it is a doctest, whatever else stands here >>> f(1)",
-        "x = f(1) + g[2] if not y else {3: 4}",
-        "primary ::= atom | attributeref | subscription | slicing | call",
-        "See also:",
-        "1.0 2.0 3.0 one two three four 4.0 5.0",
-    ],
-)
-def test_what_is_not_prose_is_dropped(paragraph):
-    assert not english.is_prose(paragraph)
+def test_prose_is_kept_and_nothing_else(paragraph, kept):
+    assert english.is_prose(paragraph) is kept
 
 
 def test_a_paragraph_stays_with_the_first_document_that_is_long_enough():
@@ -121,19 +110,15 @@ def test_docstrings_come_in_the_order_of_the_source(tmp_path):
 
 
 def test_what_cannot_be_read_is_skipped_in_silence(tmp_path):
-    bad = tmp_path / "bad.py"
-    bad.write_bytes(b'"""No end')
-    null = tmp_path / "null.py"
-    null.write_bytes(b'"""\0"""')
-    latin = tmp_path / "latin.py"
-    latin.write_bytes(b'"""\xff"""')
-    escape = tmp_path / "escape.py"
-    escape.write_text('"""A docstring with \\d in it."""', encoding="utf-8")
+    path = tmp_path / "a.py"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for path in (bad, null, latin, tmp_path / "missing.py"):
+        assert list(english._docstrings(path)) == []  # there is no such file
+        for source in (b'"""No end', b'"""\0"""', b'"""\xff"""'):
+            path.write_bytes(source)
             assert list(english._docstrings(path)) == []
-        assert list(english._docstrings(escape)) == ["A docstring with \\d in it."]
+        path.write_bytes(b'"""A docstring with \\d in it."""')
+        assert list(english._docstrings(path)) == ["A docstring with \\d in it."]
 
 
 def test_files_are_sorted_and_tests_left_out(tmp_path):

@@ -14,7 +14,6 @@ from minispec.train.evaluate import (
     forced_accuracy,
     forced_positions,
     mean_loss,
-    token_losses,
     whole_documents,
 )
 from minispec.train.stories import Forced, Story
@@ -42,23 +41,19 @@ def corpus():
 
 
 def test_documents_stand_in_rows_from_their_beginnings():
-    """Each row is a document and end-of-text; what counts is everything after the first token."""
-    tokens, mask = whole_documents(CHARACTERS, ["abc", "d", "ef"], max_length=8)
+    """Each row is a document and end-of-text, and at most one token more than the context: that is predicted.
+
+    What counts is everything after the first token.
+    """
+    tokens, mask = whole_documents(CHARACTERS, ["abcdef", "d", "ef", "a"], max_length=3, most=3)
     a, b, c, d, e, f = (CHARACTERS.encode(letter)[0] for letter in "abcdef")
-    assert tokens.tolist() == [[a, b, c, END], [d, END, END, END], [e, f, END, END]]
+    assert tokens.tolist() == [[a, b, c, d], [d, END, END, END], [e, f, END, END]]
     assert mask.int().tolist() == [[0, 1, 1, 1], [0, 1, 0, 0], [0, 1, 1, 0]]
-
-
-def test_what_the_context_cannot_hold_is_cut():
-    """A row has at most one token more than the context: the last is only predicted."""
-    tokens, mask = whole_documents(CHARACTERS, ["abcdefgh", "ij"], max_length=4, most=9)
-    assert tokens.shape == (2, 5) and mask[0].int().tolist() == [0, 1, 1, 1, 1]
-    assert whole_documents(CHARACTERS, ["a", "b", "c"], 4, most=2)[0].shape[0] == 2
 
 
 @torch.no_grad()
 def test_the_mean_loss_is_that_of_a_slow_loop():
-    """One token at a time, each from its whole prefix, gives the same mean."""
+    """One token at a time, each from its whole prefix, gives the same mean; the model stays in its mode."""
     model, _ = random_models()
     documents = ["The cat sat.", "A", "And a longer one of them."] * 14  # more rows than one forward takes
     tokens, mask = whole_documents(tiny_tokenizer(), documents, model.max_length)
@@ -68,23 +63,9 @@ def test_the_mean_loss_is_that_of_a_slow_loop():
         for i in range(1, len(ids)):
             dist = model(torch.tensor([ids[:i]]))[0, -1].double().softmax(-1)
             losses.append(-math.log(dist[ids[i]]))
-    assert mean_loss(model, tokens, mask) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
-
-
-def test_measuring_leaves_a_model_in_its_mode():
-    """A model in training stays so, one in evaluation too."""
-    model, _ = random_models()
     for training in (True, False):
-        mean_loss(model.train(training), *whole_documents(tiny_tokenizer(), ["The cat"], 96))
-        assert model.training is training
-
-
-def test_the_best_token_is_the_most_probable():
-    """`token_losses` also says which token the model would have said."""
-    dist = torch.tensor([0.1, 0.2, 0.4, 0.3])
-    losses, best = token_losses(Constant(dist), torch.tensor([[0, 1, 2]]))
-    assert best.tolist() == [[2, 2]]
-    torch.testing.assert_close(losses, -torch.tensor([[0.2, 0.4]]).log())
+        found = mean_loss(model.train(training), tokens, mask)
+        assert found == pytest.approx(sum(losses) / len(losses), rel=1e-5) and model.training is training
 
 
 def test_the_floor_by_hand():
@@ -92,15 +73,9 @@ def test_the_floor_by_hand():
     stories = [Story("ab.", math.log(0.5) + math.log(0.1), math.log(0.5), ()), Story("c.", -3.0, -1.0, ())]
     corpus = Corpus("stories", [], [story.text for story in stories], stories)
     counted = 3 + 2  # "b", ".", end; ".", end
-    assert entropy_floor(corpus, CHARACTERS, 8) == pytest.approx((math.log(10) + 2.0) / counted)
-
-
-def test_no_floor_where_none_is_known():
-    """Texts of unknown distribution have none, nor have stories that the context cuts."""
-    story = Story("ab.", -1.0, -0.5, ())
-    assert entropy_floor(Corpus("english", [], ["ab."]), CHARACTERS, 8) is None
-    assert entropy_floor(Corpus("stories", [], ["ab."], [story]), CHARACTERS, 3) is None
-    assert entropy_floor(Corpus("stories", [], ["ab."], [story]), CHARACTERS, 4) is not None
+    assert entropy_floor(corpus, CHARACTERS, 4) == pytest.approx((math.log(10) + 2.0) / counted)
+    assert entropy_floor(corpus, CHARACTERS, 3) is None  # the context cuts one
+    assert entropy_floor(Corpus("english", [], ["ab."]), CHARACTERS, 8) is None  # nothing is known
 
 
 def test_models_that_do_not_know_the_distribution_are_above_the_floor(corpus):

@@ -20,13 +20,9 @@ from minispec.train.heads import (
     GUESSED,
     RECIPES,
     UNROLLED,
-    exit_loss,
-    feature_loss,
     guess,
     make_feature_layer,
     make_parallel,
-    medusa_loss,
-    parallel_loss,
     train_heads,
     unroll,
 )
@@ -54,14 +50,11 @@ def apart(target, draft):
     return F.kl_div(draft.log_softmax(-1), target, log_target=True, reduction="sum")
 
 
-def decayed(*positions):
-    """Returns the loss of divergences at the positions of a draft, each a list over the text."""
+def has_loss(kind, module, model, rows, positions):
+    """Asserts that the loss is that of divergences at the positions of a draft, each a list over the text."""
     means = [DECAY**i * torch.stack(found).mean() for i, found in enumerate(positions)]
-    return sum(means) / sum(DECAY**i for i in range(len(means)))
-
-
-def close(loss, wanted):
-    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
+    wanted = sum(means) / sum(DECAY**i for i in range(len(means)))
+    torch.testing.assert_close(RECIPES[kind].loss(module, model, rows), wanted, rtol=1e-4, atol=0)
 
 
 def test_an_exit_learns_what_follows_each_token(model, rows):
@@ -73,7 +66,7 @@ def test_an_exit_learns_what_follows_each_token(model, rows):
             tokens = torch.tensor([text[:n]])
             early = model.layers(model.embed_tokens(tokens), model.view(n, None), 0, 1)
             found.append(apart(says(model, text[:n]), model.head(exit(early))[0, -1]))
-    close(exit_loss(exit, model, rows[:2]), decayed(found))
+    has_loss("exit", exit, model, rows[:2], [found])
 
 
 def test_a_head_learns_what_follows_the_pending_token(model, rows):
@@ -88,7 +81,7 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
         ]
         for i, head in enumerate(heads)
     ]
-    close(medusa_loss(heads, model, rows[:2]), decayed(*positions))
+    has_loss("medusa", heads, model, rows[:2], positions)
 
 
 def drafts_along(drafter, start, text, k):
@@ -137,20 +130,6 @@ def drawn_layer(model):
     return FeatureLayer(model.config, 2).requires_grad_(False)
 
 
-def test_the_loss_of_a_feature_layer_counts_whole_drafts(model, rows):
-    """Step i is compared from position i on: before it, the draft would have begun before the text."""
-    layer = drawn_layer(model)
-    tokens = rows[:1, :-1]
-    positions = [
-        [
-            apart(says(model, tokens[0, : n + 1].tolist()), model.head(one)[0, n])
-            for n in range(i, tokens.shape[1])
-        ]
-        for i, one in enumerate(unroll(layer, model, tokens, model.hidden(tokens), UNROLLED))
-    ]
-    close(feature_loss(layer, model, rows[:1]), decayed(*positions))
-
-
 def drawn_parts(model):
     """Returns what a parallel drafter learns, with random weights, also for the correction."""
     torch.manual_seed(0)
@@ -176,20 +155,28 @@ def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
 
 
-def test_the_loss_of_a_parallel_drafter_counts_positions_of_drafts(model, rows):
-    """At each, what the target says after the text up to there; and a text may be shorter than a draft."""
-    parts = drawn_parts(model)
-    for n in (12, 3):
-        tokens = rows[:1, :n]
-        positions = [
-            [
-                apart(says(model, tokens[0, : i + 1].tolist()), one)
-                for i, one in zip(at.tolist(), logits[0], strict=True)
-            ]
-            for logits, at in zip(*guess(parts, model, tokens, GUESSED), strict=True)
+@pytest.mark.parametrize(
+    ("kind", "make", "n", "k"),
+    [
+        ("eagle", drawn_layer, 12, UNROLLED),
+        ("parallel", drawn_parts, 12, GUESSED),
+        ("parallel", drawn_parts, 3, 3),  # a text shorter than a draft
+    ],
+)
+def test_each_guess_counts_where_it_is_one_of_a_whole_draft(model, rows, kind, make, n, k):
+    """It is compared with what the target says after the text up to there; no draft begins before it."""
+    module = make(model)
+    tokens = rows[:1, :n]
+    guesses = RECIPES[kind].guesses(module, model, tokens, model.hidden(tokens))
+    positions = [
+        [
+            apart(says(model, tokens[0, : i + 1].tolist()), logits)
+            for i, logits in zip(torch.arange(n)[places].tolist(), found[0], strict=True)
         ]
-        assert len(positions) == min(n, GUESSED)
-        close(parallel_loss(parts, model, rows[:1, : n + 1]), decayed(*positions))
+        for found, places in zip(*guesses, strict=True)
+    ]
+    assert len(positions) == k and len(positions[-1]) == (n - k + 1 if kind == "eagle" else n // k)
+    has_loss(kind, module, model, rows[:1, : n + 1], positions)
 
 
 def test_layers_begin_as_an_early_exit(model, rows):
@@ -237,11 +224,11 @@ def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
     target = deepcopy(model).to("meta")
     made = RECIPES[kind].make
 
-    def loss(head, target, rows):
-        seen.append({rows.device.type, *(weight.device.type for weight in head.parameters())})
+    def guesses(head, target, tokens, hidden):
+        seen.append({tokens.device.type, *(weight.device.type for weight in head.parameters())})
         raise KeyboardInterrupt  # meta tensors have no numbers to report
 
     with pytest.raises(KeyboardInterrupt):
-        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), loss=loss)
+        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), guesses=guesses)
         train_heads(recipe, target, rows, 0, print)
     assert seen == [{"meta"}]

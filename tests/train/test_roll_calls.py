@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from minispec.train.grammar import FACTS, KINDS, NAMES
+from minispec.train.grammar import KINDS, WORDS
 from minispec.train.stories import SENTENCES, draw_roll_calls, draw_stories
 
 
@@ -12,14 +12,15 @@ from minispec.train.stories import SENTENCES, draw_roll_calls, draw_stories
 def test_a_fact_once_said_is_said_again(kind):
     """Whoever is called twice has the same fact both times; nobody shares one or is called twice in a row."""
     again = 0
+    words = WORDS[kind.split()[-1]].words
     for text in draw_roll_calls(kind, 50, seed=3):
         calls = [re.findall(r"\w+", sentence) for sentence in text.split(".") if sentence]
         assert len(calls) == SENTENCES
-        facts = [next(word for word in reversed(call) if word in FACTS[kind].words) for call in calls]
+        facts = [next(word for word in reversed(call) if word in words) for call in calls]
         assert all(a != b for a, b in zip(facts, facts[1:], strict=False))
         seen = {}
         for call, fact in zip(calls, facts, strict=True):
-            for owner in set(call) & set(NAMES.words):
+            for owner in set(call) & set(WORDS["name"].words):
                 again += owner in seen
                 assert seen.setdefault(owner, fact) == fact
         assert len(set(seen.values())) == len(seen)
@@ -33,7 +34,7 @@ def test_orders_are_free():
         names = re.findall(r"([A-Z]\w+) the", text)
         for a, b in zip(names, names[1:], strict=False):
             followers.setdefault(a, set()).add(b)
-    assert all(len(others) == len(NAMES.words) - 1 for others in followers.values())
+    assert all(len(others) == len(WORDS["name"].words) - 1 for others in followers.values())
 
 
 def test_words_are_those_of_stories():

@@ -5,28 +5,27 @@ import math
 import random
 import re
 from collections import Counter
+from itertools import product
 
 import pytest
 
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import grammar
 from minispec.train.grammar import Distribution, Friend, play, tell
-from minispec.train.stories import Author, draw_stories
+from minispec.train.stories import Author, Forced, draw_stories
 
-DISTRIBUTIONS = {name: value for name, value in vars(grammar).items() if isinstance(value, Distribution)} | {
-    f"WHO[{waiting}]": dist for waiting, dist in grammar.WHO.items()
-}
 KIT = Friend("Kit", "cat", "river", "she", "kite", "mat")
 INTRODUCTION = re.compile(
     r" (?P<name>\w+) the (?P<animal>\w+) had a (?P<thing>\w+)\. (?P<pronoun>She|He) \w+ by the"
     r" (?P<place>\w+) and slept on the (?P<seat>\w+)\."
 )
-# Where a scene needs a fact: its kind, and what stands before it.
+# Where a sentence of a scene needs a fact: its kind, and what stands before it.
 CONTEXTS = {
-    "animal": rf"(?<=\.) (?:{'|'.join(grammar.NAMES.words)}) the",
+    "animal": rf"^ (?:{'|'.join(grammar.WORDS['name'].words)}) the",
     "place": r"(?: took the \w+| went| ran| walked) to the",
     "seat": r" (?:sat|lay down) on the",
     "thing": r"(?: took| lost) the",
+    "pronoun": r", and",
 }
 
 
@@ -99,19 +98,19 @@ def cast_of(text):
     ]
 
 
-def owners(story):
-    """Yields for each forced word its fact, what stands there, and the friend whom its sentence is about."""
-    cast = cast_of(story.text)
-    names = {f.name: f for f in cast} | {f"The {f.animal}": f for f in cast}
-    start = max(m.end() for m in INTRODUCTION.finditer(story.text))
-    subject = None
-    for sentence in re.finditer(r" [^.]+\.", story.text[start:]):
-        for name, friend in names.items():
-            if re.match(rf" {name}\b", sentence[0]):
-                subject = friend
-        for forced in story.forced:
-            if sentence.start() <= forced.start - start < sentence.end():
-                yield forced.fact, story.text[forced.start : forced.end], subject
+def forced_in(text):
+    """Yields every word of a story's scenes that the introduction of the sentence's friend forces."""
+    cast = cast_of(text)
+    names = {f" {f.name}": f for f in cast} | {f" The {f.animal}": f for f in cast}
+    scenes = max(match.end() for match in INTRODUCTION.finditer(text))
+    for sentence in re.compile(r" [^.]+\.").finditer(text, scenes):
+        friends = [friend for name, friend in names.items() if re.match(rf"{name}\b", sentence[0])]
+        for friend, (fact, before) in product(friends, CONTEXTS.items()):
+            for match in re.finditer(before, sentence[0]):
+                start = sentence.start() + match.end()
+                word = f" {getattr(friend, fact)}"
+                assert text.startswith(word, start)
+                yield Forced(start, start + len(word), fact)
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +118,10 @@ def stories():
     return list(draw_stories(1500, seed=3))
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("name", grammar.WORDS)
 def test_every_distribution_sums_to_one(name):
     """The options of every choice are different, possible, and have probability 1 together."""
-    dist = DISTRIBUTIONS[name]
+    dist = grammar.WORDS[name]
     assert len(set(dist.words)) == len(dist.words)
     assert min(dist.weights) > 0
     assert math.fsum(dist.weights) == pytest.approx(1, abs=1e-12)
@@ -160,7 +159,7 @@ def test_a_story_has_one_derivation_with_its_own_probability(friends):
 
 def test_the_author_draws_from_the_distribution():
     """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
-    dist = grammar.NAMES
+    dist = grammar.WORDS["name"]
     count = 20_000
     author = Author(random.Random(11))
     drawn = [author.choose(dist) for _ in range(count)]
@@ -194,31 +193,11 @@ def test_no_two_friends_share_a_fact(stories):
             assert len({getattr(friend, fact) for friend in cast}) == 3
 
 
-def test_a_forced_word_is_its_owners_fact(stories):
-    """What a span marks is the fact of the very friend whom the sentence is about, as introduced."""
-    count = 0
+def test_every_word_that_needs_recall_is_marked_and_is_its_owners_fact(stories):
+    """Wherever a scene needs a fact, it is that of the friend whom the sentence is about, as introduced."""
     for story in stories[:400]:
-        found = list(owners(story))
-        assert len(found) == len(story.forced)
-        for fact, word, friend in found:
-            assert word.strip().lower() == getattr(friend, fact)
-        count += len(found)
-    assert count > 400
-
-
-def test_every_word_that_needs_recall_is_marked(stories):
-    """Wherever a scene needs an animal, place, seat or thing, the word is marked; no introduction is."""
-    for story in stories[:400]:
-        marked = {(forced.start, forced.fact) for forced in story.forced}
-        start = max(m.end() for m in INTRODUCTION.finditer(story.text))
-        needed = {
-            (match.end(), fact)
-            for fact, before in CONTEXTS.items()
-            for match in re.finditer(before, story.text)
-            if match.start() >= start
-        }
-        assert needed == {mark for mark in marked if mark[1] in CONTEXTS}
-        assert min(mark[0] for mark in marked) > start
+        assert story.forced == tuple(sorted(forced_in(story.text), key=lambda forced: forced.start))
+    assert sum(len(story.forced) for story in stories[:400]) > 400
 
 
 def test_the_famous_sentence_is_likely(stories):
@@ -250,16 +229,20 @@ def test_a_story_longer_than_the_context_never_comes(stories):
     openings = {size(story.text[: story.text.index(".") + 1]) for story in stories}
     scene = add(
         lengths((size(text), prob) for text, prob in every_outcome(lambda pen: play(pen, KIT))),
-        lengths((size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.BETWEEN).items()),
+        lengths(
+            (size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.WORDS["between"]).items()
+        ),
     )
     going = Counter({max(openings) + 3 * max(introduced): 1.0})
     dist = Counter()
     for number in range(1, grammar.MOST_SCENES + 1):
         going = add(going, scene)
-        ends = by_word(grammar.MORE)["end"] if number < grammar.MOST_SCENES else 1
+        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MOST_SCENES else 1
         dist.update({size: prob * ends for size, prob in going.items()})
         going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
-    dist = add(dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.LAST).items()))
+    dist = add(
+        dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.WORDS["last"]).items())
+    )
     assert math.fsum(dist.values()) == pytest.approx(1)
     # The distribution is that of real stories: their mean is within 6 standard errors.
     mean = math.fsum(n * p for n, p in dist.items())

@@ -39,18 +39,19 @@ import torch
 from test_training import RECIPE
 from minispec.train import corpus, training
 from minispec.io.checkpoint import weights_hash
-from minispec.io.tokenizer import train_tokenizer
+from minispec.train.dataset import gather
 
 torch.set_num_threads(1)
 training.SAVE_EVERY, training.TELL_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
 folder = Path(sys.argv[1])
 rename = os.replace
+dataset = gather(RECIPE)
 
 def killed_between(name, step):
     def report(progress):
         if (progress.model, progress.step) == (name, step):
             os.kill(os.getpid(), signal.SIGKILL)
-    training.train_pair(RECIPE, folder, report)
+    training.train_pair(RECIPE, folder, report, dataset=dataset)
 
 def killed_while_saving(name, _):
     def save(source, target):
@@ -59,7 +60,7 @@ def killed_while_saving(name, _):
             os.kill(os.getpid(), signal.SIGKILL)
         rename(source, target)
     os.replace = save
-    training.train_pair(RECIPE, folder, lambda _: None)
+    training.train_pair(RECIPE, folder, lambda _: None, dataset=dataset)
 
 moments = (killed_between, "target", 4), (killed_between, "draft-plain", 5), (killed_while_saving, "draft", 0)
 for train, name, step in moments:
@@ -70,7 +71,7 @@ for train, name, step in moments:
     print(os.waitpid(child, 0)[1], *sorted(path.name for path in folder.glob("[!.]*")))
 print(len(list(folder.glob(".*.part"))))
 for path in (folder, folder / "undisturbed"):
-    _, done = training.train_pair(RECIPE, path, lambda _: None)
+    _, done = training.train_pair(RECIPE, path, lambda _: None, dataset=dataset)
     print(*(weights_hash(done[name].model) for name in done))
 """
 
@@ -95,7 +96,7 @@ class Stop(Exception):
     """What interrupts a run here."""
 
 
-def run(folder, dataset, recipe=RECIPE, stop=None):
+def run(folder, recipe, dataset, stop=None):
     """Trains; returns what is trained and the reports. `stop` is a (model, step) to break off at."""
     seen = []
 
@@ -115,7 +116,7 @@ def hashes(done):
 def whole(dataset, tmp_path_factory):
     """An undisturbed run: its folder, what is trained, and the reports."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, *run(folder, dataset)
+    return folder, *run(folder, RECIPE, dataset)
 
 
 @pytest.fixture
@@ -127,8 +128,7 @@ def finished(whole, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the killed process is a fork: POSIX")
 def test_a_killed_run_ends_with_the_same_weights(tmp_path):
     """Killed once in every run, between steps and while it saved, a run ends as an undisturbed one."""
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join(map(str, Path(__file__).parents[:3]))
     told = subprocess.run(
         [sys.executable, "-c", WORKER, str(tmp_path)],
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
@@ -146,8 +146,8 @@ def test_a_killed_run_ends_with_the_same_weights(tmp_path):
 def test_a_seed_fixes_the_weights(dataset, whole, tmp_path):
     """The same recipe gives the same weights in every run, another seed others."""
     first = hashes(whole[1])
-    again = hashes(run(tmp_path / "a", dataset)[0])
-    other = hashes(run(tmp_path / "b", dataset, replace(RECIPE, seed=1))[0])
+    again = hashes(run(tmp_path / "a", RECIPE, dataset)[0])
+    other = hashes(run(tmp_path / "b", replace(RECIPE, seed=1), dataset)[0])
     assert first == again and len(set(first.values())) == 3
     assert not set(first.values()) & set(other.values())
 
@@ -156,8 +156,8 @@ def test_a_seed_fixes_the_weights(dataset, whole, tmp_path):
 def test_a_run_goes_on_from_its_last_state(dataset, whole, tmp_path, stop):
     """Broken off anywhere, a run takes up the step that it saved last, and ends with the same weights."""
     with pytest.raises(Stop):
-        run(tmp_path, dataset, stop=stop)
-    resumed, seen = run(tmp_path, dataset)
+        run(tmp_path, RECIPE, dataset, stop=stop)
+    resumed, seen = run(tmp_path, RECIPE, dataset)
     begun = {
         name: next(p.step for p in seen if p.model == name and p.steps == STEPS[name]) for name in MODELS
     }
@@ -170,7 +170,7 @@ def test_a_run_goes_on_from_its_last_state(dataset, whole, tmp_path, stop):
 
 def test_a_finished_run_is_not_run_again(dataset, whole, finished):
     """A second run of a finished recipe takes no step and keeps the seconds of the first."""
-    second, told = run(finished, dataset)
+    second, told = run(finished, RECIPE, dataset)
     assert hashes(second) == hashes(whole[1])
     assert {(p.model, p.step) for p in told} == {*STEPS.items(), ("draft", 0)}
     assert all(math.isnan(p.loss) for p in told)
@@ -188,24 +188,26 @@ def test_a_damaged_state_starts_over(dataset, whole, finished, damage):
         save_file({"model.norm.weight": torch.ones(2)}, path)
     elif damage != "folder":
         path.write_bytes(data[: len(data) // 2] if damage == "truncated" else damage)
-    again, seen = run(finished, dataset)
+    again, seen = run(finished, RECIPE, dataset)
     assert hashes(again) == hashes(whole[1])
     assert [p.step for p in seen if p.model == "draft"] == [0, *range(8)]
 
 
-def test_another_recipe_is_not_resumed(dataset, finished, tmp_path):
-    """What a recipe has left is of no use to one that differs in a single number."""
-    other = replace(RECIPE, learning_rate=0.003)
-    afresh, _ = run(tmp_path / "fresh", dataset, other)
-    mixed, seen = run(finished, dataset, other)
+@pytest.mark.parametrize("changed", ["recipe", "text"])
+def test_what_another_run_has_left_is_not_taken_up(dataset, finished, tmp_path, changed):
+    """It is of no use to a recipe that differs in a number, or to the same one after its text has changed."""
+    corpus = replace(dataset.corpus, train=dataset.corpus.train[1:])
+    other = replace(RECIPE, learning_rate=0.003), dataset
+    other = other if changed == "recipe" else (RECIPE, replace(dataset, corpus=corpus))
+    mixed, seen = run(finished, *other)
     assert [p.step for p in seen if math.isnan(p.loss)] == [0] * 4
-    assert hashes(mixed) == hashes(afresh)
+    assert hashes(mixed) == hashes(run(tmp_path / "fresh", *other)[0])
 
 
 def test_a_full_disk_costs_nothing(dataset, whole, tmp_path, monkeypatch):
     """A state that cannot be written is one clear error; the state before stays, and serves."""
     with pytest.raises(Stop):
-        run(tmp_path, dataset, stop=("target", 4))
+        run(tmp_path, RECIPE, dataset, stop=("target", 4))
     before = (tmp_path / "target.safetensors").read_bytes()
 
     def full(tensors, path, metadata=None):
@@ -215,16 +217,16 @@ def test_a_full_disk_costs_nothing(dataset, whole, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("minispec.io.files.save_file", full)
         with pytest.raises(ValueError, match="cannot write .*No space left on device"):
-            run(tmp_path, dataset)
+            run(tmp_path, RECIPE, dataset)
     assert (tmp_path / "target.safetensors").read_bytes() == before
-    assert hashes(run(tmp_path, dataset)[0]) == hashes(whole[1])
+    assert hashes(run(tmp_path, RECIPE, dataset)[0]) == hashes(whole[1])
 
 
 def test_training_lowers_the_loss_and_brings_the_draft_to_the_target(dataset, tmp_path):
     """Losses fall from near log V by more than a nat; the divergence from the target falls, which stays."""
     stages = (CurriculumStage(60, 8, 48),)
     recipe = replace(RECIPE, target_stages=stages, draft_stages=stages, distill_stages=stages)
-    done, seen = run(tmp_path, dataset, recipe)
+    done, seen = run(tmp_path, recipe, dataset)
     for name in ("target", "draft-plain"):
         losses = [p.validation for p in seen if p.model == name and p.validation is not None]
         assert losses[0] == pytest.approx(math.log(300), abs=0.8)
@@ -236,7 +238,10 @@ def test_training_lowers_the_loss_and_brings_the_draft_to_the_target(dataset, tm
 
 
 def test_reports_say_what_happened(dataset, whole):
-    """Each run reports its start, then every step with its loss, and measures what it ends with."""
+    """Each run reports its start, then every step with its loss, and measures what it ends with.
+
+    The models come in evaluation mode, without gradients, with honest counts.
+    """
     _, done, seen = whole
     assert [p.model for p in seen] == ["target"] * 10 + ["draft-plain"] * 8 + ["draft"] * 9
     for name in MODELS:
@@ -246,6 +251,9 @@ def test_reports_say_what_happened(dataset, whole):
         assert [p.seconds for p in each] == sorted(p.seconds for p in each)
         measured = mean_loss(done[name].model, *dataset.held_out)
         assert each[-1].validation == pytest.approx(measured, abs=0.05)  # but for the quick look's rounding
+        assert not done[name].model.training and done[name].steps == STEPS[name]
+        assert not any(p.requires_grad for p in done[name].model.parameters())
+    assert [result.tokens for result in done.values()] == [4 * 2 * 32 + 5 * 2 * 48, 7 * 2 * 48, 7 * 3 * 32]
 
 
 def test_distillation_starts_at_the_draft_and_measures_its_divergence(dataset, whole):
@@ -258,16 +266,6 @@ def test_distillation_starts_at_the_draft_and_measures_its_divergence(dataset, w
     by_hand = float((p * (p.log() - q.log())).sum(-1).mean())
     first = next(p for p in seen if p.model == "draft" and p.step == 1)
     assert first.loss == pytest.approx(by_hand, rel=0.02)
-
-
-def test_what_is_trained_is_ready_for_use(whole):
-    """The models come in evaluation mode, without gradients, with honest counts."""
-    _, done, _ = whole
-    assert {name: result.steps for name, result in done.items()} == STEPS
-    assert [result.tokens for result in done.values()] == [4 * 2 * 32 + 5 * 2 * 48, 7 * 2 * 48, 7 * 3 * 32]
-    for result in done.values():
-        assert not result.model.training
-        assert not any(p.requires_grad for p in result.model.parameters())
 
 
 def test_a_tokenizer_can_be_handed_in_and_fewer_documents_held_out():
@@ -347,18 +345,3 @@ def test_an_impossible_curriculum_stage_is_refused(wrong):
     """Without steps, rows, friends, anything to predict, or known kinds of text with parts above 0."""
     with pytest.raises(ValueError, match="a curriculum stage"):
         CurriculumStage(**{"steps": 1, "rows": 1, "window": 8} | wrong)
-
-
-def test_a_changed_text_is_not_resumed(tmp_path):
-    """After the text file has changed, the old weights are not taken for those of the new text."""
-    book = tmp_path / "book.txt"
-    recipe = tiny_recipe(corpus=str(book), tokenizer="characters", stories=1)
-    done = {}
-    for folder, text in (
-        ("run", "The cat sat on mat"),
-        ("run", "A dog ran to river"),
-        ("fresh", "A dog ran to river"),
-    ):
-        book.write_text("\n\n".join(f"{text} {i}. " * 30 for i in range(9)), encoding="utf-8")
-        done[folder] = hashes(run(tmp_path / folder, gather(recipe), recipe)[0])
-    assert done["run"] == done["fresh"]

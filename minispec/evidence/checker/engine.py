@@ -28,7 +28,7 @@ import torch
 
 from minispec.core.commit import Eos, end_ids
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
-from minispec.evidence.checker.calling import Asked, Generate
+from minispec.evidence.checker.calling import Generate, text_of
 from minispec.evidence.checker.engine_report import (
     AGAIN,
     BEGINNINGS,
@@ -92,7 +92,7 @@ def check_engine(
         raise ValueError(f"seed must be 0 to {TOP_SEED - samples - 1}, not {seed}")
     after = NextToken(target, prompts)
     ends = end_ids(eos, len(after.distribution(Beginning(0, ()))))
-    drawn = Drawn(Asked(generate, limit), after, grow(after, tokens, ends, cells), tokens, ends, seed)
+    drawn = Drawn(generate, limit, after, grow(after, tokens, ends, cells), tokens, ends, seed)
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         drawn.draw(size)
@@ -108,7 +108,8 @@ def check_engine(
 class Drawn:
     """The texts that an engine has returned so far."""
 
-    engine: Asked
+    generate: Generate
+    limit: float | None
     after: NextToken
     tree: Beginnings
     tokens: int
@@ -117,9 +118,8 @@ class Drawn:
     #: How many texts are in each cell of the beginnings; an impossible one has its own.
     firsts: Counter[Cell] = field(default_factory=Counter)
     numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
-    before: list[list[int]] = field(
-        default_factory=list
-    )  #: per text n + 1 ids modulo `CLASSES` (`groupings`)
+    #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
+    before: list[list[int]] = field(default_factory=list)
     known: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
     again: int = 0  #: how many texts had come before
     expected: float = 0.0  #: how many should have
@@ -135,7 +135,7 @@ class Drawn:
             prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
             numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
             given = self.after.prompts[prompt]
-            text = self.engine.text(given, self.tokens, seed, self.ends)
+            text = text_of(self.generate, given, self.tokens, seed, self.ends, self.limit)
             cell = self.tree.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
@@ -197,7 +197,6 @@ class Drawn:
             threshold=threshold,
             false_alarm=alarm,
             detects=threshold + deviation(MISS, texts),
-            miss=MISS,
             measure="share beyond the expected one",
         )
 

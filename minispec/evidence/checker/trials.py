@@ -124,15 +124,12 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     said = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
-    parts = []
-    for n in instance.lengths:
-        texts = torch.zeros(1, dtype=torch.float64)
-        for position in range(instance.deep(n) + 1):
-            texts = instance.longer(texts, position)
-            here = (drafts.draft.lengths[draft] == n) & (depth == position)
-            texts.index_add_(0, said[here], weight[here])
-        parts.append(texts)
-    return torch.cat(parts)
+
+    def ending(n: int, position: int) -> Tensor:
+        here = (drafts.draft.lengths[draft] == n) & (depth == position)
+        return weight.new_zeros(instance.vocab_size ** (position + 1)).index_add_(0, said[here], weight[here])
+
+    return instance.completed(ending)
 
 
 def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, tolerance: float) -> InstanceResult:
@@ -166,7 +163,7 @@ def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
 
 
 def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
-    """Adds what is wrong with the probabilities of texts: [N] each, in the order of `Instance.texts`."""
+    """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
     come = ((expected > 0) | (found > 0)).nonzero()[:, 0]
     columns = zip(come.tolist(), expected[come].tolist(), found[come].tolist(), strict=True)
     texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)

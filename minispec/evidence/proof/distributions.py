@@ -248,9 +248,14 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
 
 def largest_error(one: Distribution, other: Distribution) -> float:
     """Returns the largest difference of the probabilities of any outcome."""
-    return max((abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()), default=0.0)
+    return max(differences(one, other), default=0.0)
 
 
 def total_variation(one: Distribution, other: Distribution) -> float:
     """Returns half the sum of all differences: the largest difference in the probability of any event."""
-    return sum(abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()) / 2
+    return sum(differences(one, other)) / 2
+
+
+def differences(one: Distribution, other: Distribution) -> list[float]:
+    """Returns how far the probabilities of each outcome are apart."""
+    return [abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()]

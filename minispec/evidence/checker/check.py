@@ -91,8 +91,10 @@ def check_verifier(
         pass  # whether it can be kept is found out before the rule is called
     is_greedy = getattr(rule, "greedy", False)
     limited: Verifier = rule if limit is None else partial(called, rule, limit=limit)
-    standard = greedy_instances() if is_greedy else standard_instances()
-    tried = sorted(standard if instances is None else instances, key=lambda one: one.size)
+    if instances is None:
+        tried: Sequence[Instance] = greedy_instances() if is_greedy else standard_instances()
+    else:
+        tried = sorted(instances, key=lambda one: one.size)
     if not tried:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):

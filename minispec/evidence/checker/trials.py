@@ -1,7 +1,6 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -242,13 +241,16 @@ def drawn_leaves(
     """
     mine = SeededRng(seed)
     given = SeededRng(seed + 1)
-    said: Counter[Any] = Counter()  # how often a draft, the last token that stays, the next one
+    # How often a draft, the last token that stays, the next one.
+    counts = torch.zeros(*drafts.target_probs.shape, dtype=torch.long)  # [S, K+1, V]
     for done in range(0, samples, CHUNK):
         rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
-            verdicts = decide(rule, drafts, call, given)
-            said.update(map(tuple, torch.stack([call, *verdicts], dim=1).tolist()))
-    return [Leaf(row, last, token, count / samples) for (row, last, token), count in said.items()]
+            outcome = (call, *decide(rule, drafts, call, given))
+            counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
+    came = counts.nonzero()
+    shares = (counts[counts > 0].double() / samples).tolist()
+    return [Leaf(*outcome, share) for outcome, share in zip(came.tolist(), shares, strict=True)]
 
 
 def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:

@@ -99,13 +99,12 @@ def check_verifier(
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        report = Checker(limited, tried, tolerance, samples, seed).judge()
+        checker = Checker(limited, tried, tolerance, samples, seed)
+        report = checker.judge()
         if instances is not None:
             return report
         if not any(one.taken for one in report.results):
-            larger = Checker(
-                limited, large_instances(certain=is_greedy), tolerance, samples, seed, is_small=False
-            ).judge()
+            larger = replace(checker, family=large_instances(certain=is_greedy), is_small=False).judge()
             report = report if not any(one.taken for one in larger.results) else report.refused_for(larger)
         notes = report.notes
         if is_greedy:

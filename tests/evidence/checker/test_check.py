@@ -48,21 +48,18 @@ def the_likeliest(p, q):
     return torch.nn.functional.one_hot(left.argmax(-1), left.shape[-1]).double()
 
 
-def trusts_the_third(draft, target_probs, rng):
-    """A right rule for two tokens; what was drafted after them it takes unseen."""
-    first = Draft(draft.tokens[:, :2], draft.probs[:, :2], draft.lengths.clamp(max=2))
-    verdict = verify_rejection(first, target_probs[:, :3], rng)
-    more = (verdict.accepted == 2) & (draft.lengths > 2)
-    last = rng.categorical(target_probs[torch.arange(len(more)), draft.lengths], live=more)
-    return Verdict(torch.where(more, draft.lengths, verdict.accepted), torch.where(more, last, verdict.token))
-
-
 def forgets_lengths(draft, target_probs, rng):
     """Takes padding for proposals."""
     return verify_rejection(Draft(draft.tokens, draft.probs), target_probs, rng)
 
 
 accepts_everything = rule_of(accept=lambda left, p, q: torch.ones_like(p))
+
+
+def wrong_from_three_on(draft, target_probs, rng):
+    return (verify_rejection if draft.k < 3 else accepts_everything)(draft, target_probs, rng)
+
+
 resamples_from_p = BUGGY["correction-from-p"]
 one_number_for_all = BUGGY["one-number-for-all-places"]
 # What is wrong -> (rule, K, V) of the smallest instance that shows it.
@@ -75,7 +72,7 @@ WRONG = {
     "ratio in one digit": (rule_of(accept=lambda left, p, q: (p / q).round(decimals=1)), 1, 2),
     # With two ids there is only one candidate anyway.
     "the likeliest correction": (rule_of(correction=the_likeliest), 1, 3),
-    "trusts the third token": (trusts_the_third, 3, 2),
+    "wrong from three tokens on": (wrong_from_three_on, 3, 2),
 }
 
 
@@ -182,15 +179,6 @@ def spoiled(spoil):
     return rule
 
 
-def raises_on_a_zero_residual(draft, target_probs, rng):
-    for i in range(draft.k):
-        p = target_probs[:, i]
-        q = draft.probs[:, i]
-        if bool(((p - q).clamp(min=0).sum(-1) == 0).any()):
-            raise ZeroDivisionError("the residual is empty")
-    return verify_rejection(draft, target_probs, rng)
-
-
 def changes_its_input(verdict, draft, target_probs):
     target_probs[:, 0] = 0
     return verdict
@@ -206,7 +194,7 @@ BROKEN = {
     "picked token 2; the ids are 0 to 1": spoiled(lambda v, d, p: Verdict(v.accepted, v.token + 2)),
     "picked token -1": spoiled(lambda v, d, p: Verdict(v.accepted, v.token - 1)),
     "changed its input: target_probs": spoiled(changes_its_input),
-    "raised ZeroDivisionError: the residual is empty": raises_on_a_zero_residual,
+    "raised ZeroDivisionError": spoiled(lambda v, d, p: 1 / 0),
     "a distribution that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
     "with NaN": rule_of(correction=lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(-1)[:, None]),
     "a probability that is not a number": rule_of(accept=lambda left, p, q: p * float("nan")),

@@ -234,17 +234,6 @@ def test_bad_input_is_one_clear_line(change, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("eos", [1, torch.tensor([1])])
-def test_an_end_may_be_an_id_several_or_a_tensor(eos):
-    """A right engine whose texts end at it passes."""
-
-    def engine(prompt, n, seed):
-        text = drawn_from(list, GOOD["target"]([0]), prompt, n, seed)
-        return text[: text.index(1) + 1] if 1 in text else text
-
-    assert check_engine(engine, GOOD["target"], prompts=[[0]], tokens=3, samples=300, eos=eos).passed
-
-
 def test_what_holds_ids_is_a_list_of_ids():
     """Tensors, arrays and generators of integers."""
     for made in (torch.tensor, np.array, iter):

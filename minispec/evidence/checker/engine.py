@@ -22,6 +22,7 @@ What a pass means: on these prompts, up to this many tokens, as these tests grou
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ from minispec.evidence.checker.engine_report import (
     beginning_that_differs,
     number_that_differs,
 )
-from minispec.evidence.checker.groupings import CLASSES, Grouping, groupings, left_out
+from minispec.evidence.checker.groupings import CLASSES, groupings, left_out
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
@@ -96,9 +97,9 @@ def check_engine(
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         drawn.draw(size)
-        tests = tuple(drawn.tests(alarm / len(sizes)))
-        shown = drawn.counterexample(tests)
-        report = EngineReport(tests, size, tokens, len(prompts), alarm, shown, left_out(tokens))
+        tests, shown = zip(*drawn.tests(alarm / len(sizes)), strict=True)
+        failed = next((show() for test, show in zip(tests, shown, strict=True) if not test.passed), None)
+        report = EngineReport(tests, size, tokens, len(prompts), alarm, failed, left_out(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
     return report
@@ -163,22 +164,21 @@ class Drawn:
         self.known.add(text)
         self._mass[text.prompt] += probability
 
-    def tests(self, alarm: float) -> Iterator[Sampled]:
-        """Yields all tests of one look; half of `alarm` is for the beginnings."""
-        yield check_sample(BEGINNINGS, self.firsts, self.tree.exact, alarm / 2)
-        later = self.later()
-        share = alarm / 2 / (len(later) + 1)
+    def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
+        """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
+        half = alarm / 2
+        test = check_sample(BEGINNINGS, self.firsts, self.tree.exact, half)
+        yield test, partial(beginning_that_differs, self.firsts, self.tree, self.after.prompts, half)
+        numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
+        later = list(groupings(numbers, torch.tensor(self.before)))
+        share = half / (len(later) + 1)
         for one in later:
             test = check_sample(one.name, one.counts, one.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
             detects = test.threshold + deviation(MISS, one.units)
-            yield replace(test, samples=one.units, detects=detects)
-        yield self.repeats(share)
-
-    def later(self) -> list[Grouping]:
-        """Returns how often later tokens came in each cell of each test."""
-        numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
-        return list(groupings(numbers, torch.tensor(self.before)))
+            yield replace(test, samples=one.units, detects=detects), partial(number_that_differs, one)
+        rates = (self.expected / len(numbers), self.again / len(numbers))
+        yield self.repeats(share), partial(Counterexample, "a text comes that has come before", *rates)
 
     def repeats(self, alarm: float) -> Sampled:
         """Tests whether more texts come again than should.
@@ -199,17 +199,3 @@ class Drawn:
             detects=threshold + deviation(MISS, texts),
             measure="share beyond the expected one",
         )
-
-    def counterexample(self, tests: Sequence[Sampled]) -> Counterexample | None:
-        """Returns an event that shows that the first test that fails is right to."""
-        failed = next((test for test in tests if not test.passed), None)
-        if failed is None:
-            return None
-        if failed.name == BEGINNINGS:
-            return beginning_that_differs(self.firsts, self.tree, self.after.prompts, failed.false_alarm)
-        if failed.name == AGAIN:
-            texts = len(self.numbers)
-            return Counterexample(
-                "a text comes that has come before", self.expected / texts, self.again / texts
-            )
-        return number_that_differs(next(one for one in self.later() if one.name == failed.name))

@@ -248,9 +248,9 @@ def drawn_leaves(
         for call in rows.split(1 if one_by_one else CHUNK):
             outcome = (call, *decide(rule, drafts, call, given))
             counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
-    came = counts.nonzero()
     shares = (counts[counts > 0].double() / samples).tolist()
-    return [Leaf(*outcome, share) for outcome, share in zip(came.tolist(), shares, strict=True)]
+    outcomes = zip(counts.nonzero().tolist(), shares, strict=True)
+    return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
 def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:

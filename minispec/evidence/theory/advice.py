@@ -111,6 +111,7 @@ def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ..
 
 def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
     """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
+
     def is_too_much(step: int) -> bool:
         return here.with_less(fault, step / STEPS).speed_up(k) < goal
 

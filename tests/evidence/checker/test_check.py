@@ -62,12 +62,10 @@ def wrong_from_three_on(draft, target_probs, rng):
 
 resamples_from_p = BUGGY["correction-from-p"]
 one_number_for_all = BUGGY["one-number-for-all-places"]
+NEEDS_TWO_TOKENS = ("residual-of-the-last-place", "going-on-after-a-rejection", "one-number-for-all-places")
 # What is wrong -> (rule, K, V) of the smallest instance that shows it.
 WRONG = {
-    **{bug: (rule, 1, 2) for bug, rule in BUGGY.items()},
-    "residual-of-the-last-place": (BUGGY["residual-of-the-last-place"], 2, 2),
-    "going-on-after-a-rejection": (BUGGY["going-on-after-a-rejection"], 2, 2),
-    "one-number-for-all-places": (one_number_for_all, 2, 2),
+    **{bug: (rule, 2 if bug in NEEDS_TWO_TOKENS else 1, 2) for bug, rule in BUGGY.items()},
     "accepts everything": (accepts_everything, 1, 2),
     "ratio in one digit": (rule_of(accept=lambda left, p, q: (p / q).round(decimals=1)), 1, 2),
     # With two ids there is only one candidate anyway.

@@ -58,12 +58,6 @@ def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
         assert want.emitted == len(tokens)
 
 
-def test_two_tokens_by_hand():
-    """K = 1, two tokens: the first, if accepted, brings the second as a bonus; else each has its round."""
-    found = rounds([0.75, 0.5], 1)
-    assert found.target_calls == 1.25 and found.by_width == (0.25, 1.0) and found.caught_up == 1.0
-
-
 @settings(max_examples=40)
 @given(TEXT, st.integers(0, 6))
 def test_coins_by_enumeration(text, k):

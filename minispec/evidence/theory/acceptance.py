@@ -99,10 +99,9 @@ def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
     """
     p = p.double()
     q = q.double()
-    both = (p > 0) & (q > 0)  # [..., V]: no other token can be picked by both
     # 1 / Σ_j max(p_j / p_i, q_j / q_i), multiplied through by p_i q_i so that nothing is divided by 0.
     rates = torch.maximum(p[..., None, :] * q[..., :, None], q[..., None, :] * p[..., :, None]).sum(-1)
-    return torch.where(both, p * q / rates.clamp_min(1e-300), 0.0).sum(-1)
+    return (p * q / rates.clamp_min(1e-300)).sum(-1)
 
 
 @torch.inference_mode()

@@ -95,7 +95,7 @@ def mean_distance(exact: Exact, samples: int) -> float:
     total = 0.0
     for p, cells in Counter(exact.values()).items():
         m = math.floor(samples * p) + 1
-        if 0 < p < 1 and m <= samples:
+        if p > 0 and m <= samples:
             subsets = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
             each = 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
             total += cells * each

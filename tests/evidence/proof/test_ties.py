@@ -10,7 +10,7 @@ from minispec.evidence.proof.ties import first_flip, limit_of, logits_both_ways
 from minispec.rules.fixed_width import FixedWidth
 
 
-class Leaning:
+class Leaning(tiny.TableModel):
     """A table model of three tokens whose logits are the same everywhere, and move when a cache is used.
 
     With gap g, tokens 0 and 1 have the logits 3 and 3 − g, and token 2 has 1; through a cache, token 2's is
@@ -18,15 +18,12 @@ class Leaning:
     """
 
     def __init__(self, dtype, gap, shift):
-        self.table = tiny.TableModel(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
+        super().__init__(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
         self.shift = torch.tensor([0.0, 0.0, shift], dtype=torch.float64)
         self.dtype = dtype
-        self.new_cache = self.table.new_cache
-        self.head = self.table.head
-        self.hidden = self.table.hidden
 
     def __call__(self, tokens, cache=None):
-        logits = self.table(tokens, cache)
+        logits = super().__call__(tokens, cache)
         return (logits if cache is None else logits + self.shift).to(self.dtype)
 
 

@@ -32,22 +32,20 @@ def test_the_family_is_the_same_everywhere():
 
 
 KNOWN = [
-    ("token", 1, 0.605),
-    ("recursive-with-replacement", 3, 0.720),
-    ("k-sequential", 3, 0.741),
-    ("recursive-without-replacement", 3, 0.873),
-    ("greedy-drafting", 3, 0.902),
+    ("token", 1, 0.605, None),
+    ("recursive-with-replacement", 3, 0.720, None),
+    ("k-sequential", 3, 0.741, 0.776),
+    ("recursive-without-replacement", 3, 0.873, 0.914),
+    ("greedy-drafting", 3, 0.902, None),
 ]
 
 
-@pytest.mark.parametrize(("name", "k", "accepted"), KNOWN)
-def test_accepted_as_in_an_earlier_trial(name, k, accepted):
+@pytest.mark.parametrize(("name", "k", "accepted", "optimum"), KNOWN)
+def test_accepted_as_in_an_earlier_trial(name, k, accepted, optimum):
     """On 300 instances of the same kind, within 0.01; and the optimum, for two ways to draw."""
     found = measure(NAMED[name], k, P, Q)
     assert found.accepted == pytest.approx(accepted, abs=0.01)
-    known = {"k-sequential": 0.776, "recursive-without-replacement": 0.914}
-    if name in known:
-        assert found.optimum == pytest.approx(known[name], abs=0.01)
+    assert optimum is None or found.optimum == pytest.approx(optimum, abs=0.01)
     assert found.largest < 1e-12 and found.accepted <= found.optimum + 1e-12
 
 

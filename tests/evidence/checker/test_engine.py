@@ -5,6 +5,7 @@ import random
 import sys
 import time
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from math import fsum
@@ -17,7 +18,7 @@ from planted_engines import Alone
 
 from minispec import Warp, check_engine
 from minispec.evidence.checker.beginnings import NextToken, grow
-from minispec.evidence.proof.distributions import speculative_distributions
+from minispec.evidence.proof.distributions import speculative_distributions, total_variation
 from minispec.evidence.theory.statistics import detected_distance
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
@@ -46,13 +47,12 @@ BUGS = {
 def exact_damage(case):
     """The damage to the beginnings, by enumerating every branch of the loop; and the cells they fall in."""
     tree = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
-    found = dict.fromkeys(tree.exact, 0.0)
+    found = Counter()
     for prompt, dist in enumerate(speculative_distributions(case).distributions):
         for (text, _), prob in dist.items():
             late = set(text[:-1]) & set(case.eos)
-            cell = (prompt, text) if late else tree.cell(prompt, text)
-            found[cell] = found.get(cell, 0) + prob / len(case.prompts)
-    return fsum(abs(prob - tree.exact.get(cell, 0)) for cell, prob in found.items()) / 2, tree.exact
+            found[(prompt, text) if late else tree.cell(prompt, text)] += prob / len(case.prompts)
+    return total_variation(found, tree.exact), tree.exact
 
 
 @pytest.mark.parametrize("name", BUGS)

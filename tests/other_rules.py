@@ -3,7 +3,7 @@
 import torch
 
 from minispec import SeededRng, Verdict
-from minispec.core.verify import next_distribution, residual
+from minispec.core.verify import residual
 from minispec.rules.tree import walk
 
 
@@ -40,27 +40,3 @@ def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambd
 def of_its_own(rule):
     """Returns the same rule, with numbers that no script leads."""
     return lambda draft, p, rng: rule(draft, p, SeededRng(int(torch.randint(2**32, ()))))
-
-
-def ratio(draft, target_probs, i):
-    """The probability to accept token i: min(1, p/q), [B]."""
-    token = draft.tokens[:, i, None]
-    p, q = (probs[:, i].double().gather(1, token)[:, 0] for probs in (target_probs, draft.probs))
-    return (p / q).clamp(max=1)
-
-
-def accept_while(draft, test):
-    """How many tokens each row keeps: [B]; test(i, going) says which rows keep token i."""
-    accepted = torch.zeros_like(draft.lengths)
-    going = draft.lengths > 0
-    for i in range(draft.k):
-        kept = going & test(i, going)
-        accepted = accepted + kept
-        going = kept & (i + 1 < draft.lengths)
-    return accepted
-
-
-def next_after(draft, target_probs, accepted, rng):
-    """Draws the token after so many accepted ones, rightly: [B]."""
-    dist = next_distribution(target_probs.double(), draft.probs.double(), accepted, draft.lengths)
-    return rng.categorical(dist)

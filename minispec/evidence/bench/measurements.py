@@ -120,9 +120,8 @@ class Measurement:
     @property
     def where(self) -> str:
         """The machine and the date in a few words, for captions."""
-        cores, threads = self.machine.get("cores"), self.machine.get("threads")
         device = self.machine.get("gpu") or self.machine.get("processor", "an unknown processor")
-        return f"{device}, {threads} of {cores} cores, {self.date}"
+        return f"{device}, {self.machine.get('threads')} of {self.machine.get('cores')} cores, {self.date}"
 
 
 def save_measurement(measurement: Measurement, path: Path) -> None:

@@ -15,36 +15,37 @@ LONGEST = 200  # characters of what is shown of a wrong value
 Generate = Callable[[Sequence[int], int, int], Sequence[int]]  # (prompt ids, n, seed) -> n ids
 
 
-class Asked:
-    """An engine that is asked for texts, and what it may return."""
+def text_of(
+    generate: Generate,
+    prompt: Sequence[int],
+    n: int,
+    seed: int,
+    ends: frozenset[int],
+    limit: float | None = None,
+) -> Text:
+    """Asks an engine for one text of n tokens, or fewer of which the last one is of `ends`.
 
-    def __init__(self, generate: Generate, limit: float | None = None) -> None:
-        """Takes an engine, and how many seconds it may take for a text."""
-        self._generate = generate
-        self._limit = limit
+    Raises:
+        ValueError: if what it returns is no list of ids, or has the wrong number of them; or if it exits,
+            comes back twice, or takes longer than `limit` seconds.
+    """
+    try:
+        text = called(ids_of, generate, list(prompt), n, seed, limit=limit)
+    except Stopped as stopped:
+        raise ValueError(f"the engine gave no text with seed {seed}: {stopped}") from stopped
+    if len(text) > n or (len(text) < n and not ends.intersection(text)):
+        raise ValueError(f"the engine returned {len(text)} ids; {n} were asked for")
+    return text
 
-    def text(self, prompt: Sequence[int], n: int, seed: int, ends: frozenset[int]) -> Text:
-        """Asks for one text of n tokens, or fewer of which the last one is of `ends`.
 
-        Raises:
-            ValueError: if what it returns is no list of ids, or has the wrong number of them; or if it
-                exits, comes back twice, or takes too long.
-        """
-        try:
-            text = called(self._read, list(prompt), n, seed, limit=self._limit)
-        except Stopped as stopped:
-            raise ValueError(f"the engine gave no text with seed {seed}: {stopped}") from stopped
-        if len(text) > n or (len(text) < n and not ends.intersection(text)):
-            raise ValueError(f"the engine returned {len(text)} ids; {n} were asked for")
-        return text
-
-    def _read(self, prompt: list[int], n: int, seed: int) -> Text:
-        returned: Any = self._generate(prompt, n, seed)
-        if isinstance(returned, str | bytes | AbstractSet | Mapping) or not isinstance(returned, Iterable):
-            raise ValueError(f"the engine must return a list of ids, not {shown(returned)}")
-        # It may be a generator that never ends.
-        listed = list(returned if isinstance(returned, Sized) else islice(returned, n + 1))
-        return tuple(id_in(token, listed) for token in listed)
+def ids_of(generate: Generate, prompt: list[int], n: int, seed: int) -> Text:
+    """Calls an engine; a ValueError says if it returns no list of ids."""
+    returned: Any = generate(prompt, n, seed)
+    if isinstance(returned, str | bytes | AbstractSet | Mapping) or not isinstance(returned, Iterable):
+        raise ValueError(f"the engine must return a list of ids, not {shown(returned)}")
+    # It may be a generator that never ends.
+    listed = list(returned if isinstance(returned, Sized) else islice(returned, n + 1))
+    return tuple(id_in(token, listed) for token in listed)
 
 
 def id_in(token: Any, listed: list[Any]) -> int:

@@ -118,8 +118,8 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
     except Exception as error:  # whatever somebody's function may raise
         raise Raised(f"it raised {one_line(error)}") from error
     fresh, fresh_probs = drafts.rows(rows)
-    for name in ("tokens", "probs", "lengths", "parents"):
-        if getattr(fresh, name) is not None and not torch.equal(getattr(fresh, name), getattr(draft, name)):
+    for name, value in vars(fresh).items():
+        if value is not None and not torch.equal(value, getattr(draft, name)):
             raise Broken(f"it changed its input: draft.{name}")
     if not torch.equal(fresh_probs, target_probs):
         raise Broken("it changed its input: target_probs")

@@ -91,19 +91,20 @@ def check_verifier(
         pass  # whether it can be kept is found out before the rule is called
     is_greedy = getattr(rule, "greedy", False)
     limited: Verifier = rule if limit is None else partial(called, rule, limit=limit)
-    standard = greedy_instances() if is_greedy else standard_instances()
-    tried = sorted(standard if instances is None else instances, key=lambda one: one.size)
+    if instances is None:
+        tried: Sequence[Instance] = greedy_instances() if is_greedy else standard_instances()
+    else:
+        tried = sorted(instances, key=lambda one: one.size)
     if not tried:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        report = Checker(limited, tried, tolerance, samples, seed).judge()
+        checker = Checker(limited, tried, tolerance, samples, seed)
+        report = checker.judge()
         if instances is not None:
             return report
         if not any(one.taken for one in report.results):
-            larger = Checker(
-                limited, large_instances(certain=is_greedy), tolerance, samples, seed, is_small=False
-            ).judge()
+            larger = replace(checker, family=large_instances(certain=is_greedy), is_small=False).judge()
             report = report if not any(one.taken for one in larger.results) else report.refused_for(larger)
         notes = report.notes
         if is_greedy:

@@ -22,13 +22,14 @@ What a pass means: on these prompts, up to this many tokens, as these tests grou
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from minispec.core.commit import Eos, end_ids
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
-from minispec.evidence.checker.calling import Asked, Generate
+from minispec.evidence.checker.calling import Generate, text_of
 from minispec.evidence.checker.engine_report import (
     AGAIN,
     BEGINNINGS,
@@ -37,7 +38,7 @@ from minispec.evidence.checker.engine_report import (
     beginning_that_differs,
     number_that_differs,
 )
-from minispec.evidence.checker.groupings import CLASSES, Grouping, groupings, left_out
+from minispec.evidence.checker.groupings import CLASSES, groupings, left_out
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
@@ -92,13 +93,13 @@ def check_engine(
         raise ValueError(f"seed must be 0 to {TOP_SEED - samples - 1}, not {seed}")
     after = NextToken(target, prompts)
     ends = end_ids(eos, len(after.distribution(Beginning(0, ()))))
-    drawn = Drawn(Asked(generate, limit), after, grow(after, tokens, ends, cells), tokens, ends, seed)
+    drawn = Drawn(generate, limit, after, grow(after, tokens, ends, cells), tokens, ends, seed)
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         drawn.draw(size)
-        tests = tuple(drawn.tests(alarm / len(sizes)))
-        shown = drawn.counterexample(tests)
-        report = EngineReport(tests, size, tokens, len(prompts), alarm, shown, left_out(tokens))
+        tests, shown = zip(*drawn.tests(alarm / len(sizes)), strict=True)
+        failed = next((show() for test, show in zip(tests, shown, strict=True) if not test.passed), None)
+        report = EngineReport(tests, size, tokens, len(prompts), alarm, failed, left_out(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
     return report
@@ -108,7 +109,8 @@ def check_engine(
 class Drawn:
     """The texts that an engine has returned so far."""
 
-    engine: Asked
+    generate: Generate
+    limit: float | None
     after: NextToken
     tree: Beginnings
     tokens: int
@@ -117,9 +119,8 @@ class Drawn:
     #: How many texts are in each cell of the beginnings; an impossible one has its own.
     firsts: Counter[Cell] = field(default_factory=Counter)
     numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
-    before: list[list[int]] = field(
-        default_factory=list
-    )  #: per text n + 1 ids modulo `CLASSES` (`groupings`)
+    #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
+    before: list[list[int]] = field(default_factory=list)
     known: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
     again: int = 0  #: how many texts had come before
     expected: float = 0.0  #: how many should have
@@ -135,7 +136,7 @@ class Drawn:
             prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
             numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
             given = self.after.prompts[prompt]
-            text = self.engine.text(given, self.tokens, seed, self.ends)
+            text = text_of(self.generate, given, self.tokens, seed, self.ends, self.limit)
             cell = self.tree.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
@@ -163,22 +164,21 @@ class Drawn:
         self.known.add(text)
         self._mass[text.prompt] += probability
 
-    def tests(self, alarm: float) -> Iterator[Sampled]:
-        """Yields all tests of one look; half of `alarm` is for the beginnings."""
-        yield check_sample(BEGINNINGS, self.firsts, self.tree.exact, alarm / 2)
-        later = self.later()
-        share = alarm / 2 / (len(later) + 1)
+    def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
+        """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
+        half = alarm / 2
+        test = check_sample(BEGINNINGS, self.firsts, self.tree.exact, half)
+        yield test, partial(beginning_that_differs, self.firsts, self.tree, self.after.prompts, half)
+        numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
+        later = list(groupings(numbers, torch.tensor(self.before)))
+        share = half / (len(later) + 1)
         for one in later:
             test = check_sample(one.name, one.counts, one.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
             detects = test.threshold + deviation(MISS, one.units)
-            yield replace(test, samples=one.units, detects=detects)
-        yield self.repeats(share)
-
-    def later(self) -> list[Grouping]:
-        """Returns how often later tokens came in each cell of each test."""
-        numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
-        return list(groupings(numbers, torch.tensor(self.before)))
+            yield replace(test, samples=one.units, detects=detects), partial(number_that_differs, one)
+        rates = (self.expected / len(numbers), self.again / len(numbers))
+        yield self.repeats(share), partial(Counterexample, "a text comes that has come before", *rates)
 
     def repeats(self, alarm: float) -> Sampled:
         """Tests whether more texts come again than should.
@@ -197,20 +197,5 @@ class Drawn:
             threshold=threshold,
             false_alarm=alarm,
             detects=threshold + deviation(MISS, texts),
-            miss=MISS,
             measure="share beyond the expected one",
         )
-
-    def counterexample(self, tests: Sequence[Sampled]) -> Counterexample | None:
-        """Returns an event that shows that the first test that fails is right to."""
-        failed = next((test for test in tests if not test.passed), None)
-        if failed is None:
-            return None
-        if failed.name == BEGINNINGS:
-            return beginning_that_differs(self.firsts, self.tree, self.after.prompts, failed.false_alarm)
-        if failed.name == AGAIN:
-            texts = len(self.numbers)
-            return Counterexample(
-                "a text comes that has come before", self.expected / texts, self.again / texts
-            )
-        return number_that_differs(next(one for one in self.later() if one.name == failed.name))

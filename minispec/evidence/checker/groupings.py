@@ -9,7 +9,7 @@ not independent in pairs of texts.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, product
 
 import torch
@@ -33,7 +33,7 @@ class Grouping:
     counts: Counter[Cell]  #: by cell, also those in which there is none
     exact: dict[Cell, float]  #: the probability of each
     units: int  #: how many texts, or pairs of texts, are independent also where the engine is wrong
-    where: Callable[[Cell], str] = field(default=lambda cell: "")  #: says in words what a cell is
+    where: Callable[[Cell], str]  #: says in words what a cell is
 
 
 def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:

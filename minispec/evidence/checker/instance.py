@@ -8,7 +8,6 @@ branch.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
 
 import torch
 from torch import Tensor
@@ -132,30 +131,29 @@ class Instance:
         """Returns the target's distribution of a token after every prefix: [V^position, V] float64."""
         return self._after_prefixes(self.p[position], position)
 
-    def longer(self, texts: Tensor, position: int) -> Tensor:
-        """Lets the target add its token `position` to a distribution of texts: [V^i] -> [V^(i+1)]."""
-        return (texts[:, None] * self.target(position)).flatten()
-
     def distribution(self) -> Tensor:
         """Returns the joint distribution of the target's d+1 tokens, d being each length's depth in turn.
 
         All lengths are equally likely, so the sum over all N texts of all lengths is 1: [N] float64.
         """
+        first = self.target(0)[0] / len(self.lengths)
+        return self.completed(lambda length, position: torch.zeros(()) if position else first)
+
+    def completed(self, ending: Callable[[int, int], Tensor]) -> Tensor:
+        """Lets the target go on with texts until they are as long as those of `distribution`: [N] float64.
+
+        ending: (length of the row, i) -> how probable each text is that has i + 1 tokens then, [V^(i+1)].
+        """
         parts = []
         for n in self.lengths:
-            texts = torch.full((1,), 1 / len(self.lengths), dtype=torch.float64)
+            texts = torch.zeros(1, dtype=torch.float64)
             for position in range(self.deep(n) + 1):
-                texts = self.longer(texts, position)
+                texts = (texts[:, None] * self.target(position)).flatten() + ending(n, position)
             parts.append(texts)
         return torch.cat(parts)
 
-    def texts(self) -> list[tuple[int, ...]]:
-        """Returns the texts whose probabilities `distribution` holds, in its order."""
-        ids = range(self.vocab_size)
-        return [text for n in self.lengths for text in product(ids, repeat=self.deep(n) + 1)]
-
     def text(self, number: int) -> tuple[int, ...]:
-        """Returns the text that stands at this place of `texts`, without the others."""
+        """Returns the text whose probability stands at this place of `distribution`."""
         for n in self.lengths:
             tokens = self.deep(n) + 1
             if number < self.vocab_size**tokens:

@@ -7,7 +7,7 @@ certainty, distributions that depend on the prefix, rows of several lengths, can
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain, product
 from typing import Any
 
@@ -52,6 +52,7 @@ def one_token(p: TableRow, q: TableRow, after: TableRow | None = None) -> Instan
     return Instance(((p,), (after or p,)), ((q,),))
 
 
+@cache
 def standard_instances() -> tuple[Instance, ...]:
     """Returns about 300 instances, the smallest first.
 
@@ -75,6 +76,7 @@ def standard_instances() -> tuple[Instance, ...]:
     return smallest_first(family)
 
 
+@cache
 def greedy_instances() -> tuple[Instance, ...]:
     """Returns about 180 instances at temperature 0, the smallest first: the target is always certain.
 
@@ -88,6 +90,7 @@ def greedy_instances() -> tuple[Instance, ...]:
     return smallest_first(family)
 
 
+@cache
 def large_instances(certain: bool = False) -> tuple[Instance, ...]:
     """Returns some 20 instances with more ids, or more drafted tokens, than the standard ones.
 
@@ -119,6 +122,7 @@ def widened(instance: Instance, size: int) -> Instance:
     return Instance(p, tuple(map(spread, instance.q)), instance.lengths, instance.parents, instance.choice)
 
 
+@cache
 def tree_instances(*choices: str) -> tuple[Instance, ...]:
     """Returns 140 instances of trees, the smallest first: several candidates, and branches up to 3 deep.
 

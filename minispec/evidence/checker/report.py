@@ -187,19 +187,25 @@ def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterato
     """Yields a table of what comes out and what should: of the first token if that tells most of it."""
     if not texts:
         return
-    ids = range(instance.vocab_size)
-    expected = [sum(one.expected for one in texts if one.text[0] == token) for token in ids]
-    found = [sum(one.found for one in texts if one.text[0] == token) for token in ids]
-    whole = sum(abs(one.expected - one.found) for one in texts)
-    if 2 * sum(abs(a - b) for a, b in zip(expected, found, strict=True)) >= whole:
-        drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * len(ids)
-        worst = sorted(ids, key=lambda token: -abs(expected[token] - found[token]))[:MOST_LINES]
-        rows = [(str(token), drafted[token], show(expected[token]), show(found[token])) for token in worst]
+    firsts = []
+    for token in range(instance.vocab_size):
+        alike = [one for one in texts if one.text[0] == token]
+        sums = (sum(one.expected for one in alike), sum(one.found for one in alike))
+        firsts.append(TextProbability((token,), *sums))
+    is_first = 2 * sum(map(off, firsts)) >= sum(map(off, texts))
+    worst = sorted(firsts if is_first else texts, key=off, reverse=True)[:MOST_LINES]
+    cells = [(" ".join(map(str, one.text)), show(one.expected), show(one.found)) for one in worst]
+    if is_first:
+        drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * instance.vocab_size
+        rows = [(token, drafted[int(token)], *both) for token, *both in cells]
         yield from columns(("first token", "q", "p", "came out"), sorted(rows))
-        return
-    farthest = sorted(texts, key=lambda one: -abs(one.expected - one.found))[:MOST_LINES]
-    cells = [(" ".join(map(str, one.text)), show(one.expected), show(one.found)) for one in farthest]
-    yield from columns(("text", "should be", "came out"), sorted(cells))
+    else:
+        yield from columns(("text", "should be", "came out"), sorted(cells))
+
+
+def off(one: TextProbability) -> float:
+    """Returns how far a text's probability is from the right one."""
+    return abs(one.expected - one.found)
 
 
 def about_method(report: Report) -> Iterator[str]:

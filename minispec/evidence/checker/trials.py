@@ -1,7 +1,6 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -124,15 +123,12 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     said = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
-    parts = []
-    for n in instance.lengths:
-        texts = torch.zeros(1, dtype=torch.float64)
-        for position in range(instance.deep(n) + 1):
-            texts = instance.longer(texts, position)
-            here = (drafts.draft.lengths[draft] == n) & (depth == position)
-            texts.index_add_(0, said[here], weight[here])
-        parts.append(texts)
-    return torch.cat(parts)
+
+    def ending(n: int, position: int) -> Tensor:
+        here = (drafts.draft.lengths[draft] == n) & (depth == position)
+        return weight.new_zeros(instance.vocab_size ** (position + 1)).index_add_(0, said[here], weight[here])
+
+    return instance.completed(ending)
 
 
 def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, tolerance: float) -> InstanceResult:
@@ -166,7 +162,7 @@ def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
 
 
 def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
-    """Adds what is wrong with the probabilities of texts: [N] each, in the order of `Instance.texts`."""
+    """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
     come = ((expected > 0) | (found > 0)).nonzero()[:, 0]
     columns = zip(come.tolist(), expected[come].tolist(), found[come].tolist(), strict=True)
     texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
@@ -245,13 +241,16 @@ def drawn_leaves(
     """
     mine = SeededRng(seed)
     given = SeededRng(seed + 1)
-    said: Counter[Any] = Counter()  # how often a draft, the last token that stays, the next one
+    # How often a draft, the last token that stays, the next one.
+    counts = torch.zeros(*drafts.target_probs.shape, dtype=torch.long)  # [S, K+1, V]
     for done in range(0, samples, CHUNK):
         rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
-            verdicts = decide(rule, drafts, call, given)
-            said.update(map(tuple, torch.stack([call, *verdicts], dim=1).tolist()))
-    return [Leaf(row, last, token, count / samples) for (row, last, token), count in said.items()]
+            outcome = (call, *decide(rule, drafts, call, given))
+            counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
+    shares = (counts[counts > 0].double() / samples).tolist()
+    outcomes = zip(counts.nonzero().tolist(), shares, strict=True)
+    return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
 def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:

@@ -8,7 +8,7 @@ conditional distributions, from forward passes without a cache. "Lossless" means
 (Leviathan et al. 2023, appendix A.1; Chen et al. 2023, theorem 1).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -144,7 +144,7 @@ class Enumerated:
 
 def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
     """Enumerates every branch of `speculate`, and adds them up; together: see `branches`."""
-    distributions: list[Distribution] = [{} for _ in case.prompts]
+    distributions: list[Distribution] = [defaultdict(float) for _ in case.prompts]
     coverage: Counter[str] = Counter()
     count = 0
     accepted = 0.0
@@ -154,10 +154,8 @@ def speculative_distributions(case: Case, together: bool = False) -> Enumerated:
     for branch in branches(case, together):
         count += 1
         # A text without space for a token has no round; it has ended before.
-        finish = branch.finish if branch.steps else case.finish(case.prompts[branch.prompt], ())
-        own = distributions[branch.prompt]
-        outcome = (branch.tokens, finish)
-        own[outcome] = own.get(outcome, 0.0) + branch.weight
+        finish = branch.finish or case.finish(case.prompts[branch.prompt], ())
+        distributions[branch.prompt][branch.tokens, finish] += branch.weight
         coverage.update(mark for step in branch.steps for mark in marks(case, step))
         accepted += branch.weight * sum(step.accepted for step in branch.steps)
         tested += branch.weight * sum(step.tested or 0 for step in branch.steps)
@@ -203,10 +201,9 @@ def target_only_distributions(case: Case) -> list[Distribution]:
         texts = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, rng, case.eos)
         return list(map(tuple, texts))
 
-    found: list[Distribution] = [{} for _ in case.prompts]
+    found: list[Distribution] = [defaultdict(float) for _ in case.prompts]
     for start, tokens, weight in enumerate_branches(run, range(len(case.prompts)), make=case.rng):
-        outcome = (tokens, case.finish(case.prompts[start], tokens))
-        found[start][outcome] = found[start].get(outcome, 0.0) + weight
+        found[start][tokens, case.finish(case.prompts[start], tokens)] += weight
     return found
 
 
@@ -248,9 +245,14 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
 
 def largest_error(one: Distribution, other: Distribution) -> float:
     """Returns the largest difference of the probabilities of any outcome."""
-    return max((abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()), default=0.0)
+    return max(differences(one, other), default=0.0)
 
 
 def total_variation(one: Distribution, other: Distribution) -> float:
     """Returns half the sum of all differences: the largest difference in the probability of any event."""
-    return sum(abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()) / 2
+    return sum(differences(one, other)) / 2
+
+
+def differences(one: Distribution, other: Distribution) -> list[float]:
+    """Returns how far the probabilities of each outcome are apart."""
+    return [abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()]

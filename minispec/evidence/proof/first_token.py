@@ -56,18 +56,21 @@ def first_token(
         raise ValueError("all distributions must be over the same tokens")
     size = len(target)
 
-    def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[bool, int]]:
+    def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[int, int]]:
         rows = len(drafted)
         draft = Draft(torch.tensor(drafted)[:, None], reported.repeat(rows, 1, 1))
         verdict = rule(draft, target.repeat(rows, 2, 1), rng)
-        pairs = zip(verdict.accepted.tolist(), verdict.token.tolist(), drafted, strict=True)
-        return [(bool(kept), own if kept else token) for kept, token, own in pairs]
+        return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
     kept = [0.0] * size
     said = [0.0] * size
     possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (was_kept, token), weight in enumerate_branches(run, possible):
-        (kept if was_kept else said)[token] += float(real[drafted]) * weight
+    for drafted, (accepted, token), weight in enumerate_branches(run, possible):
+        probability = float(real[drafted]) * weight
+        if accepted:
+            kept[drafted] += probability
+        else:
+            said[token] += probability
     return FirstToken(tuple(kept), tuple(said))
 
 
@@ -76,11 +79,9 @@ def parts(probabilities: Sequence[float], whole: int) -> str:
     return f"({', '.join(f'{p * whole:.3g}' for p in probabilities)})/{whole}"
 
 
-def first_token_counts(
-    rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int, seed: int = 0
-) -> list[int]:
+def first_token_counts(rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int) -> list[int]:
     """Counts the first tokens of sampled texts, one drafted token each: p and q, [V] each, to V counts."""
-    rng = SeededRng(seed)
+    rng = SeededRng(0)
     size = len(p)
     target = torch.tensor(p).expand(samples, 2, size)
     draft = torch.tensor(q).expand(samples, 1, size)

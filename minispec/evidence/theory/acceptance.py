@@ -66,14 +66,19 @@ def acceptance_probabilities(
     """
     found = []
     for prompt, text in zip(prompts, texts, strict=True):
-        block = torch.tensor([[*prompt, *text]], device=device_of(target))[:, :-1]
-        said = torch.tensor(text, device=block.device)[:, None]  # [N, 1]
+        said = torch.tensor(text, device=device_of(target))[:, None]  # [N, 1]
         p, q = (
-            own(model(block)[0, len(prompt) - 1 :]).double().gather(1, said)[:, 0]
+            along(model, prompt, text, own).gather(1, said)[:, 0]
             for model, own in ((target, warp), (draft, draft_warp or warp))
         )
         found.append((q / p).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
     return found
+
+
+def along(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
+    """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
+    block = torch.tensor([[*prompt, *text]], device=device_of(model))[:, :-1]
+    return warp(model(block)[0, len(prompt) - 1 :]).double()
 
 
 @dataclass(frozen=True)
@@ -94,10 +99,9 @@ def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:
     """
     p = p.double()
     q = q.double()
-    both = (p > 0) & (q > 0)  # [..., V]: no other token can be picked by both
     # 1 / Σ_j max(p_j / p_i, q_j / q_i), multiplied through by p_i q_i so that nothing is divided by 0.
     rates = torch.maximum(p[..., None, :] * q[..., :, None], q[..., None, :] * p[..., :, None]).sum(-1)
-    return torch.where(both, p * q / rates.clamp_min(1e-300), 0.0).sum(-1)
+    return (p * q / rates.clamp_min(1e-300)).sum(-1)
 
 
 @torch.inference_mode()
@@ -115,10 +119,8 @@ def compare_acceptance(
     warp = Warp()
     found: list[Tensor] = []  # each [3, n]
     for prompt in prompts:
-        (new,) = target_only_texts(target, [prompt], max_new_tokens, warp, KeyedRng(seed))
-        text = [*prompt, *new]
-        rows = torch.tensor([text[:-1]])
-        p, q = (warp(model(rows))[0, len(prompt) - 1 :].double() for model in (target, draft))  # [n, V]
+        (text,) = target_only_texts(target, [prompt], max_new_tokens, warp, KeyedRng(seed))
+        p, q = (along(model, prompt, text, warp) for model in (target, draft))
         overlap = torch.minimum(p, q).sum(-1)
         found.append(torch.stack([overlap, coupled_acceptance(p, q), overlap / (2 - overlap)]))
     means = torch.cat(found, dim=1)

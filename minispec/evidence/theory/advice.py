@@ -4,6 +4,7 @@ Four things can be at fault: acceptance, the draft's cost, the cost to verify K 
 For each the speed-up is computed as if it alone were better. The one that has to improve least comes first.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from minispec.drafters.adaptive import rates
@@ -11,7 +12,7 @@ from minispec.drafters.costs import Costs
 
 LITTLE = 1.1  # a speed-up below this is worth a hint
 NOTICED = 1.05  # what makes less of a difference than this is not at fault
-HALVINGS = 30  # of an interval, until a number is found
+STEPS = 10**6  # from nothing to all: so finely a number is looked for
 
 FAULTS = {
     "acceptance": "acceptance is {:.2f}",
@@ -110,12 +111,11 @@ def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ..
 
 def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
     """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
-    low = 0.0
-    high = 1.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if here.with_less(fault, middle).speed_up(k) >= goal else (low, middle)
-    return low
+
+    def is_too_much(step: int) -> bool:
+        return here.with_less(fault, step / STEPS).speed_up(k) < goal
+
+    return (bisect_left(range(STEPS), True, key=is_too_much) - 1) / STEPS
 
 
 def remedy(here: Situation, k: int, backend: str) -> str:

@@ -38,7 +38,7 @@ class Sampled:
     threshold: float  #: at this distance, or beyond, the test fails
     false_alarm: float  #: the probability that right code fails, at most
     detects: float  #: code that is at least this far off is caught, but for a probability of `miss`
-    miss: float  #: see `detects`
+    miss: float = MISS  #: see `detects`
     impossible: int = 0  #: how many samples were outcomes of probability 0; one is enough to fail
     rare: float = 0.0  #: probability of the pooled cell. What is wrong inside that cell alone is not seen.
     measure: str = "total variation"  #: which distance it is
@@ -70,9 +70,7 @@ def check_sample(name: str, counts: Mapping[Cell, int], exact: Exact, false_alar
     Raises:
         ValueError: if there are no samples, or the probabilities do not sum to 1.
     """
-    samples = sum(counts.values())
-    _check(exact, samples)
-    seen, impossible = _sort(counts, exact)
+    samples, seen, impossible = _counted(counts, exact)
     distance = (sum(abs(seen[cell] / samples - p) for cell, p in exact.items()) + impossible / samples) / 2
     return Sampled(
         name,
@@ -82,7 +80,6 @@ def check_sample(name: str, counts: Mapping[Cell, int], exact: Exact, false_alar
         threshold=mean_distance(exact, samples) + deviation(false_alarm, samples),
         false_alarm=false_alarm,
         detects=detected_distance(exact, samples, false_alarm),
-        miss=MISS,
         impossible=impossible,
         rare=exact.get(RARE, 0.0),
     )
@@ -98,7 +95,7 @@ def mean_distance(exact: Exact, samples: int) -> float:
     total = 0.0
     for p, cells in Counter(exact.values()).items():
         m = math.floor(samples * p) + 1
-        if 0 < p < 1 and m <= samples:
+        if p > 0 and m <= samples:
             subsets = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
             each = 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
             total += cells * each
@@ -144,9 +141,7 @@ def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:
         The probability, in the limit, that right code gives a statistic at least as large; 0 where an
         impossible outcome came, 1 where there is only one cell.
     """
-    samples = sum(counts.values())
-    _check(exact, samples)
-    seen, impossible = _sort(counts, exact)
+    samples, seen, impossible = _counted(counts, exact)
     if impossible:
         return 0.0
     cells = sorted((p, seen[cell]) for cell, p in exact.items() if p > 0)
@@ -185,22 +180,18 @@ def check_uniform(name: str, values: Sequence[float], false_alarm: float, slack:
         threshold=threshold,
         false_alarm=false_alarm,
         detects=threshold + deviation(MISS, n),
-        miss=MISS,
         measure="Kolmogorov distance",
     )
 
 
-def _check(exact: Exact, samples: int) -> None:
-    """Refuses what cannot be compared."""
+def _counted(counts: Mapping[Cell, int], exact: Exact) -> tuple[int, dict[Cell, int], int]:
+    """Returns how many samples there are, how many each cell got, and how many are impossible."""
+    samples = sum(counts.values())
     if samples < 1:
         raise ValueError("there are no samples; give at least one")
     total = math.fsum(exact.values())
     if abs(total - 1) > SUM_ERROR or any(p < 0 for p in exact.values()):
         raise ValueError(f"the probabilities must be 0 or more and sum to 1; they sum to {total}")
-
-
-def _sort(counts: Mapping[Cell, int], exact: Exact) -> tuple[dict[Cell, int], int]:
-    """Returns how many samples each cell got, and how many are impossible."""
     seen = dict.fromkeys(exact, 0)
     impossible = 0
     for outcome, count in counts.items():
@@ -209,4 +200,4 @@ def _sort(counts: Mapping[Cell, int], exact: Exact) -> tuple[dict[Cell, int], in
             seen[cell] += count
         else:
             impossible += count
-    return seen, impossible
+    return samples, seen, impossible

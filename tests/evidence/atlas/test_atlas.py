@@ -5,18 +5,17 @@ import sys
 import pytest
 import torch
 
-from minispec.core.verify import residual, verify_rejection
+from minispec.core.verify import verify_rejection
 from minispec.evidence.atlas import atlas
 from minispec.evidence.atlas.atlas import chain_means, entries, measure
-from minispec.evidence.atlas.family import candidates, chain, chains, positions, recorded
+from minispec.evidence.atlas.family import candidates, chain, positions, recorded
 from minispec.evidence.atlas.measure import every_branch, expected_accepted, outcome, passes
 from minispec.evidence.atlas.optimum import by_programme, by_subsets, set_probabilities
 from minispec.evidence.atlas.rules import RULES, Rule
 from minispec.evidence.checker.instance import CHOICES
-from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.rules.block import verify_block
-from minispec.rules.lossy import threshold, verify_typical
+from minispec.rules.lossy import verify_typical
 from minispec.rules.tree import verify_tree
 
 P, Q = positions()
@@ -33,22 +32,20 @@ def test_the_family_is_the_same_everywhere():
 
 
 KNOWN = [
-    ("token", 1, 0.605),
-    ("recursive-with-replacement", 3, 0.720),
-    ("k-sequential", 3, 0.741),
-    ("recursive-without-replacement", 3, 0.873),
-    ("greedy-drafting", 3, 0.902),
+    ("token", 1, 0.605, None),
+    ("recursive-with-replacement", 3, 0.720, None),
+    ("k-sequential", 3, 0.741, 0.776),
+    ("recursive-without-replacement", 3, 0.873, 0.914),
+    ("greedy-drafting", 3, 0.902, None),
 ]
 
 
-@pytest.mark.parametrize(("name", "k", "accepted"), KNOWN)
-def test_accepted_as_in_an_earlier_trial(name, k, accepted):
+@pytest.mark.parametrize(("name", "k", "accepted", "optimum"), KNOWN)
+def test_accepted_as_in_an_earlier_trial(name, k, accepted, optimum):
     """On 300 instances of the same kind, within 0.01; and the optimum, for two ways to draw."""
     found = measure(NAMED[name], k, P, Q)
     assert found.accepted == pytest.approx(accepted, abs=0.01)
-    known = {"k-sequential": 0.776, "recursive-without-replacement": 0.914}
-    if name in known:
-        assert found.optimum == pytest.approx(known[name], abs=0.01)
+    assert optimum is None or found.optimum == pytest.approx(optimum, abs=0.01)
     assert found.largest < 1e-12 and found.accepted <= found.optimum + 1e-12
 
 
@@ -63,25 +60,6 @@ def test_lossless_is_exact_and_lossy_is_its_closed_form(rule):
         assert (one.largest < 1e-12) == rule.lossless
         assert rule.weight is None or one.total_variation == pytest.approx(one.closed_form, abs=1e-12)
         assert not rule.lossless or one.accepted <= one.optimum + 1e-12
-
-
-def test_what_lossy_rules_emit():
-    """Lenient: min(q, p/l), else the residual. Typical: q where p is likely enough, else p."""
-    drafts = candidates(P, Q, "with replacement", 1)
-    for rule, kept, rest in (
-        (NAMED["lenient"].verify, torch.minimum(Q, P / 0.5), residual(P, 0.5 * Q)),
-        (verify_typical, Q * (P > threshold(P)[:, None]), P),
-    ):
-        expected = kept + (1 - kept.sum(-1, keepdim=True)) * rest
-        assert torch.allclose(outcome(rule, drafts).emitted, expected, atol=1e-12, rtol=0)
-
-
-def test_a_mixture_pays_for_what_it_accepts():
-    """One for one: no rule with as much damage accepts more (accepted ≤ optimum + damage)."""
-    for name in ("mixture-0.25", "mixture", "lenient", "typical", "relaxed"):
-        found = measure(NAMED[name], 1, P, Q)
-        spare = found.optimum + found.total_variation - found.accepted
-        assert spare == pytest.approx(0, abs=1e-12) if "mixture" in name else spare > 0.01
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -104,15 +82,6 @@ def test_the_optimum_by_hand():
     sets = set_probabilities(candidates(p, q, "with replacement", 2))
     assert (16 * sets).tolist() == [[0, 1, 9, 6]]
     assert float(by_subsets(p, sets)) == by_programme(p[0], sets[0]) == 15 / 16
-
-
-def test_fixed_and_greedy_candidates_reach_their_optimum():
-    """Fixed ones are accepted with their probability under p."""
-    fixed = measure(NAMED["fixed-candidates"], 2, P, Q)
-    expected = P.gather(1, Q.argsort(dim=-1, descending=True, stable=True)[:, :2]).sum(-1).mean()
-    assert (fixed.accepted, fixed.optimum) == pytest.approx((float(expected),) * 2, abs=1e-12)
-    greedy = measure(NAMED["greedy-drafting"], 4, P, Q)
-    assert greedy.accepted == pytest.approx(greedy.optimum, abs=1e-12)
 
 
 def test_branches_of_many_rows_are_those_of_each():
@@ -152,19 +121,6 @@ def test_token_and_block_in_chains():
     assert (found["thirds"].token, found["thirds"].block) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
     assert (1 + found["family"].token, 1 + found["family"].block) == pytest.approx((2.85, 3.19), abs=0.05)
     assert found["recorded"].block > found["recorded"].token + 0.02
-
-
-def test_block_accepts_no_fewer_than_token_on_every_instance():
-    """On all chains of the family, and on all standard instances of more than one token, ragged ones too."""
-    small = [one.drafts() for one in standard_instances() if one.k > 1]
-    gains = [
-        float(
-            drafts.weights
-            @ (expected_accepted(verify_block, drafts) - expected_accepted(verify_rejection, drafts))
-        )
-        for drafts in (*small, *(drafts for _, drafts in chains()))
-    ]
-    assert min(gains) > -1e-12 and sum(gain > 1e-6 for gain in gains) > 40
 
 
 @pytest.mark.parametrize("rule", [verify_rejection, verify_block])

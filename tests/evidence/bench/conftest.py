@@ -4,6 +4,7 @@ import pytest
 from pairs import build_pair
 
 from minispec import load_pair
+from minispec.evidence.bench.run import choose, run_bench
 from minispec.evidence.bench.section import Plan
 
 
@@ -26,3 +27,9 @@ def tiny():
         rows=(1, 3),
         latencies=1,
     )
+
+
+@pytest.fixture(scope="session")
+def report(pair, tiny):
+    """All that needs no other library, no training and no large model."""
+    return run_bench(pair, sections=choose(full=True, skip=("real-sizes",)), plan=tiny)

@@ -13,12 +13,6 @@ from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, Section, Sk
 from minispec.evidence.bench.sections import widths
 
 
-@pytest.fixture(scope="module")
-def report(pair, tiny):
-    """All that needs no other library, no training and no large model."""
-    return run_bench(pair, sections=choose(full=True, skip=("real-sizes",)), plan=tiny)
-
-
 def test_report_is_complete(report):
     """Every section has been found, what outside checks read is there, and every number is finite."""
     assert set(report["sections"]) == set(NAMES) - {"real-sizes"}

@@ -1,23 +1,17 @@
 """Interleaved timing: who decodes when, and what is made of the seconds."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from tiny import table_pair
 
-from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
 from minispec.evidence.bench.interleaved import (
     Run,
     Setting,
-    by_position,
     figures,
     interleave,
     quartiles,
     speed_up_of,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.theory.formulas import expected_tokens_by_position
 from minispec.io.trace import Statistics
 
 
@@ -53,18 +47,6 @@ def test_who_begins_moves_on():
     runs = interleave({"": [Timed(n, 1.0, log) for n in "abc"]}, [[[1]]] * 3, seed=0, new_tokens=40)[""]
     assert "".join(name for name, _, tokens in log if tokens == 40) == "abcbcacab"
     assert [len(of) for of in runs] == [3, 3, 3]
-
-
-def test_rates_by_position_predict_tokens_per_call():
-    """With every block K wide, 1 + Σ Π α_j of the measured rates is the measured tokens per call, exactly."""
-    target, draft = table_pair(max_length=400)
-    how = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 300}
-    trace = record(target, ModelDrafter(draft), [[1, 2], [3, 4]], **how, warp=Warp(), rng=SeededRng(0))
-    rounds = tuple(r for r in trace.rounds if r.draft.lengths.tolist() == [3, 3] and all(r.live))
-    whole = replace(trace, rounds=rounds)
-    alphas = [kept / tested for tested, kept in by_position(whole.rounds)]
-    assert len(alphas) == 3 and 0 < min(alphas) < max(alphas) < 1
-    assert expected_tokens_by_position(alphas) == pytest.approx(whole.statistics().tokens_per_target_call)
 
 
 def test_the_speed_up_is_the_median_ratio():

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pairs import build_pair
 
-from minispec import load_pair
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.machine import using_threads
@@ -23,13 +21,12 @@ def refuse(model, folder):
     raise ValueError("it is not installed")
 
 
-def test_every_shape_type_and_number_of_threads_has_its_row(tmp_path, monkeypatch):
+def test_every_shape_type_and_number_of_threads_has_its_row(pair, monkeypatch):
     """At the top of the document, with the keys that outside checks read; what cannot be had says why."""
     monkeypatch.setattr(real_sizes, "SHAPES", SHAPES)
     monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
     makers = real_sizes.MAKERS | {"absent": refuse}
     more = [Section("real-sizes", lambda bench: real_sizes.measure(bench, makers))]
-    pair = load_pair(build_pair(tmp_path / "tiny"))
     report = run_bench(pair, sections=("real-sizes",), plan=replace(QUICK, latencies=1), more=more)
     rows = report["real_sizes"]
     section = report["sections"]["real-sizes"]

@@ -37,14 +37,6 @@ def test_a_rule_that_returns_ids_is_enumerated(rule, instances, placeholder):
     assert report.passed and report.method == "exact" and report.branches == plain.branches
 
 
-def test_a_chain_is_read():
-    """All of 2, one of 2, none, and lengths that end before."""
-    draft = Draft(torch.tensor([[1, 2], [1, 2], [1, 2]]), Q[:, :2])
-    verdict = verdict_of(torch.tensor([[1, 2, 0], [1, 0, -1], [2, -1, -1]]), draft)
-    assert verdict.accepted.tolist() == [2, 1, 0] and verdict.token.tolist() == [0, 0, 2]
-    assert verdict.path is None
-
-
 def test_a_tree_is_read():
     """Tokens 0, 0 first; after the first 1, after the second 2. The text 0 2 leads through the second."""
     draft = Draft(torch.tensor([[0, 0, 1, 2]] * 3), Q, parents=torch.tensor([[0, 0, 1, 2]] * 3))

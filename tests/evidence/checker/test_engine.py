@@ -5,6 +5,7 @@ import random
 import sys
 import time
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from math import fsum
@@ -17,7 +18,7 @@ from planted_engines import Alone
 
 from minispec import Warp, check_engine
 from minispec.evidence.checker.beginnings import NextToken, grow
-from minispec.evidence.proof.distributions import speculative_distributions
+from minispec.evidence.proof.distributions import speculative_distributions, total_variation
 from minispec.evidence.theory.statistics import detected_distance
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
@@ -46,13 +47,12 @@ BUGS = {
 def exact_damage(case):
     """The damage to the beginnings, by enumerating every branch of the loop; and the cells they fall in."""
     tree = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
-    found = dict.fromkeys(tree.exact, 0.0)
+    found = Counter()
     for prompt, dist in enumerate(speculative_distributions(case).distributions):
         for (text, _), prob in dist.items():
             late = set(text[:-1]) & set(case.eos)
-            cell = (prompt, text) if late else tree.cell(prompt, text)
-            found[cell] = found.get(cell, 0) + prob / len(case.prompts)
-    return fsum(abs(prob - tree.exact.get(cell, 0)) for cell, prob in found.items()) / 2, tree.exact
+            found[(prompt, text) if late else tree.cell(prompt, text)] += prob / len(case.prompts)
+    return total_variation(found, tree.exact), tree.exact
 
 
 @pytest.mark.parametrize("name", BUGS)
@@ -81,14 +81,13 @@ def test_the_shipped_loop_passes(case):
         assert report.samples == 2048 and report.detects < 0.2
 
 
-@pytest.mark.parametrize("seeds", [30, pytest.param(200, marks=pytest.mark.evidence)])
-def test_no_false_alarm(seeds):
-    """With 30 seeds a false alarm once in 33,000 runs, with 200 once in 5,000.
+@pytest.mark.evidence
+def test_no_false_alarm():
+    """With 200 seeds a false alarm once in 5,000 runs.
 
-    A right engine that is called wrong once in ten times shows in 30 seeds with probability 0.95, in 200 one
-    that is called wrong once in 67.
+    A right engine that is called wrong once in 67 times shows with probability 0.95.
     """
-    assert all(check(PLAIN, tokens=7, samples=1024, seed=5000 * seed).passed for seed in range(seeds))
+    assert all(check(PLAIN, tokens=7, samples=1024, seed=5000 * seed).passed for seed in range(200))
 
 
 class NarrowLate(Alone):
@@ -188,10 +187,8 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
         (lambda n: [2] * n, "the id 2; the ids are 0 to 1"),
         (lambda n: [-1] * n, "the id -1"),
         (lambda n: "abc", "must return a list of ids"),
-        (lambda n: "0" * n, "must return a list of ids"),
         (lambda n: {0: 1}, "must return a list of ids"),
         (lambda n: [0.9] * n, "0.9 in [0.9, 0.9"),
-        (lambda n: [1.0] * n, "which are integers"),
         (lambda n: [True] * n, "which are integers"),
         (lambda n: [float("inf")] * n, "inf in [inf"),
         (lambda n: torch.ones(n), "which are integers"),
@@ -235,17 +232,6 @@ def test_bad_input_is_one_clear_line(change, words):
     with pytest.raises(ValueError, match=".") as caught:
         check_engine(**GOOD | change)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("eos", [1, np.int64(1), torch.tensor(1), torch.tensor([1]), {1}])
-def test_an_end_may_be_an_id_several_or_a_tensor(eos):
-    """A right engine whose texts end at it passes."""
-
-    def engine(prompt, n, seed):
-        text = drawn_from(list, GOOD["target"]([0]), prompt, n, seed)
-        return text[: text.index(1) + 1] if 1 in text else text
-
-    assert check_engine(engine, GOOD["target"], prompts=[[0]], tokens=3, samples=300, eos=eos).passed
 
 
 def test_what_holds_ids_is_a_list_of_ids():

@@ -56,17 +56,6 @@ def test_a_wrong_rule_has_a_wrong_distribution():
         assert total_variation(one, exact) > 0.01
 
 
-def test_one_token_by_hand():
-    """p = (3, 2, 1)/6 and q = (1, 1, 4)/6, K = 1: two tokens come like two draws of p."""
-    p, q = (torch.tensor(x, dtype=torch.float64) / 6 for x in ((3, 2, 1), (1, 1, 4)))
-    target, draft = (TableModel(x.log().expand(12, 3)) for x in (p, q))
-    case = Case("by hand", target, draft, ((0,),), 1, 2)
-    (found,) = speculative_distributions(case).distributions
-    for one in range(3):
-        for two in range(3):
-            assert found[(one, two), "cap"] == pytest.approx(float(p[one] * p[two]), abs=1e-12)
-
-
 @pytest.mark.parametrize("cap", [0, 4])
 def test_a_prompt_without_space_has_one_outcome(cap):
     """Its context is full, or the cap is 0: nothing is emitted, and all three ways know why."""

@@ -5,14 +5,12 @@ import math
 import pytest
 import tiny
 import torch
-from pairs import build_pair
 
-from minispec import load_pair
 from minispec.evidence.proof.ties import first_flip, limit_of, logits_both_ways
 from minispec.rules.fixed_width import FixedWidth
 
 
-class Leaning:
+class Leaning(tiny.TableModel):
     """A table model of three tokens whose logits are the same everywhere, and move when a cache is used.
 
     With gap g, tokens 0 and 1 have the logits 3 and 3 − g, and token 2 has 1; through a cache, token 2's is
@@ -20,15 +18,12 @@ class Leaning:
     """
 
     def __init__(self, dtype, gap, shift):
-        self.table = tiny.TableModel(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
+        super().__init__(torch.tensor([3.0, 3.0 - gap, 1.0], dtype=torch.float64).repeat(12, 1))
         self.shift = torch.tensor([0.0, 0.0, shift], dtype=torch.float64)
         self.dtype = dtype
-        self.new_cache = self.table.new_cache
-        self.head = self.table.head
-        self.hidden = self.table.hidden
 
     def __call__(self, tokens, cache=None):
-        logits = self.table(tokens, cache)
+        logits = super().__call__(tokens, cache)
         return (logits if cache is None else logits + self.shift).to(self.dtype)
 
 
@@ -58,27 +53,12 @@ def test_only_rounding_is_an_excuse(dtype, gap, shift, excused):
     assert flip.is_near_tie is excused
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return load_pair(build_pair(tmp_path_factory.mktemp("pairs") / "tiny"))
-
-
-def test_first_flip_measures_the_gap(pair):
-    """Equal texts have no flip; a wrong token has one, at its position, with the gap of its logits."""
-    prompt = [5, 6, 7]
-    with torch.inference_mode():
-        scores = pair.target(torch.tensor([[*prompt, 9]]))[0, -1].double()
-    flip = first_flip(pair.target, prompt, [9, 10, 11], [9, 12, 13])
-    assert flip.position == 1 and flip.tokens == (10, 12)
-    assert flip.gap == pytest.approx(abs(float(scores[10] - scores[12])), abs=1e-9)
-    assert not flip.is_near_tie
-    assert first_flip(pair.target, prompt, [9, 10], [9, 10]) is None
-
-
-def test_a_text_that_merely_ends_is_no_near_tie(pair):
-    """Where one text goes on and the other does not, no rounding is to blame."""
-    for one, other, tokens in (([9, 10], [9], (10, None)), ([], [9], (None, 9))):
-        flip = first_flip(pair.target, [5], one, other)
+def test_a_text_that_merely_ends_is_no_near_tie():
+    """Where one text goes on and the other does not, no rounding is to blame; equal texts have no flip."""
+    model = Leaning(torch.float64, 0.0, 0.0)
+    assert first_flip(model, [1], [2, 0], [2, 0]) is None
+    for one, other, tokens in (([2, 0], [2], (0, None)), ([], [2], (None, 2))):
+        flip = first_flip(model, [1], one, other)
         assert flip.tokens == tokens and flip.position == min(len(one), len(other))
         assert flip.gap == math.inf and not flip.is_near_tie
 

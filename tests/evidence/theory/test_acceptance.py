@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import minispec
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
 from minispec.rules.coupled import KeyedRng
@@ -23,18 +22,6 @@ def test_formula_by_hand(p, q, probability):
     assert float(coupled_acceptance(torch.tensor(p), torch.tensor(q))) == pytest.approx(
         probability, abs=1e-12
     )
-
-
-def test_formula_lies_between_its_bounds():
-    """Never above 1 − TV, never below (1 − TV)/(1 + TV), on five tokens, zeros among them."""
-    torch.manual_seed(0)
-    p, q = (torch.distributions.Dirichlet(torch.full((5,), 0.3)).sample((500,)).double() for _ in range(2))
-    p[:100, 0] = 0
-    p = p / p.sum(-1, keepdim=True)
-    overlap = torch.minimum(p, q).sum(-1)
-    agree = coupled_acceptance(p, q)
-    assert (agree <= overlap + 1e-9).all() and (agree >= overlap / (2 - overlap) - 1e-9).all()
-    assert float((overlap - agree).max()) > 0.02  # and it is not the same thing
 
 
 def test_formula_is_what_the_noise_does():
@@ -67,12 +54,3 @@ def test_compared_on_the_same_text():
     assert found.bound - 1e-9 <= found.coupled <= found.rejection + 1e-9 <= 1 + 1e-9
     twin = compare_acceptance(target, target, [[0]], max_new_tokens=4)
     assert twin.coupled == pytest.approx(1) and twin.rejection == pytest.approx(1)
-
-
-@pytest.mark.slow
-def test_trained_pair_pays_little_for_the_same_text():
-    """On the shipped pair's own text the coupled rule accepts less than rejection, but not much less."""
-    pair = minispec.load_pair("stories")
-    found = compare_acceptance(pair.target, pair.draft, pair.info["prompts"][:8])
-    print(found)
-    assert 0.7 < found.coupled < found.rejection

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from minispec import SeededRng, Warp, verify_greedy
 from minispec.drafters.costs import Costs
 from minispec.evidence.proof.cases import Case
-from minispec.evidence.proof.distributions import branches, exact_distributions
+from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.models import TableModel, table_pair
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
-from minispec.evidence.theory.formulas import expected_tokens, speed_up
+from minispec.evidence.theory.formulas import speed_up
 from minispec.evidence.theory.predict import predict_speed_up, rounds
 
 TEXT = st.lists(st.floats(0, 1), min_size=1, max_size=12)
@@ -58,12 +58,6 @@ def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
         assert want.emitted == len(tokens)
 
 
-def test_two_tokens_by_hand():
-    """K = 1, two tokens: the first, if accepted, brings the second as a bonus; else each has its round."""
-    found = rounds([0.75, 0.5], 1)
-    assert found.target_calls == 1.25 and found.by_width == (0.25, 1.0) and found.caught_up == 1.0
-
-
 @settings(max_examples=40)
 @given(TEXT, st.integers(0, 6))
 def test_coins_by_enumeration(text, k):
@@ -102,25 +96,6 @@ def test_acceptance_probabilities_of_models():
     zero, one = (TableModel(torch.tensor([[9.0, 0.0], [0.0, 9.0]])[i].expand(6, 2)) for i in (0, 1))
     said = target_only_texts(zero, [[0]], 5, Warp(0), SeededRng(0))
     assert said == [[0] * 5] and acceptance_probabilities(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
-
-
-def test_the_mean_acceptance_probability_estimates_alpha():
-    """Over all texts, the mean of a_t is the mean overlap Σ min(p, q) at the first position: exactly."""
-    p, q = (torch.softmax(model(torch.tensor([[0]]))[0, -1], -1) for model in (TARGET, DRAFT))
-    (exact,) = exact_distributions(replace(BASE, max_new_tokens=1))
-    mean = sum(weight * text_probabilities(BASE, list(tokens))[0] for (tokens, _), weight in exact.items())
-    assert mean == pytest.approx(float(torch.minimum(p, q).sum()))
-
-
-@pytest.mark.parametrize(("alpha", "k"), [(0.5, 1), (0.8, 4), (0.9, 8), (1.0, 3)])
-def test_long_texts_come_to_leviathans_formula(alpha, k):
-    """With one α and a verification of one step, the gain tends to theorem 3.8 as texts get longer."""
-    near, far = (predict_speed_up(FLAT, [[alpha] * n], k) for n in (100, 4000))
-    exact = speed_up(alpha, k, 0.1)
-    assert far.simple == near.simple == exact
-    assert far.speed_up == pytest.approx(exact, rel=2e-3)
-    assert abs(far.speed_up - exact) <= abs(near.speed_up - exact) + 1e-12
-    assert far.tokens_per_target_call == pytest.approx(expected_tokens(alpha, k), rel=3e-3)
 
 
 def test_seconds_by_hand():

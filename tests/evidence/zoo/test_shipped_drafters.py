@@ -10,6 +10,7 @@ from minispec.io.checkpoint import load_pair
 from minispec.native.backend import on_backend
 from minispec.native.drafters import DRAFTERS
 
+pytestmark = pytest.mark.evidence  # of the same bugs `test_zoo` sees that drafts differ
 # A bug, the drafter that has it, and how many tokens a call it loses at least. What predicted features cost a
 # well trained layer, some 2%, is too little for so few prompts.
 LOST = [

@@ -1,7 +1,6 @@
-"""Trials: what an answer is called with, and by which run."""
+"""Runs: how an answer is called with a case."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,20 +27,6 @@ PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
     "two tokens": table_pair(2, 1),
     "three tokens": table_pair(3, 1),
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of an answer."""
-
-    text: str  #: the call as people write it
-    run: Callable[..., Any]  #: what calls the answer, such as `called`
-    arguments: tuple[Any, ...]  #: of that, after the answer
-
-
-def call(name: str, *arguments: Any) -> Trial:
-    """Returns the trial of a function of this name with these arguments."""
-    return Trial(f"{name}({', '.join(map(str, arguments))})", called, arguments)
 
 
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
@@ -154,7 +139,7 @@ def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float
     return tuple((value, sums[value]) for value in sorted(sums))
 
 
-def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: int) -> Any:
+def proposed(answer: Any, prompts: list[list[int]], k: int, gained: list[list[int]]) -> Any:
     """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
     drafter = answer(9)
     drafter.start([list(prompt) for prompt in prompts])
@@ -172,13 +157,13 @@ def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: 
     return tuple(rows)
 
 
-def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
-    """Returns the exact distribution of n tokens that are sampled with an answer for a drafter."""
+def sampled(answer: Any, prompt: list[int], k: int, gained: list[int]) -> Any:
+    """Returns the exact distribution of K + 1 tokens that are sampled with an answer for a drafter."""
     target = table_model(2, 4)
+    settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": k + 1, "warp": Warp()}
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
-        settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": n, "warp": Warp()}
-        rounds = list(speculate(target, answer(2), [list(prompt)], k=k, rng=rng, **settings))
+        rounds = list(speculate(target, answer(2), [prompt + gained], k=k, rng=rng, **settings))
         return [tokens for tokens, _ in outcomes(rounds, 1)]
 
     return summed(enumerate_branches(run, [0], most_rows=1))

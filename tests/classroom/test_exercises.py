@@ -111,18 +111,6 @@ def test_no_hint_holds_an_expression_of_the_solution(key, path, source):
     assert [told(text, source) for text in exercise.hints] == [[], []]
 
 
-FORMER = {
-    "continue-greedily": "logits[0, -1] is about what follows the last token.",
-    "residual": "(p - q).clamp(min=0) cuts; divide by its .sum(), unless that is 0.",
-    "choose-k": "gain = sum(alpha**i for i in range(K + 1)) / (K * c + 1)",
-}
-
-
-def test_hints_that_were_the_solution_are_found():
-    """The test above finds what hints once said, whatever names they used."""
-    assert all(told(FORMER[key], source) for key, _, source in SOLUTIONS if key in FORMER)
-
-
 # Pictures follow the table of signs.
 
 

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from minispec.classroom.trials import first_dependence, summed
+from minispec.classroom.trials import every_branch, first_dependence
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.core.verify import Verifier
@@ -22,7 +22,7 @@ from minispec.evidence.checker.calls import Broken, CheckedRng, Refused, decide
 from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.checker.trials import TooMany, enumerate_rule, same
-from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
+from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 
 SECONDS = 5.0  # of sampling, where a rule draws from a generator of its own
 TIMED_ROWS = 64
@@ -125,11 +125,11 @@ def verdicts_on(
 ) -> dict[tuple[RowVerdict, ...], float]:
     """Enumerates a rule on a batch of rows as a whole; returns what comes of all rows, and how probably."""
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[RowVerdict, ...]]:
+    def run(rng: EnumeratingRng) -> tuple[RowVerdict, ...]:
         last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng, 1))
-        return [tuple(zip(last.tolist(), token.tolist(), strict=True))]
+        return tuple(zip(last.tolist(), token.tolist(), strict=True))
 
-    return dict(summed(enumerate_branches(run, [0], most_rows=1)))
+    return dict(every_branch(run))
 
 
 def describe_pair(

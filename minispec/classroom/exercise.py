@@ -1,6 +1,6 @@
 """What an exercise is, and how an answer is judged: by what it does.
 
-The student's function, the right one and typical wrong ones run on small trials. Trials go from the smallest
+The student's function, the right one and typical wrong ones run on small cases. Cases go from the smallest
 up, so the first that differs is the smallest counterexample. A wrong answer is recognised if it gives the
 student's results wherever these differ from the right ones. What exercises say stands in exercises.toml, what
 they run in Python; keys join the two.
@@ -12,13 +12,11 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Number
 from pathlib import Path
 from typing import Any, Literal
 
-from minispec.classroom.running import BLANK, LATE, Outcome, attempt, time_limit, unwritten
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.running import BLANK, LATE, Outcome, attempt, called, time_limit, unwritten
 from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
@@ -57,10 +55,12 @@ class Exercise:
     #: `judged_by` knows one by something else.
     wrong: Mapping[str, tuple[str, Any]]
     right: Any = None  #: the right answer
-    trials: tuple[Trial, ...] = ()  #: from the smallest up
+    cases: Sequence[Sequence[Any]] = ()  #: what answers are tried on, from the smallest up
+    run: Callable[..., Any] = called  #: calls an answer, with a case after it
+    case: str = ""  #: says a case, which fills in its places; by default it is a call with these arguments
     read: Callable[[Any], Any] = lambda value: value  #: makes nested tuples, or raises `Malformed`
     show: Callable[[Any], str] = field(default=str)  #: writes such a value for people
-    judged_by: Callable[[Any], Judgement] | None = None  #: for answers that trials cannot judge
+    judged_by: Callable[[Any], Judgement] | None = None  #: for answers that cases cannot judge
     picture: str = ""  #: shows the goal in characters
 
     @property
@@ -75,7 +75,7 @@ class Exercise:
         if self.judged_by is not None:
             return self.judged_by(answer)
         came = self._outcomes(answer)
-        should = [self._outcome(self.right, trial) for trial in self.trials]
+        should = [self._outcome(self.right, case) for case in self.cases]
         failing = [i for i, outcome in enumerate(came) if not same(outcome, should[i])]
         if not failing:
             return Judgement("right", self.praise)
@@ -84,35 +84,39 @@ class Exercise:
         if outcome.blank:
             return failed(outcome)
         given = outcome.kind if outcome.kind.isidentifier() else outcome.fault
-        detail = f"{self.trials[first].text}\n  should be: {self.show(should[first].value)}\n"
+        detail = f"{self._said(self.cases[first])}\n  should be: {self.show(should[first].value)}\n"
         detail += f"  came out:  {given or self.show(outcome.value)}"
         message = self._message_to(came, failing) or sentence(outcome.fault or OTHER)
         return Judgement("wrong", message, detail)
 
     def _outcomes(self, answer: Any) -> list[Outcome]:
-        """Runs an answer on the trials, until one is blank or the time is over."""
+        """Runs an answer on the cases, until one is blank or the time is over."""
         came: list[Outcome] = []
         try:
             with time_limit():
-                for trial in self.trials:
-                    came.append(self._outcome(answer, trial))
+                for case in self.cases:
+                    came.append(self._outcome(answer, case))
                     if came[-1].kind == BLANK.kind:
                         break
         except OutOfTime:
             came.append(LATE)
-        return came[: len(self.trials)]
+        return came[: len(self.cases)]
 
     def _message_to(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
-        """Returns that of the wrong answer which does the same on all trials, or else on failing ones."""
-        for trials in (range(len(came)), failing):
+        """Returns that of the wrong answer which does the same on all cases, or else on failing ones."""
+        for numbers in (range(len(came)), failing):
             for message, wrong in self.wrong.values():
-                if all(same(self._outcome(wrong, self.trials[i]), came[i]) for i in trials):
+                if all(same(self._outcome(wrong, self.cases[i]), came[i]) for i in numbers):
                     return message
         return ""
 
-    def _outcome(self, answer: Any, trial: Trial) -> Outcome:
-        """Runs an answer on a trial, with a fresh copy of its arguments."""
-        return attempt(trial.run, answer, copy.deepcopy(trial.arguments), self.read)
+    def _outcome(self, answer: Any, case: Sequence[Any]) -> Outcome:
+        """Runs an answer on a fresh copy of a case."""
+        return attempt(self.run, answer, copy.deepcopy(case), self.read)
+
+    def _said(self, case: Sequence[Any]) -> str:
+        """Returns a case as people write it."""
+        return self.case.format(*case) or f"{self.function}({', '.join(map(str, case))})"
 
 
 def failed(outcome: Outcome) -> Judgement:
@@ -165,13 +169,10 @@ def defined_in(stub: str) -> str:
     return next(node.name for node in ast.parse(stub).body if hasattr(node, "name"))
 
 
-def exercise(
-    key: str, wrong: Mapping[str, Any], make: Callable[..., Trial] | None = None, **code: Any
-) -> Exercise:
+def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    `wrong` are the typical wrong answers, by the names of their messages; `make` makes a trial of one of the
-    cases, by default a call of the function; `code`: the other fields that are run.
+    `wrong` are the typical wrong answers, by the names of their messages; `code`: the other fields.
 
     Raises:
         KeyError: if exercises.toml lacks it.
@@ -182,9 +183,7 @@ def exercise(
     if names := wrong.keys() ^ said["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
     messages = {name: (said["wrong"][name], answer) for name, answer in wrong.items()}
-    make = make or partial(call, defined_in(said["stub"]))
-    trials = [make(*case) for case in copy.deepcopy(said.pop("cases", ()))]
-    return Exercise(**(said | {"trials": tuple(trials)} | code | {"wrong": messages}))
+    return Exercise(**(said | code | {"wrong": messages}))
 
 
 TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
-"""Trials: what an answer is called with, and by which run."""
+"""Runs: how an answer is called with a case."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,20 +29,6 @@ PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
 }
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One run of an answer."""
-
-    text: str  #: the call as people write it
-    run: Callable[..., Any]  #: what calls the answer, such as `called`
-    arguments: tuple[Any, ...]  #: of that, after the answer
-
-
-def call(name: str, *arguments: Any) -> Trial:
-    """Returns the trial of a function of this name with these arguments."""
-    return Trial(f"{name}({', '.join(map(str, arguments))})", called, arguments)
-
-
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
     """Calls an answer with a table model, whose next token depends on the last two."""
     return called(answer, limited(table_model(4, 3), 10 * n + 10), prompt, n)
@@ -63,15 +48,14 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = Tr
     """
     model = table_model(3, 5)
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[Any, Any]]:
+    def run(rng: EnumeratingRng, rows: int) -> list[tuple[Any, Any]]:
         draft = limited(model, 10 * k + 10)
-        rows = len(keys)
         cache = prefill(draft, [list(text)] * rows)
         pending = torch.tensor([text[-1]] * rows)
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    found = summed(enumerate_branches(run, [0], most_rows=1))
+    found = every_branch(lambda rng: run(rng, 1)[0])
     if batched:
         check_two_rows(run, found)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
@@ -83,12 +67,8 @@ def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) 
     Raises:
         Malformed: if what both draw is not as probable as what each draws alone, multiplied.
     """
-
-    def both(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
-        return [tuple(tokens for tokens, _ in run(rng, [0, 0]))]
-
     alone = dict(summed((0, (tokens,), probability) for (tokens, _), probability in found))
-    together = dict(summed(enumerate_branches(both, [0], 1)))
+    together = dict(every_branch(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
     if first_dependence(alone, alone, together) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
 
@@ -138,12 +118,12 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
 
 def gained(answer: Any, *arguments: Any) -> Any:
     """Enumerates a rule for one row, with an rng after its arguments: (the ids it returns, probability)."""
-    return every_branch(lambda rng: ids(there(called(answer, *arguments, rng))))
+    return every_branch(lambda rng: ids(there(called(answer, *arguments, RowRng(rng)))))
 
 
-def every_branch(once: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
+def every_branch(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:
     """Returns all that can come of a run, sorted, each with its probability."""
-    return summed(enumerate_branches(lambda rng, keys: [once(RowRng(rng))], [0], most_rows=1))
+    return summed(enumerate_branches(lambda rng, keys: [run(rng)], [0], most_rows=1))
 
 
 def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float], ...]:
@@ -154,7 +134,7 @@ def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float
     return tuple((value, sums[value]) for value in sorted(sums))
 
 
-def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: int) -> Any:
+def proposed(answer: Any, prompts: list[list[int]], k: int, gained: list[list[int]]) -> Any:
     """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
     drafter = answer(9)
     drafter.start([list(prompt) for prompt in prompts])
@@ -172,16 +152,16 @@ def proposed(answer: Any, prompts: list[list[int]], gained: list[list[int]], k: 
     return tuple(rows)
 
 
-def sampled(answer: Any, prompt: list[int], k: int, n: int) -> Any:
-    """Returns the exact distribution of n tokens that are sampled with an answer for a drafter."""
+def sampled(answer: Any, prompt: list[int], k: int, gained: list[int]) -> Any:
+    """Returns the exact distribution of K + 1 tokens that are sampled with an answer for a drafter."""
     target = table_model(2, 4)
+    settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": k + 1, "warp": Warp()}
 
-    def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[Any]:
-        settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": n, "warp": Warp()}
-        rounds = list(speculate(target, answer(2), [list(prompt)], k=k, rng=rng, **settings))
-        return [tokens for tokens, _ in outcomes(rounds, 1)]
+    def run(rng: EnumeratingRng) -> Any:
+        rounds = list(speculate(target, answer(2), [prompt + gained], k=k, rng=rng, **settings))
+        return outcomes(rounds, 1)[0][0]
 
-    return summed(enumerate_branches(run, [0], most_rows=1))
+    return every_branch(run)
 
 
 def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int) -> Any:
@@ -192,16 +172,16 @@ def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int
     """
     target, draft = PAIRS[pair]
 
-    def once(rng: RowRng) -> Any:
+    def run(rng: EnumeratingRng) -> Any:
         log: list[Forward] = []
         models = (
             watched("target", target, log, most=len(prompt) + n + 1),
             watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2)),
         )
-        tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
+        tokens = ids(there(called(answer, *models, prompt, k, n, RowRng(rng))))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
 
-    branches = every_branch(once)
+    branches = every_branch(run)
     calls = sum(probability * calls for (_, calls, _), probability in branches)
     faults = sorted({fault for (_, _, faults), _ in branches for fault in faults})
     texts = summed((None, tokens, probability) for (tokens, _, _), probability in branches)

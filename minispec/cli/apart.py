@@ -12,35 +12,35 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from minispec.cli.apart import answer; answer()"
-)
+START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from minispec.cli import apart, check
+apart.answer(check.check_named)
+"""
 PASSED_ON = 65_536  # bytes at a time
 
 
-def run_apart(function: Callable[..., dict[str, Any]], request: dict[str, Any], limit: float) -> Any:
-    """Runs a function of a module in a process of its own; returns the document that it returns.
+def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], int]:
+    """Runs `check_named` in a process of its own.
 
     Args:
-        function: gets the request as keywords; raises ValueError for what a person can cause.
-        request: plain data.
+        request: its keywords, plain data.
         limit: seconds until it must have ended.
 
     Returns:
-        The document, and how many bytes were printed to standard output there.
+        What it returns, and how many bytes were printed to standard output there.
 
     Raises:
-        ValueError: if the function raises it, or the process ends without an answer, or not in time.
+        ValueError: if it raises one, or the process ends without an answer, or not in time.
     """
     with TemporaryDirectory(prefix="minispec-") as folder:
         reply = Path(folder) / "reply.json"
-        name = f"{function.__module__}:{function.__name__}"
-        arguments = [json.dumps(sys.path), name, json.dumps(request), str(reply)]
+        arguments = [json.dumps(sys.path), json.dumps(request), str(reply)]
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", START, *arguments],
             stdin=subprocess.DEVNULL,
@@ -85,14 +85,13 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def answer() -> None:
-    """Runs what `run_apart` asks for, in the process that it has started."""
-    _, _, name, request, reply = sys.argv
-    module, _, function = name.partition(":")
+def answer(function: Callable[..., dict[str, Any]]) -> None:
+    """Runs a function with what `run_apart` asks for, in the process that it has started."""
+    request, reply = sys.argv[2:]
     started_as = os.getpid()
     document: dict[str, Any]
     try:
-        document = {"answer": getattr(import_module(module), function)(**json.loads(request))}
+        document = {"answer": function(**json.loads(request))}
     except (ValueError, OSError) as error:
         document = {"error": str(error)}
     if os.getpid() == started_as:

@@ -22,10 +22,10 @@ passes: over the vocabulary, in torch operations, for each candidate"""
 
 
 def atlas_command(
-    rule: Annotated[str | None, options.option("atlas", "rule", NAMES)] = None,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    rule: Annotated[str | None, NAMES] = None,
+    seed: int = 0,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Compare every rule on the same distributions: damage, accepted tokens, the optimum."""
     names = NAMES if rule is None else (options.choose(rule, NAMES, "--rule"),)

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import bench_tables, options
 from minispec.cli.decoding import tell_advice
-from minispec.drafters.adaptive import MOST
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
@@ -33,23 +32,23 @@ OFF = (
 
 
 def bench(
-    pair: options.EitherPairOption = None,
-    target: options.TargetOption = None,
-    draft: options.DraftOption = None,
-    prompts: Annotated[Path | None, options.option("bench", "prompts")] = None,
-    section: Annotated[list[str] | None, options.option("bench", "section", names=NAMES)] = None,
-    skip: Annotated[list[str] | None, options.option("bench", "skip")] = None,
-    k: Annotated[list[int] | None, options.option("bench", "k", min=1, max=MOST)] = None,
-    repeats: Annotated[int | None, options.option("bench", "repeats", min=1)] = None,
-    quick: Annotated[bool, options.option("bench", "quick")] = False,
-    full: Annotated[bool, options.option("bench", "full")] = False,
-    output: Annotated[Path | None, options.option("bench", "output")] = None,
-    backend: options.BackendOption = "auto",
-    seed: options.SeedOption = 0,
-    device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = "float32",
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    pair: str | None = None,
+    target: Path | None = None,
+    draft: Path | None = None,
+    prompts: Path | None = None,
+    section: Annotated[list[str] | None, NAMES] = None,
+    skip: list[str] | None = None,
+    k: list[int] | None = None,
+    repeats: int | None = None,
+    quick: bool = False,
+    full: bool = False,
+    output: Path | None = None,
+    backend: str = "auto",
+    seed: int = 0,
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Measure speculative decoding against the target alone."""
     plan = plan_of(quick, full, k, repeats)

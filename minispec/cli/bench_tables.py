@@ -76,7 +76,7 @@ def tables(report: Found) -> Iterator[Table]:
     if "queue" in found.get("batch", {}):
         yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
     for pair, rows in by_pair(report.get("drafters", ())).items():
-        yield drafters(rows).rich(f"Every drafter of {pair} at its best K, on other prompts")
+        yield grid("drafters", rows, 2).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
     sizes = report.get("real_sizes", ())
     for kind in dict.fromkeys(row["dtype"] for row in sizes):
@@ -128,12 +128,8 @@ def stops_paying(found: Found) -> str:
 
 def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
     """Returns rows by the pair that they are of."""
-    return {pair: [row for row in rows if row["pair"] == pair] for pair in {row["pair"]: 0 for row in rows}}
-
-
-def drafters(rows: Sequence[Found], times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
-    """Returns what the drafters of a pair gain; `times` writes a speed-up."""
-    return grid("drafters", [{**row, "times": times(row["speedup"])} for row in rows], 2)
+    pairs = dict.fromkeys(row["pair"] for row in rows)
+    return {pair: [row for row in rows if row["pair"] == pair] for pair in pairs}
 
 
 def drafter_parts(rows: Sequence[Found]) -> Grid:

@@ -35,14 +35,14 @@ def check_command(
         str,
         typer.Argument(help="MODULE:RULE or FILE.py:RULE, such as minispec.core.verify:verify_rejection."),
     ],
-    trees: Annotated[bool, options.option("check", "trees")] = False,
-    candidates: Annotated[list[str] | None, options.option("check", "candidates", CHOICES)] = None,
-    greedy: Annotated[bool, options.option("check", "greedy")] = False,
-    samples: Annotated[int, options.option("check", "samples", min=1)] = SAMPLES,
-    tolerance: Annotated[float, options.option("check", "tolerance")] = TOLERANCE,
-    limit: Annotated[float, options.option("check", "limit")] = SECONDS,
-    seed: options.SeedOption = 0,
-    as_json: options.JsonOption = False,
+    trees: bool = False,
+    candidates: Annotated[list[str] | None, CHOICES] = None,
+    greedy: bool = False,
+    samples: int = SAMPLES,
+    tolerance: float = TOLERANCE,
+    limit: float = SECONDS,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Check an accept rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
     for way in candidates or ():
@@ -54,7 +54,7 @@ def check_command(
     request = {"name": rule, "trees": trees, "candidates": candidates or [], "greedy": greedy}
     settings = {"samples": samples, "tolerance": tolerance, "seed": seed}
     try:
-        answer, printed = run_apart(check_named, request | settings, limit)
+        answer, printed = run_apart(request | settings, limit)
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
     found = answer["document"]

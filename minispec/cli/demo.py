@@ -30,13 +30,13 @@ def demo(
     k: str = AUTO,
     drafter: str = MODEL,
     verifier: str | None = None,
-    max_new_tokens: options.NewTokensOption = 100,
-    seed: options.SeedOption = 0,
+    max_new_tokens: int = 100,
+    seed: int = 0,
     no_train: bool = False,
     html: Path | None = None,
     backend: str = "auto",
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show speculative decoding on real text, target-only beside it; then train a small pair and use it."""
     most = read_k(k)

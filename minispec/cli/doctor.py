@@ -41,7 +41,7 @@ class Fact:
     needed: bool = False  #: whether `make demo` cannot do without
 
 
-def doctor(as_json: options.JsonOption = False) -> None:
+def doctor(as_json: bool = False) -> None:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
     parts = (versions, machine, compiler, native, pairs, cache)

@@ -37,7 +37,7 @@ FIGURES = (  # of a run's statistics
 
 def generate(
     prompt: str | None = None,
-    pair: options.EitherPairOption = None,
+    pair: str | None = None,
     target: Path | None = None,
     draft: Path | None = None,
     drafter: str = MODEL,
@@ -46,10 +46,10 @@ def generate(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
-    max_new_tokens: options.NewTokensOption = 100,
+    max_new_tokens: int = 100,
     stop: list[str] | None = None,
     ignore_eos: bool = False,
-    seed: options.SeedOption = 0,
+    seed: int = 0,
     target_only: bool = False,
     stream: bool = False,
     logprobs: bool = False,
@@ -57,8 +57,8 @@ def generate(
     backend: str = "torch",
     device: str = "cpu",
     dtype: str = "float32",
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Continue a prompt, speculatively."""
     options.choose(verifier, tuple(RULES), "--verifier")

@@ -10,47 +10,42 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import torch
 import typer
 from rich.console import Console
+from typer.models import ArgumentInfo
 
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.two_folders import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import lacking, will_be_built
 
-MOST_SEED = 2**32 - 1
-MOST_THREADS = 1024
 MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
 HELP = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
 
-def option(command: str, name: str, names: Iterable[str] = (), **how: Any) -> Any:
-    """Returns an option whose help stands in options.toml, under its command and its name without dashes.
+def option(command: str, name: str, names: Iterable[str] = ()) -> Any:
+    """Returns the option that stands in options.toml under its command and its name without dashes.
 
-    `every` stands there for what several commands share; `names` are listed where the help says `{names}`;
-    `how` is for `typer.Option`, such as `min`.
+    There it is its help, or a table of that and of more for `typer.Option`, such as `min`. `every` stands
+    there for what several commands share; `names` are listed where the help says `{names}`.
     """
-    text = (HELP["every"] | HELP[command])[name]
-    return typer.Option(f"--{name}", help=" ".join(text.split()).format(names=", ".join(names)), **how)
+    about = (HELP["every"] | HELP.get(command, {}))[name]
+    settings = about if isinstance(about, dict) else {"help": about}
+    text = " ".join(settings["help"].split()).format(names=", ".join(names))
+    return typer.Option(f"--{name}", **settings | {"help": text})
 
 
 def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes an option, with its help, of every parameter of a command whose annotation is only a type."""
+    """Makes an option of every parameter of a command, but of those that are arguments.
+
+    A parameter is annotated with its type, and beside it may stand the names that its help lists.
+    """
     for parameter, kind in get_type_hints(command, include_extras=True).items():
-        if parameter != "return" and get_origin(kind) is not Annotated:
-            command.__annotations__[parameter] = Annotated[kind, option(name, parameter.replace("_", "-"))]
+        names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
+        if parameter != "return" and not isinstance(names, ArgumentInfo):
+            made = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
+            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), made]
     return command
 
-
-EitherPairOption = Annotated[str | None, option("every", "pair", show_default="stories")]
-TargetOption = Annotated[Path | None, option("every", "target")]
-DraftOption = Annotated[Path | None, option("every", "draft")]
-SeedOption = Annotated[int, option("every", "seed", min=0, max=MOST_SEED)]
-JsonOption = Annotated[bool, option("every", "json")]
-DeviceOption = Annotated[str, option("every", "device")]
-DtypeOption = Annotated[str, option("every", "dtype")]
-BackendOption = Annotated[str, option("every", "backend")]
-NewTokensOption = Annotated[int, option("every", "max-new-tokens", min=0)]
-ThreadsOption = Annotated[int | None, option("every", "threads", min=1, max=MOST_THREADS)]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 

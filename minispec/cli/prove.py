@@ -22,12 +22,12 @@ from minispec.native.library import lacking
 
 
 def prove_command(
-    full: Annotated[bool, options.option("prove", "full")] = False,
-    drafter: Annotated[str | None, options.option("prove", "drafter", names=DRAFTERS)] = None,
-    backend: options.BackendOption = AUTO,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    full: bool = False,
+    drafter: Annotated[str | None, DRAFTERS] = None,
+    backend: str = AUTO,
+    seed: int = 0,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Enumerate every branch of the loop on small models, and test samples of larger ones."""
     names = DRAFTERS if drafter is None else (options.choose(drafter, DRAFTERS, "--drafter"),)

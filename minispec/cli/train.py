@@ -26,18 +26,18 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 
 
 def train(
-    preset: Annotated[str | None, options.option("train", "preset", names=PRESETS)] = None,
+    preset: Annotated[str | None, PRESETS] = None,
     text: Path | None = None,
-    drafter: Annotated[str | None, options.option("train", "drafter", names=RECIPES)] = None,
+    drafter: Annotated[str | None, RECIPES] = None,
     pair: str | None = None,
     tokenizer: str | None = None,
     out: Path | None = None,
-    seed: Annotated[int | None, options.option("train", "seed", min=0, max=options.MOST_SEED)] = None,
+    seed: int | None = None,
     scale: float = 1.0,
     fresh: bool = False,
     device: str = "cpu",
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)

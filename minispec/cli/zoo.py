@@ -24,10 +24,10 @@ REIMPLEMENTED = " (our reimplementation)"
 
 def zoo_command(
     name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
-    output: Annotated[Path | None, options.option("zoo", "output")] = None,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
-    as_json: options.JsonOption = False,
+    output: Path | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Plant bugs in the shipped code, one at a time, and see which check finds each."""
     options.set_threads(threads)

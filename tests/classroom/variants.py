@@ -20,23 +20,6 @@ def continue_greedily(model, prompt, n):
     return torch.cat(new)
 
 
-def draft_tokens(model, cache, pending, k, warp, rng):
-    """Into tensors that are there beforehand; the first pass outside of the loop. Returns a pair."""
-    dists = torch.zeros(len(pending), k, model.vocab_size, dtype=torch.float64)
-    tokens = torch.zeros(len(pending), k, dtype=torch.long)
-    for i in range(k):
-        read = pending if i == 0 else tokens[:, i - 1]
-        dists[:, i] = warp(model.head(model.hidden(read.view(-1, 1), cache)))[:, 0]
-        tokens[:, i] = rng.categorical(dists[:, i], positions=i)
-    return tokens, dists
-
-
-def verification_mask(cached, k):
-    """By comparing positions, as numbers to be added to scores."""
-    positions = torch.arange(cached + k + 1)
-    return torch.zeros(k + 1, cached + k + 1).masked_fill(positions > positions[cached:, None], float("-inf"))
-
-
 def accept_one_row(tokens, dists, target_dists, rng):
     """The test turned round, in plain numbers, by recursion."""
     p, *rest = [dist.tolist() for dist in target_dists]
@@ -148,6 +131,8 @@ FORMS = {
     "cache-bytes": float,
     "positions-computed": torch.tensor,
     "total-variation": np.float32,
+    "remember-q": lambda draft: (draft.tokens, draft.probs),
+    "shift-the-mask": lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf")),
     "draft-one-row": lambda pair: [torch.tensor(pair[0]), torch.stack(pair[1])],
     "verify-greedily": first_and_tensor,
     "residual": lambda p: p.float().tolist(),
@@ -175,8 +160,6 @@ def in_another_form(key):
 
 VARIANTS = {
     "continue-greedily": continue_greedily,
-    "remember-q": draft_tokens,
-    "shift-the-mask": verification_mask,
     "accept-one-row": accept_one_row,
     "write-the-verifier": my_verifier,
     "write-the-sampled-loop": my_sampled_loop,

@@ -67,8 +67,6 @@ WRONG = [  # with a pair
     ("demo --verifier block --html page.html", "leave out --verifier"),
     ("demo --html nowhere/page.html", "cannot write nowhere/page.html: there is no folder"),
     ("demo --html /", "is a folder"),
-    ("bench --k 3 --k -2", "--k': Input should be greater than or equal to 1"),
-    ("bench --repeats 0", "--repeats"),
     ("train --drafter medusa", "does not say which text the pair was trained on"),
     ("train", "--pair names the target that a --drafter is trained for"),
 ]

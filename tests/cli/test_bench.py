@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pairs import build_pair, call
+from pairs import build_pair
 
 from minispec.cli import bench, bench_tables
 from minispec.cli.options import console
@@ -36,27 +36,26 @@ def pair(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def quick(capsys, pair):
+def quick(command, pair):
     """Measures sections of the pair; returns what is printed of them, which fits 80 columns."""
 
     def measured(*sections):
         chosen = [word for name in sections for word in ("--section", name)]
-        status, out, _ = call(capsys, "bench", "--pair", pair, "--quick", *chosen)
+        out, _ = command("bench --quick --pair", pair, *chosen)
         table, _, lack = out.partition("not measured")
         lines = table.partition("predicted before the run")[0].splitlines()[1:]
-        assert status == 0 and "…" not in out and max(map(len, lines)) <= 80
+        assert "…" not in out and max(map(len, lines)) <= 80
         return table, lack
 
     return measured
 
 
-def test_one_document(capsys, pair, tmp_path):
+def test_one_document(document, pair, tmp_path):
     """`--json` prints what outside checks read, and `--output` writes the same."""
     path = tmp_path / "report.json"
-    options = ("--section", "widths", "--section", "latency", "--k", 2, "--output", path)
-    status, out, err = call(capsys, "bench", "--pair", pair, "--quick", "--json", *options)
-    report = json.loads(out)
-    assert status == 0 and json.loads(path.read_text()) == report and "minispec:" not in err
+    line = "bench --quick --section widths --section latency --k 2 --pair"
+    report, err = document(line, pair, "--output", path)
+    assert json.loads(path.read_text()) == report and "minispec:" not in err
     assert set(report["sections"]) == {"target-only", "widths", "latency"}
     assert report["machine"]["cores"] >= 1
     for setting in report["settings"]:
@@ -155,7 +154,7 @@ def test_every_section_prints_something(capsys, section, found):
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def test_two_folders_and_prompts_of_a_file(capsys, pair, tmp_path):
+def test_two_folders_and_prompts_of_a_file(document, refused, pair, tmp_path):
     """`--target`, `--draft` and `--prompts` measure models that are no pair; a device takes the report."""
     texts = tmp_path / "texts.txt"
     text = "\n\n".join(
@@ -163,14 +162,14 @@ def test_two_folders_and_prompts_of_a_file(capsys, pair, tmp_path):
     )
     texts.write_text(text, encoding="utf-8")
     models = ("--target", pair / "target", "--draft", pair / "draft", "--prompts", texts)
-    options = ("--quick", "--section", "latency", "--backend", "torch", "--output", os.devnull)
-    status, out, err = call(capsys, "bench", *models, *options, "--json")
-    assert (status, err) == (0, "") and json.loads(out)["pair"] == "target + draft"
+    line = f"bench --quick --section latency --backend torch --output {os.devnull}"
+    report, err = document(line, *models)
+    assert report["pair"] == "target + draft" and err == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "tiny"]
     texts.write_text(text + "\n\ntoo short", encoding="utf-8")
-    for given, words in ((models, ("text 4 of 4 has", "at least 32")), (models[:4], ("with --prompts",))):
-        status, out, err = call(capsys, "bench", *given)
-        assert status == 2 and all(word in err for word in words) and err.count("\n") == 1
+    message = refused("bench", *models)
+    assert "text 4 of 4 has" in message and "at least 32" in message
+    assert "with --prompts" in refused("bench", *models[:4])
 
 
 def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
@@ -183,39 +182,38 @@ def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
         bench_prompts(replace(models, info={"prompts": rows[1:]}))
 
 
-def test_a_setting_that_loses_is_explained(capsys, pair, monkeypatch):
+def test_a_setting_that_loses_is_explained(capsys, document, command, pair, monkeypatch):
     """Why, and what would help, stand in the document and under the tables; a gain is not explained."""
     monkeypatch.setattr(sections, "LITTLE", 1e9)
     monkeypatch.setattr(sections, "advise", lambda *_: ("too dear", "what would help: K"))
-    options = ("bench", "--pair", pair, "--quick", "--section", "widths", "--k", 2, "--backend", "torch")
-    report = json.loads(call(capsys, *options, "--json")[1])
+    line = "bench --quick --section widths --k 2 --backend torch --pair"
+    report, _ = document(line, pair)
     assert [setting["advice"] for setting in report["settings"]] == [["too dear", "what would help: K"]] * 2
     bench.show(report, console(), None)
     assert capsys.readouterr().out.count("too dear\n  what would help: K") == 2
     monkeypatch.setattr(sections, "LITTLE", 0.0)
-    assert "would help" not in call(capsys, *options)[1]
+    assert "would help" not in command(line, pair)[0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        (["--section", "weather"], "there is latency"),
-        (["--skip", "weather"], "there is latency"),
-        (["--section", "latency", "--skip", "latency"], "nothing to measure"),
-        (["--quick", "--full"], "contradict"),
-        (["--k", "17"], "less than or equal to 16"),
-        (["--k", "4", "--k", "0"], "greater than or equal to 1"),
-        (["--repeats", "0"], "--repeats"),
-        (["--output", "missing/report.json"], "no folder"),
-        (["--device", "cuda"], "--device cuda"),
+        ("--section weather", "there is latency"),
+        ("--skip weather", "there is latency"),
+        ("--section latency --skip latency", "nothing to measure"),
+        ("--quick --full", "contradict"),
+        ("--k 17", "less than or equal to 16"),
+        ("--k 4 --k 0", "greater than or equal to 1"),
+        ("--repeats 0", "--repeats"),
+        ("--output missing/report.json", "no folder"),
+        ("--device cuda", "--device cuda"),
     ],
 )
-def test_what_cannot_be_measured(capsys, pair, arguments, words, monkeypatch, tmp_path):
+def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_path):
     """One line on standard error, exit status 2, and nothing is measured or written before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("minispec.evidence.bench.run._one", lambda *_: pytest.fail("it was measured"))
     before = sorted(tmp_path.iterdir())
-    status, out, err = call(capsys, "bench", "--pair", pair, *arguments)
-    assert (status, out) == (2, "") and words in err and err.count("\n") == 1
-    assert err.startswith("minispec: ") and sorted(tmp_path.iterdir()) == before
+    assert words in refused(f"bench {line} --pair", pair)
+    assert sorted(tmp_path.iterdir()) == before

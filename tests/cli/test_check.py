@@ -1,6 +1,5 @@
 """`minispec check`, and minispec as a tool of other projects: what it imports, and that it is typed."""
 
-import json
 import subprocess
 import sys
 from importlib.resources import files
@@ -8,7 +7,6 @@ from importlib.resources import files
 import pytest
 
 from minispec.cli.check import check_named
-from minispec.cli.main import run
 
 RULES = """
 import os, sys
@@ -66,53 +64,59 @@ def asked(rule, **settings):
     return check_named(rule, **plain | settings)["document"]
 
 
-def test_a_right_rule_passes_whatever_it_prints(rules, capsys):
+@pytest.fixture
+def here(monkeypatch):
+    """The command checks in this process."""
+    monkeypatch.setattr("minispec.cli.check.run_apart", lambda request, limit: (check_named(**request), 0))
+
+
+def test_a_right_rule_passes_whatever_it_prints(rules, document):
     """Standard output is one document; the module is imported once."""
-    assert run(["check", "their_rules:prints", "--json"]) == 0
-    out, err = capsys.readouterr()
-    found = json.loads(out)
+    found, err = document("check their_rules:prints")
     assert found["passed"] and found["instances"] > 300 and found["left_out"] == []
     assert "from Python" in err and "from below" in err and found["printed"] > 20
     assert (rules / "imports").read_text() == "once,"
 
 
-def test_a_wrong_rule_fails(rules, capsys):
-    """Exit status 1, in words and as a document; the smallest instance drafts nothing."""
-    assert run(["check", f"{rules / 'their_rules.py'}:wrong"]) == 1
-    assert capsys.readouterr().out.startswith("failed: ")
-    found = asked("their_rules.py:wrong")
+def test_a_wrong_rule_fails(rules, document, here):
+    """Exit status 1; the smallest instance drafts nothing."""
+    found, _ = document("check", f"{rules / 'their_rules.py'}:wrong", status=1)
     assert (found["passed"], found["method"]) == (False, "exact")
     assert found["damage"]["low"] == found["damage"]["high"] == 0.5
-    assert found["counterexample"] == {"k": 0, "lengths": (0,), "p": [[[0.5, 0.5]]], "q": []}
+    assert found["counterexample"] == {"k": 0, "lengths": [0], "p": [[[0.5, 0.5]]], "q": []}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        (["their_rules:leaves"], "its process ended before the check was done, with exit status 0"),
-        (["their_rules:hangs", "--limit", "4"], "had not ended after 4 seconds; --limit"),
-        (["their_rules:refuses"], "nothing was checked, which is no pass: 305 left out: the rule refuses"),
-        (["their_rules:right", "--limit", "nan"], "--limit must be seconds above 0"),
-        (["their_rules:right", "--candidates", "most probable"], "give --trees too"),
-        (["their_rules:right", "--trees", "--candidates", "luck"], "--candidates 'luck' is unknown"),
+        ("leaves", "its process ended before the check was done, with exit status 0"),
+        ("hangs --limit 0.5", "had not ended after 0.5 seconds; --limit"),
     ],
 )
-def test_what_is_not_checked_is_status_2_and_a_line(rules, capsys, arguments, words):
-    assert run(["check", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and words in err and err.count("\n") == 1
+def test_a_process_without_an_answer_is_status_2_and_a_line(rules, refused, line, words):
+    assert words in refused(f"check their_rules:{line}")
 
 
-def test_a_message_of_a_rule_does_not_control_the_terminal(rules, capsys):
-    assert run(["check", "their_rules:clears"]) == 1
-    out, err = capsys.readouterr()
-    assert "\x1b" not in out + err and "ValueError: \\x1b[2J" in out
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("refuses", "nothing was checked, which is no pass: 305 left out: the rule refuses"),
+        ("right --limit nan", "--limit must be seconds above 0"),
+        ("right --candidates 'most probable'", "give --trees too"),
+        ("right --trees --candidates luck", "--candidates 'luck' is unknown"),
+    ],
+)
+def test_what_is_not_checked_is_status_2_and_a_line(rules, refused, here, line, words):
+    assert words in refused(f"check their_rules:{line}")
+
+
+def test_a_message_of_a_rule_does_not_control_the_terminal(rules, command, here):
+    out, err = command("check their_rules.py:clears", status=1)
+    assert out.startswith("failed: ") and "ValueError: \\x1b[2J" in out and "\x1b" not in out + err
 
 
 def test_rules_for_trees_and_for_temperature_0(rules):
     """A rule's own `greedy` counts; trees are tried where they are asked for."""
-    found = asked("their_rules:tree", trees=True)
-    assert found["passed"] and found["instances"] == 140
     found = asked("their_rules:tree", trees=True, candidates=["most probable"])
     assert found["passed"] and found["instances"] == 35
     found = asked("their_rules:right", trees=True)

@@ -1,12 +1,9 @@
 """`minispec prove`: one document with cases, branches, coverage and samples; a failure is an exit status."""
 
-import json
-
 import pytest
 from native_models import needs_compiler
 
-import minispec.cli.prove as command
-from minispec.cli.main import run
+import minispec.cli.prove as module
 from minispec.evidence.proof import sampling
 from minispec.evidence.proof.prove import Proof, Proved, few_cases
 from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
@@ -19,49 +16,56 @@ def few(monkeypatch):
     monkeypatch.setattr(
         sampling, "check_calibration", lambda one, seeds, alarm: check_calibration(one, seeds[:40], alarm)
     )
-    monkeypatch.setattr(
-        command, "few_cases", lambda: iter([c for c in few_cases() if c.name.endswith("K 1")])
-    )
+    cases = [case for case in few_cases() if case.name.endswith("K 1")]
+    monkeypatch.setattr(module, "few_cases", lambda: iter(cases))
 
 
-def test_prove_prints_what_it_has_shown(capsys):
+def test_prove_prints_what_it_has_shown(document):
     """Cases, branches, errors, coverage by name, sampled tests with their error rates, what was left out."""
-    status = run(["prove", "--json", "--backend", "torch"])
-    document = json.loads(capsys.readouterr().out)
-    assert status == 1 and not document["passed"]  # two cases do not bring everything up
-    assert document["instances"] == len(document["cases"]) == 2
-    assert "the native backend: --backend torch" in document["left_out"]
-    assert document["coverage"]["K = 1: accepted 1"] and not document["coverage"]["K = 4: accepted 4"]
-    assert document["branches"] == sum(case["branches"] for case in document["cases"]) > 0
-    assert 0 <= document["largest_error"] <= 1e-10
-    for test in document["sampled"]:
+    found, _ = document("prove --backend torch", status=1)  # two cases do not bring everything up
+    assert not found["passed"] and found["instances"] == len(found["cases"]) == 2
+    assert "the native backend: --backend torch" in found["left_out"]
+    assert found["coverage"]["K = 1: accepted 1"] and not found["coverage"]["K = 4: accepted 4"]
+    assert found["branches"] == sum(case["branches"] for case in found["cases"]) > 0
+    assert 0 <= found["largest_error"] <= 1e-10
+    for test in found["sampled"]:
         assert test["passed"] and test["samples"] > 0 and test["false_alarm"] <= 1e-6 and test["detects"] < 1
 
 
 @needs_compiler
-def test_prove_takes_the_native_backend_too(capsys):
-    """Each case twice, the second time with the library; with `--backend torch` once."""
-    run(["prove", "--json"])
-    names = [case["name"] for case in json.loads(capsys.readouterr().out)["cases"]]
-    alone = names[::2]
-    assert names[1::2] == [f"{name}, native" for name in alone]
-    run(["prove", "--json", "--backend", "torch"])
-    assert [case["name"] for case in json.loads(capsys.readouterr().out)["cases"]] == alone
+def test_prove_takes_the_native_backend_too(document, monkeypatch):
+    """Each case twice, the second time with the library, and exactly; with `--backend native` only so."""
+    monkeypatch.setattr(module, "sampled_tests", lambda *_: [])
+    both, native = (
+        [case["name"] for case in document(f"prove --backend {name}", status=1)[0]["cases"]]
+        for name in ("auto", "native")
+    )
+    assert both[1::2] == [f"{name}, native" for name in both[::2]] == native
 
 
-def test_prove_says_what_never_came_up(capsys):
+def test_prove_says_what_never_came_up(command, monkeypatch):
     """People read it in a line, and how much was done in another."""
-    run(["prove", "--backend", "torch"])
-    out = capsys.readouterr().out
+    monkeypatch.setattr(module, "sampled_tests", lambda *_: [])
+    out, _ = command("prove --backend torch", status=1)
     assert "never came up" in out and "FAILED: 2 cases with" in out
 
 
-def test_a_proof_of_nothing_is_status_2_and_a_line(capsys):
+def test_prove_takes_the_cases_of_one_drafter(document, monkeypatch):
+    """All of its cases, no other, no samples; it passes, and only what concerns it must come up."""
+    monkeypatch.setattr(module, "few_cases", few_cases)
+    found, _ = document("prove --drafter ngram")
+    assert found["passed"] and found["sampled"] == []
+    assert {"ngram" in case["name"] for case in found["cases"]} == {True}
+    wanted = {case.name for case in few_cases() if case.drafts_with == "ngram"}
+    assert wanted <= {case["name"] for case in found["cases"]} and len(wanted) >= 6
+    assert all(mark.startswith("ngram: ") for mark in found["coverage"])
+    assert {f"ngram: drafted {n}" for n in range(4)} <= set(found["coverage"])
+
+
+def test_a_proof_of_nothing_is_status_2_and_a_line(refused):
     """Both cases that there are here are the model's."""
-    assert run(["prove", "--drafter", "ngram", "--backend", "torch"]) == 2
-    out, err = capsys.readouterr()
-    assert "passed" not in out and err.count("\n") == 1
-    assert "nothing was enumerated" in err and "2 cases of the drafter model" in err
+    message = refused("prove --drafter ngram --backend torch")
+    assert "nothing was enumerated" in message and "2 cases of the drafter model" in message
 
 
 def test_a_case_without_a_branch_proves_nothing():

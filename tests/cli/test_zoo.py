@@ -1,12 +1,10 @@
 """`minispec zoo`: the kill matrix as one document or as a table; a survivor is an exit status."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-import minispec.cli.zoo as command
-from minispec.cli.main import run
+import minispec.cli.zoo as module
 from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import mutant_named
@@ -25,80 +23,63 @@ def report():
 
 
 @pytest.fixture
-def small(monkeypatch, report):
-    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: report)
+def planted(monkeypatch, report):
+    """Makes a report, by default that of three mutants, what the command comes to."""
+
+    def use(found=report):
+        monkeypatch.setattr(module, "zoo", lambda mutants, seed, tell: found)
+
+    use()
+    return use
 
 
-def test_zoo_prints_one_document(capsys, small):
+def test_zoo_prints_one_document(document, planted):
     """Mutants with damage, instance, diff and cells; survivors; what was said against the shipped code."""
-    status = run(["zoo", "--json"])
-    document = json.loads(capsys.readouterr().out)
-    assert status == 0 and document["passed"]
-    assert document["survivors"] == [] and document["unmutated"]["killed_by"] == []
-    for mutant, given in zip(document["mutants"], FEW, strict=True):
+    found, _ = document("zoo")
+    assert found["passed"] and found["survivors"] == [] and found["unmutated"]["killed_by"] == []
+    for mutant, given in zip(found["mutants"], FEW, strict=True):
         assert mutant["name"] == given.name and mutant["killed_by"] and mutant["instance"]
         assert mutant["diff"].startswith("---") and mutant["harm"]
         assert set(mutant["cells"]) == {check.name for check in SOME}
-    missed = {check["name"]: check["misses"] for check in document["checks"]}
+    missed = {check["name"]: check["misses"] for check in found["checks"]}
     assert missed["vllm-like-greedy"] == [mutant.name for mutant in FEW]
 
 
-def test_zoo_prints_a_table(capsys, small, monkeypatch):
-    """A row per mutant, a letter per check, and a line that says what it comes to; it fits 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    assert run(["zoo"]) == 0
-    out = capsys.readouterr().out
+def test_zoo_prints_a_table(command, planted):
+    """A row per mutant, a letter per check, and a line that says what it comes to."""
+    out, _ = command("zoo")
     assert all(mutant.name in out for mutant in FEW)
     assert "survivors: none" in out and "vllm-like-greedy misses 3" in out
     assert "those of the target alone. (our reimplementation)" in out
 
 
-def test_a_survivor_is_exit_status_1(capsys, monkeypatch):
+def test_a_survivor_is_exit_status_1(command, document, planted):
     """People and machines are told which one."""
-    harmless = replace(FEW[0], name="harmless", new=FEW[0].old)
-    report = zoo([harmless], size_ordered_cases()[:1], SOME)
-    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: report)
-    assert run(["zoo", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["survivors"] == ["harmless"]
-    assert run(["zoo"]) == 1
-    assert "survivors: harmless" in capsys.readouterr().out
+    planted(zoo([replace(FEW[0], name="harmless", new=FEW[0].old)], size_ordered_cases()[:1], SOME))
+    assert document("zoo", status=1)[0]["survivors"] == ["harmless"]
+    assert "survivors: harmless" in command("zoo", status=1)[0]
 
 
-def test_what_is_left_out_is_a_line(capsys, monkeypatch, report):
+def test_what_is_left_out_is_a_line(command, document, planted, report):
     """Where there is no library, the table says so, and the document too."""
-    less = replace(report, left_out="the native backend needs a C++ compiler and found none")
-    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: less)
-    assert run(["zoo"]) == 0
-    assert "without the bugs of the C++: the native backend needs a C++ compiler" in capsys.readouterr().out
-    assert run(["zoo", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["left_out"] == less.left_out
+    planted(replace(report, left_out="there is no compiler"))
+    assert "without the bugs of the C++: there is no compiler" in command("zoo")[0]
+    assert document("zoo")[0]["left_out"] == "there is no compiler"
 
 
-def test_a_zoo_without_a_bug_is_status_2_and_a_line(capsys, monkeypatch):
-    empty = zoo([], size_ordered_cases()[:1], SOME[:1])
-    monkeypatch.setattr(command, "zoo", lambda mutants, seed, tell: empty)
-    assert run(["zoo", "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and "nothing was planted" in err and err.count("\n") == 1
+def test_a_zoo_without_a_bug_is_status_2_and_a_line(refused, planted):
+    planted(zoo([], size_ordered_cases()[:1], SOME[:1]))
+    assert "nothing was planted" in refused("zoo --json")
 
 
-def test_a_bug_of_the_cpp_is_shown_as_a_diff(capsys):
-    """Of the file that it is planted in; nothing is built."""
-    assert run(["zoo", "native-residual-reversed"]) == 0
-    assert "--- minispec/native/cpp/decisions.h" in capsys.readouterr().out
-
-
-def test_one_mutant_is_shown_as_a_diff(capsys):
-    """What it changes and where it was seen, for people and as JSON."""
-    assert run(["zoo", "ratio-inverted"]) == 0
-    out = capsys.readouterr().out
+def test_one_mutant_is_shown_as_a_diff(command, document):
+    """What it changes, of Python or of C++, for people and as JSON; nothing is built."""
+    out, _ = command("zoo ratio-inverted")
     assert "ratio-inverted: accept with probability q/p" in out and "\n-" in out and "\n+" in out
-    assert run(["zoo", "ratio-inverted", "--json"]) == 0
-    assert "+" in json.loads(capsys.readouterr().out)["diff"]
+    assert "+" in document("zoo ratio-inverted")[0]["diff"]
+    assert "--- minispec/native/cpp/decisions.h" in command("zoo native-residual-reversed")[0]
 
 
-def test_an_unknown_mutant_is_one_line(capsys):
+def test_an_unknown_mutant_is_one_line(refused):
     """The message names the nearest."""
-    assert run(["zoo", "inverted-ratio"]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "'inverted-ratio'" in err and "ratio-inverted" in err
+    assert "'inverted-ratio'" in (message := refused("zoo inverted-ratio")) and "ratio-inverted" in message

@@ -16,19 +16,32 @@ from minispec.evidence.zoo.mutation import planted
 BY_NAME = {mutant.name: mutant for mutant in (*MUTANTS, *BUGS)}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.notebook:02}-{case.tag}-{case.mutant}")
-def test_a_planted_bug_makes_the_tagged_cell_fail(case):
-    """Without the bug the cell runs. With it, it is this cell that raises, and none before it."""
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.notebook:02}-{case.tag}-{case.mutant}")
+
+
+def tagged_cell(case):
+    """Returns the cells that the tagged one needs, that cell, and the names that they begin with."""
     cells = trees(case.notebook)
     tagged = [index for index, (_, of_cell) in enumerate(cells) if case.tag in of_cell]
-    before = needed(cells, tagged[case.nth])
-    cell, _ = cells[tagged[case.nth]]
-    run([*before, cell], left_blank(cells))
-    names = left_blank(cells)
+    return needed(cells, tagged[case.nth]), cells[tagged[case.nth]][0], left_blank(cells)
+
+
+@each
+def test_a_planted_bug_makes_the_tagged_cell_fail(case):
+    """It is this cell that raises, and none before it."""
+    before, cell, names = tagged_cell(case)
     with planted(BY_NAME[case.mutant]):
         run(before, names)
         with pytest.raises((AssertionError, IndexError, RuntimeError, ValueError)):
             run([cell], names)
+
+
+@pytest.mark.evidence
+@each
+def test_without_the_bug_the_tagged_cell_runs(case):
+    """After those that it needs; in the whole notebook nbval runs it on every change."""
+    before, cell, names = tagged_cell(case)
+    run([*before, cell], names)
 
 
 def test_at_least_fifteen_claims_are_tried_by_bugs():

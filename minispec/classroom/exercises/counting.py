@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.running import ids, whole
-from minispec.classroom.trials import call
+from minispec.classroom.running import called, ids, whole
 from minispec.core.model import GPTConfig
 
 
@@ -28,7 +27,7 @@ BYTES = exercise(
         "one-layer": lambda sizes, *given: cache_bytes(sizes, *given) // sizes.layers,
     },
     right=cache_bytes,
-    make=lambda *case: call("cache_bytes", config(*case[:4]), *case[4:]),
+    run=lambda answer, *case: called(answer, config(*case[:4]), *case[4:]),
     read=whole,
 )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
-from minispec.classroom.trials import Trial, proposed, sampled
+from minispec.classroom.trials import proposed, sampled
 from minispec.core.records import Draft, Round
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp, one_hot
@@ -71,18 +71,6 @@ def show_proposals(value: Any) -> str:
     return "; ".join(f"{list(t)}" + (f" with q = {[round(x, 3) for x in q]}" if t else "") for t, q in value)
 
 
-def proposing(prompts: list[list[int]], k: int, gained: list[list[int]] | None = None) -> Trial:
-    """Returns a trial of `start`, `commit` and `propose`."""
-    more = f", gained {gained}" if gained else ""
-    arguments = (prompts, gained or [[] for _ in prompts], k)
-    return Trial(f"prompts {prompts}{more}, K = {k}: proposes", proposed, arguments)
-
-
-def sampling(prompt: list[int], k: int, n: int) -> Trial:
-    """Returns a trial of whole texts."""
-    return Trial(f"the distribution of {n} tokens after {prompt}, K = {k}", sampled, (prompt, k, n))
-
-
 LOOK_UP = exercise(
     "look-up-drafter",
     wrong={
@@ -92,7 +80,7 @@ LOOK_UP = exercise(
         "padding-proposed": drafting(lambda draft: Draft(draft.tokens, draft.probs)),
     },
     right=LookUpDrafter,
-    make=lambda kind, *case: (sampling if kind == "sampled" else proposing)(*case),
+    run=lambda answer, kind, *case: (proposed if kind == "proposals" else sampled)(answer, *case),
     show=show_proposals,
 )
 

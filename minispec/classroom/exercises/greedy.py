@@ -11,7 +11,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import Parts
 from minispec.classroom.running import Malformed, ids, nested, numbers
-from minispec.classroom.trials import Trial, call, continued, looped
+from minispec.classroom.trials import continued, looped
 from minispec.core.model import LanguageModel
 
 
@@ -47,11 +47,7 @@ CONTINUE = exercise(
         "all-rows-at-once": partial(continue_greedily, row=lambda logits: logits[-1]),
     },
     right=continue_greedily,
-    trials=tuple(
-        Trial(f"continue_greedily(model, {prompt}, {n})", continued, (prompt, n))
-        for n in (0, 1, 2, 3, 6)
-        for prompt in ([0], [1, 2], [3, 0, 2], [2, 2, 1, 0])
-    ),
+    run=continued,
     read=ids,
     show=lambda value: str(list(value)),
 )
@@ -95,7 +91,7 @@ VERIFY = exercise(
         ),
     },
     right=counted_by(agreeing),
-    trials=tuple(call("verify_greedily", list(drafted), list(best)) for drafted, best in DRAFTS),
+    cases=[(list(drafted), list(best)) for drafted, best in DRAFTS],
     read=lambda value: ids(value, "a pair (accepted, token)", count=2),
 )
 
@@ -177,12 +173,7 @@ LOOP = exercise(
         "pending-never-changes": partial(rounds, stale=True),
     },
     right=rounds,
-    trials=tuple(
-        Trial(f"my_loop(parts of {models}, {prompt}, k={k}, n={n})", looped, (models, prompt, k, n))
-        for n in (1, 3, 8)
-        for k in (1, 3)
-        for models, prompt in (("a table model", [1]), ("a table model", [2, 0, 1]), ("a tiny GPT", [0, 1]))
-    ),
+    run=looped,
     read=lambda value: (ids(value[0]), value[1]),
     show=lambda value: f"{list(value[0])} in {value[1]} target calls",
 )

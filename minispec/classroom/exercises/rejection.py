@@ -1,8 +1,6 @@
 """Exercises on p and q: a draft that remembers q, how far p is, the residual, the rule for one row."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +9,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import Malformed, called, nested, numbers, real
-from minispec.classroom.trials import Trial, drafted, drafted_row, gained
+from minispec.classroom.trials import drafted, drafted_row, gained
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
@@ -55,6 +53,9 @@ def show_branches(value: Any) -> str:
     return "\n    ".join(lines)
 
 
+DRAFTED = [
+    (text, k, warp) for k in (1, 2) for warp in (Warp(), Warp(0.5), Warp(top_k=2)) for text in ([0], [2, 1])
+]
 REMEMBER_Q = exercise(
     "remember-q",
     wrong={
@@ -65,12 +66,8 @@ REMEMBER_Q = exercise(
         "distributions-forgotten": lambda *arguments: drafter()(*arguments).tokens,
     },
     right=drafter(),
-    trials=tuple(
-        Trial(f"a draft of k = {k} after {text}, {warp}, every branch", drafted, (text, k, warp))
-        for k in (1, 2)
-        for warp in (Warp(), Warp(0.5), Warp(top_k=2))
-        for text in ([0], [2, 1])
-    ),
+    cases=DRAFTED,
+    run=drafted,
     show=show_branches,
 )
 
@@ -93,20 +90,20 @@ ONE_ROW = exercise(
         if name != "distributions-forgotten"
     },
     right=for_one_row(drafter()),
-    trials=tuple(replace(trial, run=drafted_row) for trial in REMEMBER_Q.trials),
+    cases=DRAFTED,
+    run=drafted_row,
     show=show_branches,
 )
 
 
-def written(*distributions: Weights) -> str:
-    """Writes distributions as fractions."""
-    return "; ".join(f"({', '.join(map(str, weights))})/{sum(weights)}" for weights in distributions)
+def scaled(weights: Weights) -> Tensor:
+    """Returns a distribution [V]: weights over their sum."""
+    return torch.tensor(weights, dtype=torch.float64) / sum(weights)
 
 
-def of_two(name: str, p: Weights, q: Weights) -> Trial:
-    """Returns a call on two distributions [V], given by weights."""
-    tensors = [torch.tensor(weights, dtype=torch.float64) / sum(weights) for weights in (p, q)]
-    return Trial(f"{name}({written(p)}, {written(q)})", called, tuple(tensors))
+def of_two(answer: Any, p: Weights, q: Weights) -> Any:
+    """Calls an answer with two distributions."""
+    return called(answer, scaled(p), scaled(q))
 
 
 def distribution(value: Any) -> Any:
@@ -130,7 +127,7 @@ TOTAL_VARIATION = exercise(
         "largest-difference": lambda p, q: (p - q).abs().max(),
     },
     right=total_variation,
-    make=partial(of_two, "total_variation"),
+    run=of_two,
     read=real,
     show=lambda value: f"{value:.4g}",
 )
@@ -144,7 +141,7 @@ RESIDUAL = exercise(
         "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
-    make=partial(of_two, "residual"),
+    run=of_two,
     read=distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )
@@ -194,12 +191,9 @@ def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: 
     return [*kept, rng.draw(residual(p, dists[i]) if i < len(tokens) else p)]
 
 
-def one_row(tokens: list[int], dists: list[Weights], target_dists: list[Weights]) -> Trial:
-    """Returns a trial."""
-    rows = [torch.tensor(weights).double().reshape(-1, 3) for weights in (dists, target_dists)]
-    q, p = (weights / weights.sum(-1, keepdim=True) for weights in rows)
-    said = f"drafted {tokens}, q = {written(*dists) or 'none'}, p = {written(*target_dists)}, every branch"
-    return Trial(said, gained, (tokens, list(q), p))
+def one_row(answer: Any, tokens: list[int], dists: list[Weights], target_dists: list[Weights]) -> Any:
+    """Enumerates an answer for one row, see `gained`."""
+    return gained(answer, tokens, list(map(scaled, dists)), torch.stack([*map(scaled, target_dists)]))
 
 
 def show_gained(value: Any) -> str:
@@ -223,6 +217,6 @@ ACCEPT = exercise(
         "no-correction": accepting(after=lambda said, p, rng: []),
     },
     right=accepting(),
-    make=one_row,
+    run=one_row,
     show=show_gained,
 )

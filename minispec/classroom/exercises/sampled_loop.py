@@ -9,7 +9,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.exercises.rejection import accepting, bonus_only
 from minispec.classroom.parts import RowRng
-from minispec.classroom.trials import Trial, looped_with_caches
+from minispec.classroom.trials import looped_with_caches
 from minispec.core.basic import accept_rejection, speculate_basic
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
@@ -99,12 +99,6 @@ def show_loop(value: Any) -> str:
     return "".join(f"\n    {line}" for line in lines)
 
 
-def looping(models: str, prompt: list[int], k: int, n: int) -> Trial:
-    """Returns a trial of the loop."""
-    text = f"my_sampled_loop(target, draft, {prompt}, k={k}, n={n}, rng), {models}, every branch"
-    return Trial(text, looped_with_caches, (models, prompt, k, n))
-
-
 SAMPLED_LOOP = exercise(
     "write-the-sampled-loop",
     wrong={
@@ -123,6 +117,6 @@ SAMPLED_LOOP = exercise(
         "most-probable-bonus": rejection_loop(most_probable_bonus),
     },
     right=as_basic,
-    make=looping,
+    run=looped_with_caches,
     show=show_loop,
 )

@@ -22,7 +22,7 @@ from torch import Tensor
 from minispec.classroom.cards import Card, about, card_for
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, greedy, rejection
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.running import called
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 NOTEBOOKS = "That is what the exercise in the notebook asks for. Here something else is: read the text again."
@@ -46,7 +46,7 @@ def form(
     """Returns an exercise's second form, with the words of semester.toml.
 
     What is `said` was drawn and stands in them; the order of arguments is drawn here. `cases` are arguments
-    in the order of semester.toml, by default those of the notebook's trials; tuples in them are tensors [V].
+    in the order of semester.toml, by default those of the notebook; tuples in them are tensors [V].
     """
     words = TEXTS[base.key]
     order = [*pick("order", tuple(permutations(words["shuffled"]))), *words["fixed"]]
@@ -54,11 +54,12 @@ def form(
     def in_order(*given: Any) -> Any:
         return right(**dict(zip(order, given, strict=True)))
 
-    def trial(case: Sequence[Any]) -> Trial:
+    def shuffled(case: Sequence[Any]) -> list[Any]:
         named = dict(zip(words["shuffled"] + words["fixed"], case, strict=True))
-        given = [named[name] for name in order]
-        tensors = [torch.tensor(one).double() if isinstance(one, tuple) else one for one in given]
-        return replace(call(words["name"], *given), arguments=tuple(tensors))
+        return [named[name] for name in order]
+
+    def run(answer: Any, *case: Any) -> Any:
+        return called(answer, *(torch.tensor(x).double() if isinstance(x, tuple) else x for x in case))
 
     paragraphs = words["text"].format(**said).split("\n\n")
     body = "\n\n".join(fill(" ".join(part.split()), 92) for part in paragraphs)
@@ -72,7 +73,9 @@ def form(
         praise="That is what was asked for.",
         wrong={"notebook": (NOTEBOOKS, base.right)},
         right=in_order,
-        trials=tuple(map(trial, cases or [one.arguments for one in base.trials])),
+        cases=[*map(shuffled, cases or base.cases)],
+        run=run,
+        case="",
     )
 
 

@@ -1,7 +1,6 @@
 """Exercises on other ways to verify: trees of candidates, whole drafts, and what no rule exceeds."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -9,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import Weights, one_row, show_gained
+from minispec.classroom.exercises.rejection import scaled, show_gained
 from minispec.classroom.parts import RowRng
-from minispec.classroom.running import ids, nested, numbers, real
-from minispec.classroom.trials import Trial, call
+from minispec.classroom.running import called, ids, nested, numbers, real
+from minispec.classroom.trials import gained
 from minispec.core.verify import residual
 
 
@@ -60,17 +59,11 @@ def trying(wrong: str = "") -> Any:
     return try_candidates
 
 
-def one_place(tokens: list[int], dists: list[Weights], p: Weights) -> Trial:
-    """Returns a trial on candidates for one position; q of each and p are given by weights."""
-    trial = one_row(tokens, dists, [p])
-    return replace(trial, arguments=(*trial.arguments[:2], trial.arguments[2][0]))
-
-
 TRY = exercise(
     "try-candidates",
     wrong={name: trying(name) for name in ("p-stays", "first-q-for-all", "q-forgotten", "drawn-from-p")},
     right=trying(),
-    make=one_place,
+    run=lambda answer, tokens, dists, p: gained(answer, tokens, [*map(scaled, dists)], scaled(p)),
     show=show_gained,
 )
 
@@ -117,7 +110,7 @@ RATIOS = exercise(
         "never-cut": partial(running, kept=float, said=float),
     },
     right=running,
-    make=lambda tokens: call("block_ratios", tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
+    run=lambda answer, tokens: called(answer, tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
     read=lambda value: nested(numbers(value, name="a list of ratios, one for each token,").tolist()),
 )
 
@@ -136,11 +129,6 @@ def token_by_token(p: list[float], drawn: Any) -> float:
     return sum(min(share, sum(d for tokens, d in drawn if x in tokens)) for x, share in enumerate(p))
 
 
-def drawing(p: list[float], drawn: list[Any]) -> Trial:
-    """Returns a trial of p [V] and pairs: the tokens of a draw, and its probability."""
-    return call("most_accepted", p, [(tuple(tokens), share) for tokens, share in drawn])
-
-
 MOST = exercise(
     "most-accepted",
     wrong={
@@ -149,6 +137,6 @@ MOST = exercise(
         "some-are-in-it": partial(most, lies=set.intersection),
     },
     right=most,
-    make=drawing,
+    run=lambda answer, p, drawn: called(answer, p, [(tuple(tokens), share) for tokens, share in drawn]),
     read=real,
 )

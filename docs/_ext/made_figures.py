@@ -2,11 +2,10 @@
 
 import html
 
-from book import handouts
+from book import forms, handouts
 from book.atlas import RECORDED
 from book.atlas_plots import atlas_figure
-from book.bench_plots import every_prediction, speeds_of, tokens_per_second
-from book.gallery import P, Q, matrix, numbers_drawn, seven_billion
+from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
 from book.reports import measurement_of, saved_reports
 from running_example import at, drafted_of, run
 
@@ -26,6 +25,8 @@ from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 from minispec.show.stepper import Stepper
 
+P = [count / 6 for count in forms.P]
+Q = [count / 6 for count in forms.Q]
 ALPHAS = (0.3, 0.6, 0.8, 0.9)
 HANDOUTS = "_static/handouts"  # where `made.py` writes them
 
@@ -90,14 +91,14 @@ def tree(kind, name):
 def verification(kind, name):
     """Returns the verdict of a round."""
     recording, r = at(kind, name)
-    return verification_strip(r, recording.words, numbers_drawn(recording, r.index))
+    return verification_strip(r, recording.words, handouts.numbers_drawn(recording, r.index))
 
 
 def tested(kind, name):
     """Returns p and q where the last token of a round was tested."""
     recording, r = at(kind, name)
     last = r.tested(0) - 1
-    number = numbers_drawn(recording, r.index)[last]
+    number = handouts.numbers_drawn(recording, r.index)[last]
     token = int(r.draft.tokens[0, last])
     return overlap(r.target_probs[0, last], r.draft.probs[0, last], recording.words, token, number)
 

@@ -6,9 +6,7 @@ from pathlib import Path
 import typer
 
 from book import atlas, reports, results, samplers
-from book.contact_sheet import contact_sheet
 from book.draft_sizes import train_drafts
-from book.gallery import gallery
 from book.handouts import handouts, write_handouts
 from book.record_positions import record_positions
 from book.record_walkthroughs import write_walkthroughs
@@ -43,12 +41,6 @@ def write_results(page: Path, report: list[Path]) -> None:
 def print_handouts(pdf: Path) -> None:
     """Write the handouts, one a page; the answers come last."""
     write_handouts(pdf, handouts())
-
-
-@app.command()
-def figures(png: Path) -> None:
-    """Write the contact sheet: all figures on one page."""
-    contact_sheet(gallery(), png)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Figures of a report of the bench: tokens per second, and how well speed-ups were predicted."""
+"""Figures of recorded measurements: tokens per second, how well speed-ups were predicted, the kill matrix."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any, NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
+from minispec.evidence.bench.measurements import saved
+from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.show.plots import charts
 from minispec.show.plots.board import titled
 from minispec.show.plots.charts import CURVES, LOSS
+from minispec.show.plots.kill_matrix import kill_matrix
+from minispec.show.plots.speed import bytes_against_arithmetic
 from minispec.show.plots.style import Picture
 from minispec.show.signs import DRAFTER, TARGET
 
@@ -21,6 +25,7 @@ LOOKS = {  # by section: colour, marker and word
     "drafts": (CURVES[2][0], "^", "other drafts"),
 }
 PALE = "#BBBBBB"
+A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
 
 
 class Speed(NamedTuple):
@@ -118,3 +123,15 @@ def every_prediction(rows: Sequence[Mapping[str, Any]]) -> Picture:
         f"{text} and {worst}",
         "\n".join(twin),
     )
+
+
+def matrix() -> Picture:
+    """Returns the kill matrix."""
+    zoo = saved("zoo")
+    return kill_matrix(zoo.points, zoo.conditions["checks"], zoo.conditions["theirs"])
+
+
+def seven_billion() -> Picture:
+    """Returns the bytes of a model of seven billion weights against its arithmetic."""
+    costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 156)]
+    return bytes_against_arithmetic(costs, A100, "a 7B model")

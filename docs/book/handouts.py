@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from book.forms import P, Q, caches_form, empty_bars, mask_form, rules_form, verdict_form
-from book.gallery import numbers_drawn
 from minispec.io.files import replaced
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
@@ -42,6 +41,12 @@ class Handout(NamedTuple):
 
     title: str  #: at its head
     pictures: Sequence[Picture]  #: from the top down, each below its caption
+
+
+def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
+    """Returns the number that each test of a round drew, None where it drew none."""
+    draws = [recording.accept_draw(index, i) for i in range(recording.trace.rounds[index].drafted(0))]
+    return [draw.number if draw else None for draw in draws]
 
 
 def handouts() -> list[Handout]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from book.gallery import gallery, of_the_rule, of_traces
 from eyesight import DEUTERANOPIA, contrast, distance, grey_distance
 from figures import readable
+from gallery import gallery, of_the_rule, of_traces
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 

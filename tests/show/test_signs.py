@@ -13,7 +13,7 @@ from minispec.show.stepper import Stepper
 from minispec.show.text import FANCY, PLAIN, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
-BOOK = ("bench_plots", "contact_sheet", "draft_sizes", "forms", "gallery", "handouts")
+BOOK = ("bench_plots", "draft_sizes", "forms", "handouts")
 SOURCES = [
     *sorted((ROOT / "minispec" / "show").rglob("*.py")),
     *sorted((ROOT / "docs" / "_ext").rglob("*.py")),

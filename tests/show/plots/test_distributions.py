@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from book.gallery import P
+from gallery import P
 
 from minispec.core.rng import SeededRng
 from minispec.show.plots.distributions import envelope, verdict

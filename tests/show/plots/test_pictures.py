@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from book.gallery import P, Q
 from figures import WORDS, by_hand, readable
+from gallery import P, Q
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 

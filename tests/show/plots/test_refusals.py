@@ -1,8 +1,8 @@
 """What a figure cannot show ends in one clear line."""
 
 import pytest
-from book.gallery import P
 from figures import DRAFT, WORDS, by_hand, tiny_recording, tiny_run
+from gallery import P
 
 from minispec import Warp
 from minispec.drafters.tree import TreeDrafter

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from book.gallery import P, Q
+from gallery import P, Q
 
 from minispec.evidence.bench.measurements import KillRow
 from minispec.show.plots.drafts import candidates

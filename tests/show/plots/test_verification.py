@@ -1,7 +1,7 @@
 """Verdicts and positions of runs: numbers from p, q and what was drawn."""
 
 import pytest
-from book.gallery import numbers_drawn
+from book.handouts import numbers_drawn
 from figures import WORDS, tiny_run
 
 from minispec.io.walkthrough import load_walkthrough

@@ -1,4 +1,4 @@
-"""One example of every figure, from data that need no trained model.
+"""One example of every figure, from data that need no trained model: what holds for these holds for all.
 
 Numbers are those that were measured and come with the package.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from book.bench_plots import every_prediction, speeds_of, tokens_per_second
+from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
+from book.handouts import numbers_drawn
 from book.reports import saved_reports
+
 from minispec.core.draft import ModelDrafter
 from minispec.core.loop import speculate
 from minispec.core.rng import SeededRng
@@ -20,7 +22,6 @@ from minispec.drafters.tree import grow
 from minispec.evidence.bench.measurements import saved
 from minispec.evidence.proof.first_token import first_token, first_token_counts
 from minispec.evidence.proof.models import table_pair
-from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import SHIPPED
@@ -30,7 +31,6 @@ from minispec.io.walkthrough import load_walkthrough
 from minispec.rules.coupled import verify_coupled
 from minispec.show.plots import caches, distributions, drafts, masks, speed, timeline, verification
 from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.kill_matrix import kill_matrix
 from minispec.show.plots.learning import learning
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.style import Picture
@@ -39,7 +39,6 @@ from minispec.train.publish import history_of
 P = (3 / 6, 2 / 6, 1 / 6)  # over the tokens a, b, c
 Q = (1 / 6, 1 / 6, 4 / 6)
 SAMPLES = 20_000
-A100 = Hardware("an A100 (2.0 TB/s, 312 Tflop/s)", 2.0e12, 312e12)  # NVIDIA's data sheet, 80 GB, 16 bits
 RATES = {"a sure draft": (0.9, 0.03, 0.02), "a draft in doubt": (0.4, 0.25, 0.15)}
 
 
@@ -75,12 +74,6 @@ def of_traces() -> Iterator[Picture]:
     prompts = [[0] * (11 * i % 17 + 1) for i in range(8)]
     turns = [*slots_of(prompts[:4]), *slots_of(prompts[4:], first=4)]
     yield timeline.row_slots({"without refill": turns, "with refill": slots_of(prompts)})
-
-
-def numbers_drawn(recording: Recording, index: int) -> list[float | None]:
-    """Returns the number that each test of a round drew, None where it drew none."""
-    draws = [recording.accept_draw(index, i) for i in range(recording.trace.rounds[index].drafted(0))]
-    return [draw.number if draw else None for draw in draws]
 
 
 def found_in(recording: Recording, k: int) -> list[drafts.Found]:
@@ -120,18 +113,6 @@ def of_numbers() -> Iterator[Picture]:
     yield speed.draft_sweep(sizes, guess=sizes[-1].name)
     yield speed.batch_sweep(saved("batches").points)
     yield matrix()
-
-
-def matrix() -> Picture:
-    """Returns the kill matrix."""
-    zoo = saved("zoo")
-    return kill_matrix(zoo.points, zoo.conditions["checks"], zoo.conditions["theirs"])
-
-
-def seven_billion() -> Picture:
-    """Returns the bytes of a model of seven billion weights against its arithmetic."""
-    costs = [forward_cost(7e9, 2, A100, tokens) for tokens in (1, 5, 156)]
-    return speed.bytes_against_arithmetic(costs, A100, "a 7B model")
 
 
 def of_the_rule() -> Iterator[Picture]:

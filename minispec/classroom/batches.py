@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from minispec.classroom.trials import every_branch, first_dependence
+from minispec.classroom.trials import enumerated, first_dependence
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Rng, SeededRng, Which
 from minispec.core.verify import Verifier
@@ -129,7 +129,7 @@ def verdicts_on(
         last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng, 1))
         return tuple(zip(last.tolist(), token.tolist(), strict=True))
 
-    return dict(every_branch(run))
+    return dict(enumerated(run))
 
 
 def describe_pair(

@@ -55,7 +55,7 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = Tr
         tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    found = every_branch(lambda rng: run(rng, 1)[0])
+    found = enumerated(lambda rng: run(rng, 1)[0])
     if batched:
         check_two_rows(run, found)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
@@ -68,7 +68,7 @@ def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) 
         Malformed: if what both draw is not as probable as what each draws alone, multiplied.
     """
     alone = dict(summed((0, (tokens,), probability) for (tokens, _), probability in found))
-    together = dict(every_branch(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
+    together = dict(enumerated(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
     if first_dependence(alone, alone, together) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
 
@@ -118,10 +118,15 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
 
 def gained(answer: Any, *arguments: Any) -> Any:
     """Enumerates a rule for one row, with an rng after its arguments: (the ids it returns, probability)."""
-    return every_branch(lambda rng: ids(there(called(answer, *arguments, RowRng(rng)))))
+    return every_branch(lambda rng: ids(there(called(answer, *arguments, rng))))
 
 
-def every_branch(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:
+def every_branch(run: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
+    """Returns all that can come of a run that draws for one row, sorted, each with its probability."""
+    return enumerated(lambda rng: run(RowRng(rng)))
+
+
+def enumerated(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:
     """Returns all that can come of a run, sorted, each with its probability."""
     return summed(enumerate_branches(lambda rng, keys: [run(rng)], [0], most_rows=1))
 
@@ -161,7 +166,7 @@ def sampled(answer: Any, prompt: list[int], k: int, gained: list[int]) -> Any:
         rounds = list(speculate(target, answer(2), [prompt + gained], k=k, rng=rng, **settings))
         return outcomes(rounds, 1)[0][0]
 
-    return every_branch(run)
+    return enumerated(run)
 
 
 def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int) -> Any:
@@ -172,13 +177,13 @@ def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int
     """
     target, draft = PAIRS[pair]
 
-    def run(rng: EnumeratingRng) -> Any:
+    def run(rng: RowRng) -> Any:
         log: list[Forward] = []
         models = (
             watched("target", target, log, most=len(prompt) + n + 1),
             watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2)),
         )
-        tokens = ids(there(called(answer, *models, prompt, k, n, RowRng(rng))))
+        tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
 
     branches = every_branch(run)

@@ -138,7 +138,7 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses
 
 
 def exit_guesses(head: Exit, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
-    """What leaves after the first layers should be what leaves after the last."""
+    """What leaves after the first layers should be what leaves after the last; tokens [B, n]."""
     with torch.no_grad():
         view = target.view(tokens.shape[1], None)
         early = target.layers(target.embed_tokens(tokens), view, 0, head.layers)
@@ -146,20 +146,20 @@ def exit_guesses(head: Exit, target: GPT, tokens: Tensor, hidden: Tensor) -> Gue
 
 
 def medusa_guesses(heads: Medusa, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
-    """Head i, on the state at t, should say what the target says at t + 1 + i."""
+    """Head i, on the state at t of hidden [B, n, D], guesses what the target has at t + 1 + i."""
     found = [head(hidden[:, : -i - 1]) for i, head in enumerate(heads)]
     return found, [slice(i + 1, None) for i in range(len(found))]
 
 
 def feature_guesses(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
-    """After each token of a draft, the layer should say what the target says there."""
+    """After each token of a draft, the layer guesses what the target has there; states are [B, n, D]."""
     steps = unroll(layer, target, tokens, hidden, UNROLLED)
     found = [target.head(states[:, i:]) for i, states in enumerate(steps)]
     return found, [slice(i, None) for i in range(UNROLLED)]
 
 
 def parallel_guesses(parts: ParallelLayers, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
-    """At each position of a draft, it should say what the target says there."""
+    """At each position of a draft, it guesses what the target has there; tokens [B, n]."""
     return guess(parts, target, tokens, GUESSED)
 
 

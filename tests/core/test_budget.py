@@ -19,7 +19,7 @@ BASIC = ROOT / "minispec" / "core" / "basic.py"
 SLACK = 1.1
 MOST_BASIC = 75  # lines: one screen, as the README says
 MOST_FUNCTION = 15  # lines of a function there
-MOST_PACKED = 60  # assignments of the package such as `a, b = x, y`: for a swap, or two that are one thing
+MOST_PACKED = 20  # assignments of the package such as `a, b = x, y`: for a swap, or two that are one thing
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -82,10 +82,10 @@ class Budget(NamedTuple):
 PARTS = ("minispec", "tests", "docs", "notebooks")
 BUDGETS = {
     "minispec/core": Budget(10_700, python_tokens, ("minispec/core/**/*.py",)),
-    "minispec": Budget(172_000, python_tokens, ("minispec/**/*.py",)),
-    "tests": Budget(211_000, python_tokens, ("tests/**/*.py",)),
-    "docs": Budget(35_000, python_tokens, ("docs/**/*.py",)),
-    "everything": Budget(454_000, python_tokens, tuple(f"{part}/**/*.py" for part in PARTS)),
+    "minispec": Budget(170_000, python_tokens, ("minispec/**/*.py",)),
+    "tests": Budget(210_000, python_tokens, ("tests/**/*.py",)),
+    "docs": Budget(28_000, python_tokens, ("docs/**/*.py",)),
+    "everything": Budget(440_000, python_tokens, tuple(f"{part}/**/*.py" for part in PARTS)),
     "C++": Budget(10_000, other_tokens, ("minispec/native/cpp/*",)),
     "JavaScript": Budget(1_100, other_tokens, tuple(f"{part}/**/*.js" for part in PARTS)),
     "pages": Budget(78_000, words, ("docs/**/*.md",)),

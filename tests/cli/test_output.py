@@ -33,8 +33,9 @@ def test_streaming_shows_the_prompt_the_marks_and_the_legend(command, document, 
     quiet = document(*options)[0]
     found, beside = document(*options, "--stream")
     assert found["rounds"] == quiet["rounds"] and beside == shown
-    assert shown.startswith(prompt) and "✓" in shown and "★" in shown
-    assert "drafted and accepted" in shown.split("\n", 1)[1]
+    text, legend = shown.split("\n", 1)
+    assert text.startswith(prompt) and "✓" in text and "★" in text
+    assert "drafted and accepted" in legend
 
 
 def test_a_terminal_gets_no_control_sequences(command, pair, monkeypatch):

@@ -55,7 +55,8 @@ def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path,
     found = saved(kind)
     path = tmp_path / f"{kind}.json"
     assert found.points and all(type(point) is KINDS[kind] for point in found.points)
-    assert found.date.startswith("20") and found.date in found.where
+    assert found.date.startswith("20")
+    assert f"{found.machine['threads']} of {found.machine['cores']} cores, {found.date}" in found.where
     save_measurement(found, path)
     assert load_measurement(path) == found and list(tmp_path.iterdir()) == [path]
 

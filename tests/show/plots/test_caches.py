@@ -9,6 +9,7 @@ from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.show.plots.caches import (
+    cache_grid,
     cache_slots,
     positions,
     steps_with_cache,
@@ -64,6 +65,14 @@ def test_the_steps_with_a_cache_are_those_of_the_loop():
     assert positions(model.steps) == positions(drawn) == 4 + 6 - 1
     assert model.steps[0] == (0, 3) and model.steps[1] == (3, 1)
     assert model.steps[2:] == drawn[1:]
+
+
+def test_only_several_tokens_share_a_tile():
+    """Before the last four: two are "2 tokens", and one is drawn as it is."""
+    for length in (5, 6):
+        recording = tiny_recording([[1, 4, 1, 0, 1, 0][:length]], k=2)
+        twin = cache_grid(recording.trace, recording.words, 0, ["before"]).twin
+        assert ("2 tokens" in twin) is (length == 6) and "1 tokens" not in twin
 
 
 @torch.inference_mode()

@@ -4,14 +4,16 @@ import pytest
 from figures import by_hand
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from minispec.show.plots.charts import seconds, size, spread
+from minispec.show.plots.charts import chart, seconds, size, spread, write_on
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
+from minispec.show.signs import STATES
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=5))
@@ -51,3 +53,12 @@ def test_a_dollar_sign_is_no_formula():
         texts = [text for text in picture.figure.findobj(Text) if "$" in text.get_text()]
         assert texts and not any(text.get_parse_math() for text in texts), picture.name
         assert "$5$" in picture.twin and "\\" not in picture.twin + picture.alt
+
+
+def test_a_text_on_a_hatch_stands_on_a_plain_spot():
+    """In the colour of its area; where there is no hatch, none is needed."""
+    _, axes = chart(2, 2, "x", "y")
+    for state in (STATES["rejected"], STATES["accepted"]):
+        write_on(axes, 0, 0, "the", state)
+    spots = [text.get_bbox_patch() for text in axes.texts]
+    assert to_hex(spots[0].get_facecolor()).upper() == STATES["rejected"].colour and spots[1] is None

@@ -28,11 +28,9 @@ LONGEST = (
     "tests/evidence/zoo/test_zoo.py",
     "tests/evidence/checker/test_check.py",
     "tests/notebooks/test_claims.py",
-    "tests/rules/test_coupled.py",
     "tests/train/test_training.py",
     "notebooks/10_measure_it.ipynb",
     "notebooks/03_train_two_models.ipynb",
-    "tests/docs/test_gallery.py",
 )
 
 

@@ -72,7 +72,7 @@ STEPS = {
             TOP_MATCH,
             f"top_match = {TOP_MATCH}, guess=(6, 4, 2))\ntop_match",
             "You predicted (6, 4, 2) twelfths.",
-            "the rule says a",
+            "the rule emits a",
         ),
         (TOP_MATCH, f"top_match = {TOP_MATCH}, guess=(1, 0, 0))\ntop_match", "3 numbers that sum to 12"),
         (TOP_MATCH, f"top_match = {TOP_MATCH}, guess=(12, 0, 0))\ntop_match", "Right"),

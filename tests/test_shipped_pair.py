@@ -1,7 +1,5 @@
 """The shipped pair: what is recorded of it is true, and the walkthrough says what the pictures say."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -90,9 +88,8 @@ def test_target_is_near_the_floor_and_ahead_of_the_draft(pair):
 
 def test_the_target_recalls_and_the_draft_does_not(pair, corpus):
     """Of words that an earlier sentence forces, the target gets at least 90%, the draft at most 60%."""
-    few = replace(corpus, validation=corpus.validation[:100], stories=corpus.stories[:100])
-    assert forced_accuracy(pair.target, few, pair.tokenizer)["all"] >= 0.90
-    assert forced_accuracy(pair.draft, few, pair.tokenizer)["all"] <= 0.60
+    assert forced_accuracy(pair.target, corpus, pair.tokenizer)["all"] >= 0.90
+    assert forced_accuracy(pair.draft, corpus, pair.tokenizer)["all"] <= 0.60
 
 
 def test_acceptance_is_measured_again(pair):
@@ -141,9 +138,9 @@ def test_greedy_is_token_for_token_in_float64(corpus):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_greedy_differs_only_at_near_ties(dtype, corpus, record_property):
-    """30 prompts, 200 tokens each: texts that differ are counted, and each has a certificate."""
+    """100 prompts, 200 tokens each: texts that differ are counted, and each has a certificate."""
     pair = minispec.load_pair("stories", dtype=dtype)
-    prompts = beginnings(pair, corpus)[:30]
+    prompts = beginnings(pair, corpus)
     rows = zip(prompts, *both(pair, prompts), strict=True)
     found = [flip for row in rows if (flip := first_flip(pair.target, *row))]
     record_property("mismatches", len(found))
@@ -160,7 +157,7 @@ def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(corpus):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("temperature", [0.05, 0.2])
+@pytest.mark.parametrize("temperature", [0.05, 0.1, 0.2, 0.5])
 @pytest.mark.parametrize("k", [0, 4])
 def test_at_a_low_temperature_no_improbable_token_comes_up(k, temperature, dtype):
     """Of 1,000 tokens none has a probability below 1e-10: a false alarm in less than 1 of 10^4 seeds."""

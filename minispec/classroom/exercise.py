@@ -21,11 +21,7 @@ from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
-WHOLE = (
-    "stub",
-    "picture",
-    "cases",
-)  # kept as they stand in exercises.toml; other texts are joined to one line
+WHOLE = ("stub", "picture", "cases")  # as they stand in exercises.toml; other texts are joined to one line
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class Exercise:
         if outcome.blank:
             return failed(outcome)
         given = outcome.kind if outcome.kind.isidentifier() else outcome.fault
-        detail = f"{self._said(self.cases[first])}\n  should be: {self.show(should[first].value)}\n"
+        detail = f"{self._text_of(self.cases[first])}\n  should be: {self.show(should[first].value)}\n"
         detail += f"  came out:  {given or self.show(outcome.value)}"
         message = self._message_to(came, failing) or sentence(outcome.fault or OTHER)
         return Judgement("wrong", message, detail)
@@ -114,7 +110,7 @@ class Exercise:
         """Runs an answer on a fresh copy of a case."""
         return attempt(self.run, answer, copy.deepcopy(case), self.read)
 
-    def _said(self, case: Sequence[Any]) -> str:
+    def _text_of(self, case: Sequence[Any]) -> str:
         """Returns a case as people write it."""
         return self.case.format(*case) or f"{self.function}({', '.join(map(str, case))})"
 
@@ -166,7 +162,8 @@ def texts_in(text: str) -> dict[str, dict[str, Any]]:
 
 def defined_in(stub: str) -> str:
     """Returns the name that a source of one definition gives."""
-    return next(node.name for node in ast.parse(stub).body if hasattr(node, "name"))
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return next(node.name for node in ast.parse(stub).body if isinstance(node, kinds))
 
 
 def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:

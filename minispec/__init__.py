@@ -30,8 +30,8 @@ from minispec.io.observe import observe, record
 from minispec.io.stream import stream
 from minispec.io.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from minispec.io.trace import CacheLengths, Statistics, Trace
-from minispec.rules.coupled import KeyedRng, verify_coupled
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.coupled import KeyedRng, verify_coupled
+from minispec.verifiers.fixed_width import FixedWidth
 
 __version__ = "0.2.1"
 

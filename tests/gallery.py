@@ -28,7 +28,7 @@ from minispec.io.checkpoint import SHIPPED
 from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.coupled import verify_coupled
 from minispec.show.plots import caches, distributions, drafts, masks, speed, timeline, verification
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.learning import learning

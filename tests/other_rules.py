@@ -4,7 +4,7 @@ import torch
 
 from minispec import SeededRng, Verdict
 from minispec.core.verify import residual
-from minispec.rules.tree import walk
+from minispec.verifiers.tree import walk
 
 
 def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambda p, q, i: p[:, i + 1]):

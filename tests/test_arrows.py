@@ -14,10 +14,10 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports; raise SystemExit(lint
 
 # Imports that the contracts in pyproject.toml forbid: each of what stands above, in whatever form and place.
 PLANTED = {
-    "core.a": "from minispec.rules import b",
+    "core.a": "from minispec.verifiers import b",
     "core.b": "import minispec",
     "core.c": "from minispec import io",
-    "drafters.a": "from minispec.rules import b",
+    "drafters.a": "from minispec.verifiers import b",
     "rules.a": "from minispec.drafters import b",
     "io.a": "import minispec.native.b",
     "native.a": "def f():\n    from minispec.train import b",

@@ -14,7 +14,7 @@ from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.recording import Recording
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.coupled import verify_coupled
 from minispec.show.plots.board import Cell, Line, tiled, twin_of
 from minispec.show.plots.caches import TITLES, Moment, cache_slots
 from minispec.show.plots.charts import columns, prepare

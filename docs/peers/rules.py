@@ -29,7 +29,7 @@ from minispec.core.rng import Rng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.evidence.proof.enumeration import Uniform
-from minispec.rules.tree import parents_of
+from minispec.verifiers.tree import parents_of
 
 LIBRARY = "transformers.generation"
 IMPORTED = sys.stdlib_module_names | {"torch", "triton"}  # by files that are loaded

@@ -12,7 +12,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_rejection
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import patch_of
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.coupled import verify_coupled
 
 PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "verify_rejection")]
 

@@ -23,7 +23,7 @@ from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked, printable
 
 FIGURES = (  # of a run's statistics

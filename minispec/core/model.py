@@ -27,23 +27,32 @@ class LanguageModel(Protocol):
 
     Attributes:
         vocab_size: V.
+        hidden_size: D.
         max_length: the most tokens that a row can hold, prompt and continuation together.
+        device: where it computes.
     """
 
-    vocab_size: int
-    max_length: int
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache."""
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache.
+
+        A tree says where the tokens stand, if not one after the other; ValueError from a model that reads
+        chains only.
+        """
 
     def head(self, hidden: Tensor) -> Tensor:
         """Maps [B, n, D] to logits [B, n, V]."""
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ def rotary_tables(
 ) -> tuple[Tensor, Tensor]:
     """Returns cosine and sine of every position's angles, [max_length, head_dim] each.
 
-    Pair i turns by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15), computed in float64.
+    Pair i is rotated by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15), computed in float64.
     """
     half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
     frequency = config.rope_theta ** (-half / config.head_dim)
@@ -124,7 +133,7 @@ def rotary_tables(
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turns each pair (x[i], x[i + head_dim/2]) by its position's angle.
+    """Rotates each pair (x[i], x[i + head_dim/2]) by its position's angle.
 
     Args:
         x: [B, heads, n, head_dim].
@@ -237,26 +246,12 @@ class Tree(NamedTuple):
         return Tree(lengths.to(parents.device)[:, None] + mask.sum(-1) - 1, mask)
 
 
-def read_tree(model: LanguageModel, tokens: Tensor, cache: KVCache, tree: Tree) -> Tensor:
-    """Has a model read tokens [B, n] that stand in a tree: hidden states [B, n, D].
-
-    Raises:
-        ValueError: if it reads chains only, as the native backend does.
-    """
-    try:
-        return model.hidden(tokens, cache, tree=tree)  # type: ignore[call-arg]
-    except TypeError as error:
-        if "'tree'" not in str(error):
-            raise
-        raise ValueError(f"this model reads no trees, a GPT on the torch backend does: {error}") from error
-
-
 class Layers(nn.ModuleList):
-    """The blocks in order; some of them can be run by themselves, as an early exit does."""
+    """Blocks in order; a slice of them is run by itself, as an early exit does."""
 
-    def forward(self, x: Tensor, view: View, first: int = 0, last: int | None = None) -> Tensor:
-        """Runs blocks first … last − 1 (by default all) on the residual stream: [B, n, D] -> [B, n, D]."""
-        for layer, block in list(enumerate(self))[first:last]:
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """Runs the blocks on the residual stream: [B, n, D] -> [B, n, D]."""
+        for layer, block in enumerate(self):
             x = block(x, view, layer)
         return x
 
@@ -272,6 +267,7 @@ class GPT(nn.Module):
         super().__init__()
         self.config = config
         self.vocab_size = config.vocab_size
+        self.hidden_size = config.width
         self.max_length = config.max_length
         self.embed_tokens = nn.Embedding(config.vocab_size, config.width)
         self.layers = Layers(Block(config) for _ in range(config.layers))
@@ -329,13 +325,8 @@ class GPT(nn.Module):
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
         return self.head(self.hidden(tokens, cache))
 
-    def view(
-        self, new: int, cache: KVCache | None, tree: Tree | None = None, layers: slice = slice(None)
-    ) -> View:
-        """Prepares what all layers share in a forward over n new tokens a row (see `hidden`).
-
-        `layers` says which of them the tokens go through: an early exit goes through the first only.
-        """
+    def view(self, new: int, cache: KVCache | None, tree: Tree | None = None) -> View:
+        """Prepares what all layers share in a forward over n new tokens a row (see `hidden`)."""
         cos, sin = rotary_tables(self.config, self.dtype, self.device)
         if cache is None:
             if tree is not None:
@@ -343,7 +334,7 @@ class GPT(nn.Module):
             if new > self.max_length:
                 raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
             return View(cos[:new], sin[:new], None, None)
-        positions, bias = cache.begin(new, None if tree is None else tree.mask, layers)
+        positions, bias = cache.begin(new, None if tree is None else tree.mask)
         if tree is not None:  # what stands after the context's end is padding
             positions = tree.positions.clamp(max=self.max_length - 1)
         cos, sin = cos[positions], sin[positions]

@@ -5,15 +5,16 @@ They are frozen and check themselves when made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
 
 Kind = Literal["correction", "bonus", "draft"]
 Finish = Literal["eos", "cap", "context"]
-ORDER = "the parents in a tree must ascend, and come before their children"
+UNORDERED = "the parents in a tree must ascend, and come before their children"
+WHOLE: Final = torch.tensor(-1)  # stands for lengths that are all K
 TOO_PROBABLE = 1.001  # no probability is as large, however it was rounded
 
 
@@ -35,13 +36,13 @@ class Draft:
 
     tokens: Tensor
     probs: Tensor
-    lengths: Tensor = field(default=None)  # type: ignore[assignment]
+    lengths: Tensor = WHOLE
     parents: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.dim() != 2:
             raise ValueError(f"tokens must be [B, K], not {list(self.tokens.shape)}")
-        if self.lengths is None:
+        if self.lengths is WHOLE:
             object.__setattr__(self, "lengths", torch.full((len(self.tokens),), self.k))
         self.check()
 
@@ -63,9 +64,9 @@ class Draft:
         if self.parents is not None and self.parents.dtype != torch.long:
             raise ValueError(f"parents must be int64, not {self.parents.dtype}")
         if self.parents is not None and not are_parents(self.parents):
-            raise ValueError(ORDER)
+            raise ValueError(UNORDERED)
         if self.tokens.numel() > 0:
-            check_tokens(self.tokens, self.probs, None if min(lengths) == k else self.inside)
+            check_tokens(self.tokens, self.probs, None if min(lengths) == k else self.mask)
 
     @property
     def k(self) -> int:
@@ -73,14 +74,32 @@ class Draft:
         return self.tokens.shape[1]
 
     @property
-    def inside(self) -> Tensor:
+    def mask(self) -> Tensor:
         """Which tokens are proposals: [B, K] bool; the others are padding."""
         device = self.tokens.device
         return torch.arange(self.k, device=device) < self.lengths.to(device)[:, None]
 
+    @property
+    def depths(self) -> Tensor:
+        """How far after the pending token each one stands: [B, K], from 1 on."""
+        if self.parents is None:
+            return torch.arange(1, self.k + 1, device=self.tokens.device).expand_as(self.tokens)
+        depths = torch.zeros_like(self.parents[:, :1]).repeat(1, self.k + 1)
+        for i in range(self.k):
+            depths[:, i + 1] = depths.gather(1, self.parents[:, i, None])[:, 0] + 1
+        return depths[:, 1:]
+
     def after(self, pending: Tensor) -> Tensor:
         """Returns what one forward reads: the pending tokens [B], each with its row's draft, [B, K+1]."""
         return torch.cat([pending[:, None], self.tokens], dim=1)
+
+    def cut(self, most: Tensor) -> Draft:
+        """Returns at most so many tokens a row [B]; a beginning of a tree is a tree. Padding becomes id 0."""
+        lengths = torch.minimum(self.lengths.cpu(), most)
+        k = int(lengths.max())
+        mask = (torch.arange(k) < lengths[:, None]).to(self.tokens.device)
+        parents = None if self.parents is None else self.parents[:, :k]
+        return Draft(self.tokens[:, :k] * mask, self.probs[:, :k], lengths, parents)
 
     @staticmethod
     def empty(rows: int, vocab_size: int, device: torch.device | str = "cpu") -> Draft:
@@ -89,19 +108,19 @@ class Draft:
         return Draft(tokens, torch.zeros(rows, 0, vocab_size, device=device))
 
 
-def check_tokens(tokens: Tensor, probs: Tensor, inside: Tensor | None) -> None:
+def check_tokens(tokens: Tensor, probs: Tensor, mask: Tensor | None) -> None:
     """Raises ValueError if a token [B, K] is outside the vocabulary, or its q [B, K, V] cannot have given it.
 
-    What is not inside [B, K], padding, may be anything; None: all are inside.
+    What is not in the mask [B, K], padding, may be anything; None: there is no padding.
     """
-    if inside is not None:
-        tokens = tokens.where(inside, 0)
+    if mask is not None:
+        tokens = tokens.where(mask, 0)
     lowest, highest = tokens.aminmax()
     if lowest < 0 or highest >= probs.shape[2]:
         raise ValueError(f"a drafted token is outside the vocabulary, 0 to {probs.shape[2] - 1}")
     drawn = probs.gather(2, tokens[..., None])[..., 0]  # [B, K], q of each token
-    if inside is not None:
-        drawn = drawn.where(inside, 1)
+    if mask is not None:
+        drawn = drawn.where(mask, 1)
     least, most = drawn.aminmax()
     if not bool((least > 0) & (most < TOO_PROBABLE)):  # NaN is not, either
         row, i = (~((drawn > 0) & (drawn < TOO_PROBABLE))).nonzero()[0].tolist()
@@ -158,33 +177,38 @@ class Round:
 
     Attributes:
         index: counted from 0.
+        prompt_ids: for each row which of the prompts it decodes.
         pending: [B] int64, the last committed token of each row, read in this round.
         draft: what the drafter proposed.
-        target_probs: [B, K+1, V], the target's warped distributions at the drafted positions and the next.
-        target_logits: [B, K+1, V], what they were computed from.
+        target_hidden: [B, K+1, D], the target's hidden states at the pending and the drafted tokens.
+        target_logits: [B, K+1, V], what its head makes of them.
+        target_probs: [B, K+1, V], its warped distributions at the drafted positions and the next.
         verdict: what the verifier decided.
-        emitted: for each row the tokens that were committed; empty for a row that was done.
+        stops_at_first_rejection: whether the verifier looks at nothing after a rejection.
         live: for each row whether it took part in the round.
-        finish: for each row why it ended, or None while it goes on.
+        emitted: for each row the tokens that were committed; empty for a row that was done.
+        finish: for each row why it ended, or None while it is not done.
         lengths: for each row how many tokens each cache holds after the round: all but the pending one.
-        names: for each row which of the prompts it decodes.
-        target_hidden: [B, K+1, D], what the logits were computed from, for a drafter that `wants_hidden`.
-        stops_at_first_rejection: whether the rule looks at nothing after a rejection.
     """
 
     index: int
+    prompt_ids: tuple[int, ...]
     pending: Tensor
     draft: Draft
-    target_probs: Tensor
+    target_hidden: Tensor
     target_logits: Tensor
+    target_probs: Tensor
     verdict: Verdict
-    emitted: tuple[tuple[int, ...], ...]
+    stops_at_first_rejection: bool
     live: tuple[bool, ...]
+    emitted: tuple[tuple[int, ...], ...]
     finish: tuple[Finish | None, ...]
     lengths: tuple[int, ...]
-    names: tuple[int, ...] = ()
-    target_hidden: Tensor | None = None
-    stops_at_first_rejection: bool = True
+
+    @property
+    def block(self) -> Tensor:
+        """What the target has read: the pending and the drafted tokens, [B, K+1]."""
+        return self.draft.after(self.pending)
 
     def drafted(self, row: int) -> int:
         """How many tokens were proposed for a row."""
@@ -205,7 +229,7 @@ class Round:
     def tested(self, row: int) -> int | None:
         """How many it looked at: those kept, and the one that was rejected.
 
-        None for a rule that goes on after a rejection: there only accepted / drafted has a meaning.
+        None for a verifier that goes on after a rejection: there only accepted / drafted has a meaning.
         """
         if not self.stops_at_first_rejection:
             return None

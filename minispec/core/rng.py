@@ -4,108 +4,131 @@ Nothing else draws random numbers while decoding. So a test can hand in an `Rng`
 keep two promises. What is masked, or certain, draws nothing. What has probability 0 never happens.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, TypedDict, Unpack
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 CERTAIN = 1 - 1e-12  # counts as 1: whether a number is drawn must not depend on rounding
+UNLIMITED = 2**62  # a budget that no text reaches
 
 
-class Which(TypedDict, total=False):
-    """What a decision is about; all of it may be left out.
+class Place(NamedTuple):
+    """What the decisions of B rows are about.
 
     Attributes:
-        rows: [B], which prompt each entry belongs to; by default 0 … B−1.
-        positions: [B], or one number for all: the position in the text that each decision is about. Drafters
-            and verifiers count from the round's first new token, and `BlockRng` adds the rest.
-        live: [B] bool; the others are not decided: False, or id 0.
+        prompt_ids: [B], which prompt each belongs to.
+        positions: [B], the position in the text that each decides; None where the caller has not named it.
+        live: [B] bool; the others are not decided: False, or id 0. None: all are.
     """
 
-    rows: Tensor | None
-    positions: Tensor | int | None
-    live: Tensor | None
+    prompt_ids: Tensor
+    positions: Tensor | None = None
+    live: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """Where each row stands when a round begins, and how many tokens the round may add to it.
+
+    Attributes:
+        prompt_ids: [B], which prompt each row decodes.
+        starts: [B], how many tokens it has.
+        budgets: [B], how many more may be decided in it; 0 for a row that is done.
+        device: where decisions are made.
+    """
+
+    prompt_ids: tuple[int, ...]
+    starts: tuple[int, ...]
+    budgets: tuple[int, ...]
+    device: torch.device
+
+    def at(self, offset: Tensor | int | None, live: Tensor | None = None) -> Place:
+        """Returns the place of decisions about the round's token number `offset`, counted from 0.
+
+        Rows whose budget ends before it decide nothing, nor do those that are not live. So what a row
+        decides depends on its own text alone, not on its neighbours.
+        """
+        prompt_ids, starts, budgets = self._tensors
+        positions = None if offset is None else starts + offset
+        first = 0 if offset is None else offset
+        if not isinstance(first, int) or first >= min(self.budgets):  # else no row's budget ends before it
+            within = first < budgets
+            live = within if live is None else live & within
+        return Place(prompt_ids, positions, live)
+
+    def without_last(self) -> RoundPlan:
+        """Returns the plan for drafting: the last token that fits is never drafted, it is the target's."""
+        return replace(self, budgets=tuple(max(budget - 1, 0) for budget in self.budgets))
+
+    @staticmethod
+    def unlimited(rows: int, device: torch.device) -> RoundPlan:
+        """Returns a plan for rows that begin at position 0 and have no cap."""
+        return RoundPlan(tuple(range(rows)), (0,) * rows, (UNLIMITED,) * rows, device)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor]:  # made only when a decision needs them
+        prompt_ids, starts, budgets = torch.tensor(
+            [self.prompt_ids, self.starts, self.budgets], device=self.device
+        )
+        return prompt_ids, starts, budgets
 
 
 class Rng(Protocol):
-    """A source of decisions for B rows at a time."""
+    """A source of decisions for B rows at a time. Without a place all rows are decided."""
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides yes or no: probabilities of yes [B] -> [B] bool; ValueError for another shape."""
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws one id a row: distributions [B, V], up to rounding -> [B] int64."""
 
 
-class BlockRng:
-    """An `Rng` as one round may use it: each row up to its remaining budget, at its position in the text.
+@dataclass(frozen=True)
+class RoundRng:
+    """An `Rng` as one round may use it: what verifiers draw from.
 
-    It adds where the round begins to the positions that drafters and verifiers name, and decides nothing for
-    rows whose budget ends before. So what a row decides depends on its own text alone, not on its neighbours.
+    Each decision is about the round's token number `offset`, counted from 0. Leave it out where the position
+    does not matter; shared noise (`KeyedRng`) needs it.
 
     Attributes:
-        rng: draws.
-        starts: [B], how many tokens each row has.
-        budgets: [B], how many more may be decided in it; 0 for a row that is done.
-        names: [B], which prompt each row holds; None: row b holds prompt b.
+        source: decides.
+        plan: says about which texts and positions, and for which rows.
     """
 
-    def __init__(
-        self,
-        rng: Rng,
-        starts: Sequence[int],
-        budgets: Sequence[int],
-        device: torch.device,
-        names: Sequence[int] | None = None,
-    ) -> None:
-        """Narrows `rng` to a round; positions are wanted on `device`."""
-        self.rng = rng
-        self.starts = starts
-        self.budgets = budgets
-        self.names = names
-        self._device = device
+    source: Rng
+    plan: RoundPlan
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Decides for rows that have budget left: probs [B] -> [B] bool (see `Rng`)."""
-        return self.rng.bernoulli(probs, **self._place(which))
+    def bernoulli(
+        self, probs: Tensor, offset: Tensor | int | None = None, live: Tensor | None = None
+    ) -> Tensor:
+        """Decides yes or no, for rows that are live and have budget: probs [B] -> [B] bool."""
+        return self.source.bernoulli(probs, self.plan.at(offset, live))
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Draws for rows that have budget left: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self.rng.categorical(probs, **self._place(which))
-
-    @cached_property
-    def _own(self) -> list[Tensor]:  # starts and budgets, [B] each; made when they are asked for
-        return [torch.tensor(own, device=self._device) for own in (self.starts, self.budgets)]
-
-    def _place(self, which: Which) -> Which:
-        """Returns the prompts' names, positions in the text, and which rows have budget left there."""
-        rows = which.get("rows")
-        offsets = which.get("positions")
-        live = which.get("live")
-        start, budget = self._own if rows is None else (own[rows] for own in self._own)
-        if self.names is not None:
-            rows = torch.tensor(self.names, device=self._device)[slice(None) if rows is None else rows]
-        positions = None if offsets is None else start + offsets
-        if not isinstance(offsets, int) or offsets >= min(self.budgets):  # else all have, and no GPU is asked
-            inside = (0 if offsets is None else offsets) < budget
-            live = inside if live is None else live & inside
-        return Which(rows=rows, positions=positions, live=live)
+    def categorical(
+        self, probs: Tensor, offset: Tensor | int | None = None, live: Tensor | None = None
+    ) -> Tensor:
+        """Draws an id for rows that are live and have budget: probs [B, V] -> [B] int64."""
+        return self.source.categorical(probs, self.plan.at(offset, live))
 
 
-class DraftingRng(BlockRng):
-    """A `BlockRng` for drafters: a row without budget gets its most probable id, undrawn.
+class DraftingRng(RoundRng):
+    """A `RoundRng` for drafters: a row without budget gets its most probable id, undrawn.
 
-    So a draft is made of possible tokens only, also where a row's own part of it ends before the others'.
+    So a draft consists of possible tokens only, also where a row's part of it ends before the others'.
     """
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Draws for rows that have budget left: probs [B, V] -> [B] ids (see `Rng`)."""
-        place = self._place(which)
-        picked = self.rng.categorical(probs, **place)
-        live = place.get("live")
-        return picked if live is None else torch.where(live, picked, probs.argmax(-1))
+    def categorical(
+        self, probs: Tensor, offset: Tensor | int | None = None, live: Tensor | None = None
+    ) -> Tensor:
+        """Draws an id for rows that are live and have budget: probs [B, V] -> [B] int64."""
+        place = self.plan.at(offset, live)
+        token = self.source.categorical(probs, place)
+        return token if place.live is None else torch.where(place.live, token, probs.argmax(-1))
 
 
 def check_one_a_row(probs: Tensor) -> None:
@@ -124,37 +147,36 @@ class SeededRng:
         """Starts a stream of its own from a seed of 0 to 2³² − 1; torch reads no more bits than these."""
         self._generator = torch.Generator().manual_seed(seed)
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers yes with the given probabilities: probs [B] -> [B] bool (see `Rng`).
 
         Raises:
             ValueError: if the probabilities are not [B].
         """
         check_one_a_row(probs)
-        live = which.get("live")
+        live = None if place is None else place.live
         undecided = (probs > 0) & (probs < CERTAIN)
         if live is not None:
             undecided = undecided & live
-        uniform = self._uniforms(undecided)
         # Uniforms lie in [0, 1): a probability of 0 is never met, one of 1 always.
-        yes = uniform < probs
+        yes = self._uniforms(undecided) < probs
         return yes if live is None else yes & live
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
-        live = which.get("live")
+        live = None if place is None else place.live
         cumulative = probs.double().cumsum(-1)  # [B, V]
         total = cumulative[:, -1:]
         undecided = (probs > 0).sum(-1) > 1
         if live is not None:
             undecided = undecided & live
         # The first id whose cumulative sum exceeds the threshold. An id of probability 0 adds nothing
-        # to the sum, so it is never first; the threshold stays below the total, so one is always found.
+        # to the sum, so it is never first; the threshold stays below the total, so some id always is.
         threshold = torch.minimum(
             self._uniforms(undecided)[:, None] * total, torch.nextafter(total, torch.zeros_like(total))
         )
-        picked = torch.searchsorted(cumulative, threshold, right=True)[:, 0]
-        return picked if live is None else picked * live
+        token = torch.searchsorted(cumulative, threshold, right=True)[:, 0]
+        return token if live is None else token * live
 
     def _uniforms(self, wanted: Tensor) -> Tensor:
         """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""

@@ -13,13 +13,16 @@ from minispec.core.cache import KVCache
 from minispec.core.records import Verdict
 
 
-def rollback(cache: KVCache, committed: Sequence[Sequence[int]]) -> None:
-    """Cuts a cache back to each row's committed tokens, prompt included, but the pending one, in O(1)."""
-    cache.truncate([len(row) - 1 for row in committed])
+def rollback(cache: KVCache, verdict: Verdict, before: Sequence[int], after: Sequence[int]) -> None:
+    """Cuts a cache from what verification has read to what was committed: O(1) for a chain.
 
-
-def keep_paths(cache: KVCache, before: Sequence[int], verdict: Verdict) -> None:
-    """Moves each row's accepted path to the pending token; before: [B], what was committed until then."""
+    Args:
+        cache: to be cut.
+        verdict: which drafted tokens were accepted. In a tree they are first moved to the pending token.
+        before: [B], the cache's lengths before verification.
+        after: [B], those after the rollback: all committed tokens but the pending one.
+    """
     if verdict.path is not None:
-        kept = verdict.kept()
-        cache.gather([[*range(n), *(n + i for i in path)] for n, path in zip(before, kept, strict=True)])
+        slots = zip(before, verdict.kept(), strict=True)
+        cache.gather([[*range(n + 1), *(n + 1 + i for i in path)] for n, path in slots])
+    cache.truncate(after)

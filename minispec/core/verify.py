@@ -1,63 +1,100 @@
 """Verify: which prefix of the draft stays, and what comes after it.
 
-A rule sees a draft, the target's distributions at all of its positions and the next, and a random number
+A verifier sees a draft, the target's distributions at all of its positions and the next, and a random number
 generator. It knows no model and no cache. Scoring was parallel; accepting goes left to right, because after a
 rejection nothing later was proposed for the text that we now have.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
+from minispec.core.rng import Rng, RoundPlan, RoundRng
+
+Decide = Callable[[Draft, Tensor, RoundRng], Verdict]
+"""An acceptance rule: from a draft, the target's distributions [B, K+1, V] and an rng, to a verdict.
+
+[:, i] is the target's distribution where token i was drafted, and the one after the last drafted token is that
+of the bonus. In a tree [:, 0] is the distribution after the pending token, and [:, i + 1] that after token i.
+"""
 
 
-class Verifier(Protocol):
-    """A rule that accepts a prefix of a draft and picks one more token.
+@dataclass(frozen=True)
+class Verifier:
+    """An acceptance rule, and what is known of it. Call it as `decide` is called.
 
-    A rule may carry attributes. `greedy = True`: it needs temperature 0, and `speculate` refuses it
-    elsewhere. `stops_at_first_rejection = False`: it looks beyond a rejected token. `lossless = False`: what
-    comes out is not distributed as the target.
+    Attributes:
+        name: of the rule.
+        decide: accepts a prefix of a draft, or a path of a tree, and picks the next token.
+        greedy: whether it needs temperature 0.
+        lossless: whether what is emitted is distributed as the target.
+        stops_at_first_rejection: whether it looks at nothing after a rejected token.
+        takes_tree: whether a draft may be a tree.
     """
 
-    def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-        """Decides.
+    name: str
+    decide: Decide
+    greedy: bool = False
+    lossless: bool = True
+    stops_at_first_rejection: bool = True
+    takes_tree: bool = False
+
+    def __call__(
+        self, draft: Draft, target_probs: Tensor, rng: Rng, plan: RoundPlan | None = None
+    ) -> Verdict:
+        """Decides (see `Decide`).
 
         Args:
             draft: tokens [B, K], their distributions [B, K, V], lengths [B].
-            target_probs: [B, K+1, V]; [:, i] is the target's distribution where token i was drafted, and the
-                one after the last drafted token is that of the bonus.
+            target_probs: [B, K+1, V].
             rng: makes the random decisions.
+            plan: where each row stands; by default all begin at position 0, without a cap.
 
         Returns:
             Accepted counts [B] and next tokens [B].
+
+        Raises:
+            ValueError: if a tree was drafted, and the rule is one for chains.
         """
+        if plan is None:
+            plan = RoundPlan.unlimited(len(target_probs), target_probs.device)
+        verdict = self.decide(draft, target_probs, RoundRng(rng, plan))
+        if draft.parents is not None and verdict.path is None:
+            raise ValueError(
+                f"the {self.name} verifier verifies a chain, and a tree was drafted; verify it with verify_tree"
+            )
+        return verdict
 
 
-def verify_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Accepts while the draft says what the target would say, its most probable token.
+def as_verifier(verifier: Verifier | Decide) -> Verifier:
+    """Returns a verifier; a plain function becomes one of which nothing is known but its name."""
+    if isinstance(verifier, Verifier):
+        return verifier
+    return Verifier(str(getattr(verifier, "__name__", verifier)), verifier, takes_tree=True)
 
-    For temperature 0 only. Ties go to the lowest id. In this limit it and `verify_rejection` are the same
-    (Leviathan et al. 2023, section 2.2). Arguments and result are those of `Verifier`, target_probs being
-    [B, K+1, V]; neither the draft's probabilities nor `rng` are used.
+
+def accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Accepts while the drafted token is the target's most probable one.
+
+    For temperature 0 only. Ties go to the lowest id. In this limit it and `accept_rejection` are the same
+    (Leviathan et al. 2023, section 2.2). Neither the draft's probabilities nor `rng` are used; target_probs
+    are [B, K+1, V].
     """
     best = target_probs.argmax(-1)  # [B, K+1]
-    agrees = (draft.tokens == best[:, : draft.k]) & draft.inside  # [B, K]
+    agrees = (draft.tokens == best[:, : draft.k]) & draft.mask  # [B, K]
     accepted = agrees.long().cumprod(-1).sum(-1)  # length of the leading run
     return Verdict(accepted, best.gather(1, accepted[:, None])[:, 0])
 
 
-verify_greedy.greedy = True  # type: ignore[attr-defined]
+def accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Accepts x ~ q with probability min(1, p(x)/q(x)); after a rejection, draws from the residual.
 
-
-def verify_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Accepts x ~ q with probability min(1, p(x)/q(x)); after a rejection, draws from the mass that q lacks.
-
-    Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. What comes out is distributed as if the
-    target alone had drawn it: theorem 1 of the latter. At temperature 0 it emits what `verify_greedy` emits.
-    Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
+    Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. What is emitted is distributed as if
+    the target alone had drawn it: theorem 1 of the latter. At temperature 0 it emits what `accept_greedy`
+    does. target_probs are [B, K+1, V].
     """
     p = target_probs.double()
     q = draft.probs.double()
@@ -69,11 +106,11 @@ def verify_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
             break
         token = draft.tokens[:, i, None]  # [B, 1]
         ratio = p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), positions=i, live=testing)
+        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), i, testing)
         accepted = accepted + kept
         testing = testing & kept & (i + 1 < lengths)
     dist = next_distribution(p, q, accepted, lengths)
-    return Verdict(accepted, rng.categorical(dist, positions=accepted))
+    return Verdict(accepted, rng.categorical(dist, accepted))
 
 
 def next_distribution(p: Tensor, q: Tensor, accepted: Tensor, lengths: Tensor) -> Tensor:
@@ -82,13 +119,14 @@ def next_distribution(p: Tensor, q: Tensor, accepted: Tensor, lengths: Tensor) -
     That is p itself where all was accepted, else the residual norm(max(0, p − q)); p is [B, K+1, V], q is
     [B, K, V], accepted and lengths are [B].
     """
-    each = torch.arange(p.shape[0], device=p.device)
-    here = p[each, accepted]  # [B, V]
-    if q.shape[1] == 0:
-        return here
+    rows = torch.arange(len(p), device=p.device)
+    p_next = p[rows, accepted]  # [B, V]
+    k = q.shape[1]
+    if k == 0:
+        return p_next
+    q_next = q[rows, accepted.clamp(max=k - 1)]
     rejected = accepted < lengths
-    there = q[each, accepted.clamp(max=q.shape[1] - 1)]
-    return torch.where(rejected[:, None], residual(here, there), here)
+    return torch.where(rejected[:, None], residual(p_next, q_next), p_next)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
@@ -97,6 +135,10 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     It is zero only where p = q; then nothing is ever rejected, but rounding may say otherwise, and p
     itself is the limit. [..., V], [..., V] -> [..., V].
     """
-    lacking = (p - q).clamp(min=0)
-    mass = lacking.sum(-1, keepdim=True)
-    return torch.where(mass > 0, lacking / mass.clamp(min=torch.finfo(p.dtype).tiny), p)
+    excess = (p - q).clamp(min=0)
+    mass = excess.sum(-1, keepdim=True)
+    return torch.where(mass > 0, excess / mass.clamp(min=torch.finfo(p.dtype).tiny), p)
+
+
+verify_greedy = Verifier("greedy", accept_greedy, greedy=True)
+verify_rejection = Verifier("rejection", accept_rejection)

@@ -13,14 +13,16 @@ import sys
 from collections.abc import Sequence
 from math import ceil
 
+import torch
 from torch import Tensor
 
+from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
+from minispec.drafters.chain import TargetDrafter
 from minispec.drafters.costs import Costs
-from minispec.drafters.exit import ExitDrafter
 
 MOST = 16  # the largest K that is tried
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
@@ -139,7 +141,7 @@ class AdaptiveDrafter:
         """Wraps a drafter.
 
         Args:
-            drafter: proposes the tokens; it has a `vocab_size`.
+            drafter: proposes the tokens.
             costs: what the parts of a round take here, such as `measure_costs` finds.
             most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
             acceptance: counts what is accepted; by default a new count.
@@ -148,20 +150,17 @@ class AdaptiveDrafter:
             pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
-            ValueError: if `most` is below 1, or the drafter has no `vocab_size`, or cannot rest: what drafts
-                from the target's own states has none of those that it has missed.
+            ValueError: if `most` is below 1, or the drafter cannot rest: what drafts from the target's own
+                states has none of those that it has missed.
         """
-        name = type(drafter).__name__
-        if getattr(drafter, "wants_hidden", False) or isinstance(drafter, ExitDrafter):
+        if isinstance(drafter, TargetDrafter):
+            name = type(drafter).__name__
             raise ValueError(f"{name} drafts from the target's own states and cannot rest: give it a fixed K")
         if most < 1:
             raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
-        vocab_size = getattr(drafter, "vocab_size", None)
-        if vocab_size is None:
-            raise ValueError(f"an automatic K needs a drafter with a vocab_size; {name} has none")
-        self.vocab_size: int = vocab_size
-        self.max_length: int = getattr(drafter, "max_length", sys.maxsize)
-        self.__wrapped__ = self._drafter = drafter
+        self.vocab_size = drafter.vocab_size
+        self.max_length = drafter.max_length
+        self._drafter = drafter
         self._costs = costs
         self._most = min(most, costs.most)
         self._acceptance = acceptance or RunningAcceptance(self._most)
@@ -179,21 +178,22 @@ class AdaptiveDrafter:
         """How many tokens the cache of the drafter within holds, row by row; None while it rests."""
         return None if self._rests else self._drafter.cache_lengths
 
-    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
-        """Begins a run, with a width by what earlier runs have taught; or begins in some rows of a run."""
-        if rows is not None:
-            for row, prompt in zip(rows, prompts, strict=True):
-                self._texts[row] = list(prompt)
-            if not self._rests:
-                self._drafter.start(prompts, rows=rows)  # type: ignore[call-arg]
-            return
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Begins a run, with a width by what earlier runs have taught; hidden [B, n, D] is not used."""
         self._texts = [list(prompt) for prompt in prompts]
         self._rests = True
         self.width = self._choose(len(prompts))
         if self.width:
             self._wake()
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Begins other prompts in some rows; hidden: [len(rows), n, D]."""
+        for row, prompt in zip(rows, prompts, strict=True):
+            self._texts[row] = list(prompt)
+        if not self._rests:
+            self._drafter.admit(rows, prompts, hidden)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes `width` tokens a row, k if that is fewer, after the pending ones [B] (see `Drafter`)."""
         width = min(self.width, k)
         if width == 0:
@@ -232,5 +232,5 @@ class AdaptiveDrafter:
         return 1 if best == 0 and self._idle >= self._retry else best
 
     def _wake(self) -> None:
-        self._drafter.start(self._texts)
+        self._drafter.start(self._texts, torch.empty(len(self._texts), 0, 0))  # it asks for no states
         self._rests = False

@@ -1,32 +1,29 @@
-"""A chain of tokens, or a tree: each is drawn from the distribution that is reported for it."""
+"""Trees of drafted tokens, each drawn from the distribution that is reported for it; and shared checks."""
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from minispec.core.records import ORDER, Draft, are_parents
-from minispec.core.rng import Rng
+from minispec.core.records import UNORDERED, Draft, are_parents
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 
 Choice = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From q [M, V], logits [M, V] and which tokens were chosen [M, V]: what the next is drawn from [M, V]."""
 
 
-def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-    """Draws k tokens a row after the pending ones [B], at positions 0 … k−1.
+class TargetDrafter:
+    """What all drafters have that go on from the target's own states.
 
-    `read` takes a token a row, [B], and returns the logits of the next, [B, V].
+    Such a drafter cannot rest for some rounds: it would miss the states of the tokens that come meanwhile.
     """
-    token = pending
-    tokens = []
-    dists = []
-    for position in range(k):
-        q = warp(read(token))
-        token = rng.categorical(q, positions=position)
-        tokens.append(token)
-        dists.append(q)
-    return Draft(torch.stack(tokens, 1), torch.stack(dists, 1))
+
+    def __init__(self, vocab_size: int, max_length: int, warp: Warp | None) -> None:
+        """Takes the sizes of the target, and how to warp logits; None: like the target's."""
+        self.vocab_size = vocab_size
+        self.max_length = max_length
+        self.warp = warp
 
 
 def check_width(given: int, read: int) -> None:
@@ -43,7 +40,7 @@ def checked_parents(parents: Sequence[int], max_length: int) -> list[int]:
     if len(parents) >= max_length:
         raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {max_length}")
     if not are_parents(torch.tensor([parents], dtype=torch.long)):
-        raise ValueError(ORDER)
+        raise ValueError(UNORDERED)
     return list(parents)
 
 
@@ -62,7 +59,7 @@ def draw_tree(
     space: Tensor,
     choice: Choice,
     warp: Warp,
-    rng: Rng,
+    rng: RoundRng,
 ) -> Draft:
     """Draws a tree level by level.
 
@@ -87,7 +84,7 @@ def draw_tree(
         for i in children:
             m = at.index(parents[i - 1])
             dists[i - 1] = choice(q[:, m], logits[:, m], chosen[:, m])
-            tokens[:, i] = rng.categorical(dists[i - 1], positions=depth, live=i <= space)
+            tokens[:, i] = rng.categorical(dists[i - 1], depth, i <= space)
             chosen[:, m].scatter_(1, tokens[:, i, None], True)
     shape = torch.tensor([parents], device=pending.device).expand(len(pending), -1)
     return Draft(tokens[:, 1:], torch.stack(dists, 1), parents=shape)

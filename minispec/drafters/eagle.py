@@ -14,14 +14,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
-from minispec.core.draft import CachedDrafter
+from minispec.core.draft import draw_chain
 from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
-from minispec.core.prefill import Prompts, pad
+from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import check_width, draw_chain
+from minispec.drafters.chain import TargetDrafter, check_width
 
 
 class FeatureLayer(nn.Module):
@@ -52,10 +53,8 @@ class FeatureLayer(nn.Module):
         return self.norm(self.layers(x, view))
 
 
-class FeatureDrafter(CachedDrafter):
+class FeatureDrafter(TargetDrafter):
     """Drafts token after token with a `FeatureLayer`, with a cache of its own."""
-
-    wants_hidden = True
 
     def __init__(self, layer: FeatureLayer, target: GPT, warp: Warp | None = None) -> None:
         """Makes a drafter of a layer that was trained on a target, whose embedding and head it uses.
@@ -66,66 +65,65 @@ class FeatureDrafter(CachedDrafter):
             ValueError: if the layer was made for another width.
         """
         check_width(target.config.width, layer.width)
+        super().__init__(target.vocab_size, target.max_length, warp)
         self.layer = layer
         self.target = target
-        self.warp = warp
-        self.vocab_size = target.vocab_size
-        self.max_length = target.max_length
+        self._cache = target.cache_of(len(layer.layers), 1)
         self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
 
-    def start(
-        self, prompts: Prompts, hidden: Tensor | None = None, rows: Sequence[int] | None = None
-    ) -> None:
-        """Reads all prompts but their last tokens; hidden: their states [B, n, D], or None where n = 0."""
-        cache, features = self._prefill(prompts, hidden)
-        if rows is None:
-            self._cache = cache
-            self._feature = features
-        else:
-            self._feature[list(rows)] = features
-            for source, row in enumerate(rows):
-                self.cache.place(row, cache, source)
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens its cache holds, row by row."""
+        return self._cache.row_lengths
 
-    def _prefill(self, prompts: Prompts, hidden: Tensor | None) -> tuple[KVCache, Tensor]:
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Reads all prompts but their last tokens; hidden: their states [B, n, D]."""
+        self._cache, self._feature = self._prefill(prompts, hidden)
+
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Reads prompts into some rows; hidden: their states [len(rows), n, D]."""
+        cache, self._feature[list(rows)] = self._prefill(prompts, hidden)
+        for source, row in enumerate(rows):
+            self._cache.place(row, cache, source)
+
+    def _prefill(self, prompts: Prompts, hidden: Tensor) -> tuple[KVCache, Tensor]:
         """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
         target = self.target
+        check_width(hidden.shape[-1], target.hidden_size)
         cache = target.cache_of(len(self.layer.layers), len(prompts))
-        none = torch.zeros(len(prompts), 1, target.config.width, dtype=target.dtype, device=target.device)
-        features = none if hidden is None else torch.cat([none, hidden.to(target.dtype)], dim=1)
+        none = hidden.new_zeros(len(prompts), 1, target.hidden_size)
+        features = torch.cat([none, hidden], dim=1).to(target.dtype)
         lengths = [len(prompt) - 1 for prompt in prompts]
-        if hidden is not None:
-            check_width(hidden.shape[-1], target.config.width)
+        if max(lengths) > 0:
             tokens = pad(prompts, max(lengths), target.device)
             self.layer(tokens, features[:, :-1], target, cache)
             cache.truncate(lengths)
         return cache, features[torch.arange(len(prompts)), lengths]
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
         feature = self._feature[:, None]  # [B, 1, D]
 
         def read(token: Tensor) -> Tensor:
             nonlocal feature
-            feature = self.layer(token[:, None], feature, self.target, self.cache)
+            feature = self.layer(token[:, None], feature, self.target, self._cache)
             return self.target.head(feature)[:, -1]
 
         return draw_chain(read, pending, k, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
         """Reads the accepted tokens again, with the features that the target has by now."""
-        states = round.target_hidden
-        assert states is not None, "speculate hands it over, for wants_hidden says so"
-        states = states.to(self.target.dtype)
+        states = round.target_hidden.to(self.target.dtype)
         rows = torch.arange(len(states), device=states.device)
         lengths = round.lengths
-        block = round.draft.after(round.pending).to(states.device)  # [B, K+1]
+        block = round.block.to(states.device)  # [B, K+1]
         features = torch.cat([self._feature[:, None], states[:, :-1]], dim=1)  # before each of them
         first = [min(n, self._before(round, row)) for row, n in enumerate(lengths)]
-        self.cache.truncate(first)
+        self._cache.truncate(first)
         width = max(n - m for n, m in zip(lengths, first, strict=True))
         if width > 0:
-            self.layer(block[:, :width], features[:, :width], self.target, self.cache)
-        self.cache.truncate(lengths)
+            self.layer(block[:, :width], features[:, :width], self.target, self._cache)
+        self._cache.truncate(lengths)
         self._feature = states[rows, round.verdict.accepted]
 
     def _before(self, round: Round, row: int) -> int:

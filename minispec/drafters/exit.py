@@ -10,18 +10,19 @@ norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` says better what
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 
+from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, RMSNorm
-from minispec.core.prefill import Prompts
+from minispec.core.draft import draw_chain
+from minispec.core.model import GPT, RMSNorm, Tree
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import check_width, draw_chain
+from minispec.drafters.chain import TargetDrafter, check_width
 
 FIRST = "the target reads the prompts first, and start(prompts) follows, once for each run"
 
@@ -49,11 +50,57 @@ def untrained_exit(model: GPT, layers: int) -> Exit:
     return made.requires_grad_(False)
 
 
+class ExitCache(KVCache):
+    """A cache in two parts, for the layers before an exit and for those after it; the first part reads ahead.
+
+    Attributes:
+        first: of the layers before the exit.
+        later: of those after it; its lengths are those of the whole.
+        streams: [B, n, D] each, what the first layers have made of tokens that the others have not read.
+        shared: whether a draft reads ahead in it.
+    """
+
+    def __init__(self, model: GPT, layers: int, rows: int) -> None:
+        """Makes an empty cache for a model that is left after so many layers."""
+        self.first = model.cache_of(layers, rows)
+        self.later = model.cache_of(model.config.layers - layers, rows)
+        self.rows = rows
+        self.capacity = model.max_length
+        self.streams: list[Tensor] = []
+        self.shared = False
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens each row holds in all layers: [B]."""
+        return self.later.lengths
+
+    @property
+    def row_lengths(self) -> tuple[int, ...]:
+        """The same as plain integers."""
+        return self.later.row_lengths
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken, in bytes."""
+        return self.first.bytes + self.later.bytes
+
+    def truncate(self, lengths: Sequence[int] | Tensor) -> None:
+        """Forgets everything after the first lengths[b] tokens of row b, in both parts."""
+        self.later.truncate(lengths)
+        self.first.truncate(lengths)
+
+    def place(self, row: int, other: KVCache, source: int) -> None:
+        """Takes over, into one row, what another cache of the same model holds in its row `source`."""
+        assert isinstance(other, ExitCache)
+        self.first.place(row, other.first, source)
+        self.later.place(row, other.later, source)
+
+
 class EarlyExitGPT:
     """A target that can also be asked after its first layers; a `LanguageModel`.
 
-    What was read ahead through the first layers is kept until the target reads it, and goes on from there. It
-    is kept for each cache by itself, so several runs may share the target; begin them in one thread.
+    What was read ahead through the first layers is kept in the cache until the target reads it, and goes on
+    from there. Several runs may share the target; begin them in one thread.
 
     Attributes:
         model: the GPT.
@@ -76,98 +123,109 @@ class EarlyExitGPT:
         self.exit = exit
         self.device = model.device
         self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.head = model.head
-        self._made: ReferenceType[KVCache] | None = None
-        # Of each shared cache the streams [B, n, D] after the first layers that are not verified yet.
-        self._ahead: WeakKeyDictionary[KVCache, list[Tensor]] = WeakKeyDictionary()
+        self._newest: ReferenceType[ExitCache] | None = None
 
-    def new_cache(self, rows: int) -> KVCache:
+    def new_cache(self, rows: int) -> ExitCache:
         """Returns an empty cache, which the draft can share."""
-        cache = self.model.new_cache(rows)
-        self._made = ref(cache)
+        cache = self.make_cache(rows)
+        self._newest = ref(cache)
         return cache
 
-    def share(self) -> KVCache:
+    def make_cache(self, rows: int) -> ExitCache:
+        """Returns an empty cache."""
+        return ExitCache(self.model, self.exit.layers, rows)
+
+    def share(self) -> ExitCache:
         """Returns the cache that was made last, for a draft to share: a run has begun in it.
 
         Raises:
             ValueError: if there is none, or another draft shares it.
         """
-        cache = None if self._made is None else self._made()
+        cache = None if self._newest is None else self._newest()
         if cache is None:
             raise ValueError(FIRST)
-        self._made = None
-        self._ahead[cache] = []
+        self._newest = None
+        cache.shared = True
         return cache
 
-    def read_ahead(self, cache: KVCache, token: Tensor) -> Tensor:
+    def read_ahead(self, cache: ExitCache, token: Tensor) -> Tensor:
         """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
-        if cache not in self._ahead:
-            raise ValueError(FIRST)
-        x = self._first(torch.unsqueeze(token, -1), cache)
-        self._ahead[cache].append(x)
-        return self.head(self.exit(x))[:, -1]
+        stream = self.first_layers(token[:, None], cache)
+        cache.streams.append(stream)
+        return self.head(self.exit(stream))[:, -1]
 
-    def propose(self, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, cache: ExitCache, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B], reading them ahead into a shared cache.
 
         Raises:
-            ValueError: if the target has not read the last draft of this cache.
+            ValueError: if the target has not read the last draft of this cache, or no draft shares it.
         """
-        if self._ahead.get(cache):
+        if not cache.shared:
+            raise ValueError(FIRST)
+        if cache.streams:
             raise ValueError("the last draft was never verified: a drafter serves one run at a time")
         return draw_chain(partial(self.read_ahead, cache), pending, k, warp, rng)
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens as the GPT does, but not twice through a layer: [B, n] -> [B, n, D]."""
-        if cache is None or cache not in self._ahead:
-            return self.model.hidden(tokens, cache)
-        x = self._streams(tokens, cache)
-        view = self.model.view(x.shape[1], cache, None, slice(self.exit.layers, None))
-        x = self.model.layers(x, view, self.exit.layers)
-        cache.advance()
-        return self.model.norm(x)
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens as the GPT does, but not twice through a layer: [B, n] -> [B, n, D].
 
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
-        return self.head(self.hidden(tokens, cache))
+        Raises:
+            ValueError: if a tree is given, or a cache that `new_cache` has not made.
+        """
+        if tree is not None:
+            raise ValueError("an early exit reads chains only, no trees")
+        if cache is None:
+            return self.model.hidden(tokens)
+        if not isinstance(cache, ExitCache):
+            raise ValueError("an early exit needs a cache of its own: take it from new_cache")
+        return self.later_layers(self.streams_of(tokens, cache), cache)
 
-    def _streams(self, tokens: Tensor, cache: KVCache) -> Tensor:
+    def streams_of(self, tokens: Tensor, cache: ExitCache) -> Tensor:
         """Returns what the first layers make of tokens [B, n], read ahead or only now: [B, n, D]."""
-        ahead, self._ahead[cache] = self._ahead[cache], []
-        read = sum(x.shape[1] for x in ahead)
+        streams = cache.streams
+        cache.streams = []
+        read = sum(stream.shape[1] for stream in streams)
         if read < tokens.shape[1]:
-            ahead = [*ahead, self._first(tokens[:, read:], cache)]
-        return torch.cat(ahead, dim=1)[:, : tokens.shape[1]]
+            streams = [*streams, self.first_layers(tokens[:, read:], cache)]
+        return torch.cat(streams, dim=1)[:, : tokens.shape[1]]
 
-    def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Takes tokens [B, n] through the first layers: [B, n, D]."""
-        view = self.model.view(tokens.shape[1], cache, None, slice(0, self.exit.layers))
-        x = self.model.layers(self.model.embed_tokens(tokens), view, 0, self.exit.layers)
-        cache.advance()
-        return x
+    def first_layers(self, tokens: Tensor, cache: ExitCache) -> Tensor:
+        """Takes tokens [B, n] through the first layers: the stream [B, n, D]."""
+        view = self.model.view(tokens.shape[1], cache.first)
+        stream = self.model.layers[: self.exit.layers](self.model.embed_tokens(tokens), view)
+        cache.first.advance()
+        return stream
+
+    def later_layers(self, stream: Tensor, cache: ExitCache) -> Tensor:
+        """Takes a stream through the other layers and the last norm: [B, n, D] -> [B, n, D]."""
+        view = self.model.view(stream.shape[1], cache.later)
+        stream = self.model.layers[self.exit.layers :](stream, view)
+        cache.later.advance()
+        return self.model.norm(stream)
 
 
-class ExitDrafter:
+class ExitDrafter(TargetDrafter):
     """Drafts with the first layers of the target that verifies: give `speculate` the same `EarlyExitGPT`."""
 
     cache_lengths: tuple[int, ...] | None = None  # it has no cache of its own
 
     def __init__(self, target: EarlyExitGPT, warp: Warp | None = None) -> None:
         """Makes a drafter; warp: how to warp its logits, None: like the target's."""
+        super().__init__(target.vocab_size, target.max_length, warp)
         self.target = target
-        self.warp = warp
-        self.vocab_size = target.vocab_size
-        self.max_length = target.max_length
-        self._cache: KVCache | None = None  # of the run, which the target reads into as well
+        self._cache: ExitCache | None = None  # of the run, which the target reads into as well
 
-    def start(self, prompts: Prompts, rows: Sequence[int] | None = None) -> None:
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
         """Reads nothing: the target has read the prompts, and the cache of its run is the draft's."""
-        if rows is None:
-            self._cache = self.target.share()
+        self._cache = self.target.share()
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Reads nothing: the target has read these prompts, too."""
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
         if self._cache is None:
             raise ValueError(FIRST)

@@ -9,15 +9,17 @@ after a rejection draws from what p has besides it; the greedy and the coupled r
 Any way to look up is lossless, as long as it knows nothing but the committed text.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from minispec.core.batch import Prompts
 from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
 
 
@@ -60,31 +62,39 @@ class LookupDrafter:
                 the target's; the numbers are 0 and 1 in every type.
         """
         self.vocab_size = vocab_size
+        self.max_length = sys.maxsize
         self._index = index
         self._dtype = dtype
         self._rows: list[Index] = []
 
-    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
-        """Forgets the last run, or the texts of some rows, and reads prompts, pending tokens included."""
-        if rows is None:
-            self._rows = [self._index() for _ in prompts]
-        for row, prompt in zip(range(len(prompts)) if rows is None else rows, prompts, strict=True):
-            self._rows[row] = self._index()
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Reads prompts, pending tokens included; hidden [B, n, D] is not used."""
+        self._rows = [self._index() for _ in prompts]
+        self._extend(prompts)
+
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Reads prompts in some rows, in the place of the texts there; hidden is not used."""
+        for row, prompt in zip(rows, prompts, strict=True):
+            self._rows[row] = index = self._index()
             for token in prompt:
-                self._rows[row].append(token)
+                index.append(token)
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
-        """Looks up to k tokens a row up, to follow the pending ones [B], which stand in the texts already.
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes up to k tokens a row after the pending ones [B], which stand in the texts already.
 
-        The draft says how many were found for each row; of `warp` and `rng` it makes no use.
+        The draft's lengths say how many each row has; `warp` and `rng` are not used.
         """
-        found = [row.propose(k) for row in self._rows]
-        lengths = list(map(len, found))
-        tokens = pad(found, max(lengths), pending.device).long()  # [B, n]
+        matches = [row.propose(k) for row in self._rows]
+        lengths = [len(match) for match in matches]
+        tokens = pad(matches, max(lengths), pending.device).long()  # [B, n]
         return Draft(tokens, one_hot(tokens, self.vocab_size, self._dtype), torch.tensor(lengths))
 
     def commit(self, round: Round) -> None:
         """Appends what was emitted to each row's text; what was drafted is of no more interest."""
-        for row, tokens in zip(self._rows, round.emitted, strict=True):
+        self._extend(round.emitted)
+
+    def _extend(self, texts: Prompts) -> None:
+        """Appends tokens to the text of each row."""
+        for row, tokens in zip(self._rows, texts, strict=True):
             for token in tokens:
                 row.append(token)

@@ -18,12 +18,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minispec.core.batch import Prompts
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import Choice, check_width, checked_parents, depths_of, draw_tree
+from minispec.drafters.chain import (
+    Choice,
+    TargetDrafter,
+    check_width,
+    checked_parents,
+    depths_of,
+    draw_tree,
+)
 from minispec.drafters.tree import common_tree, without_replacement
 
 DOUBTFUL = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
@@ -58,13 +65,12 @@ class Medusa(nn.ModuleList):
         return torch.stack([head(hidden) for head in self], dim=1)
 
 
-class MedusaDrafter:
+class MedusaDrafter(TargetDrafter):
     """Drafts with the heads, from the state in which the target has read all but the pending token.
 
     A prompt of one token has been read by nobody: there the first round drafts nothing.
     """
 
-    wants_hidden = True
     cache_lengths: tuple[int, ...] | None = None  # it has none
 
     def __init__(self, heads: Medusa, target: LanguageModel, warp: Warp | None = None) -> None:
@@ -80,31 +86,30 @@ class MedusaDrafter:
                 f"the heads know {heads.vocab_size} tokens, the target {target.vocab_size}: "
                 f"they were made for another target"
             )
+        super().__init__(target.vocab_size, target.max_length, warp)
         self.heads = heads
-        self.warp = warp
-        self.vocab_size = target.vocab_size
         self._state = torch.zeros(0, heads.width)  # [B, D]
         self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state
 
-    def start(
-        self, prompts: Prompts, hidden: Tensor | None = None, rows: Sequence[int] | None = None
-    ) -> None:
-        """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D], or None."""
-        read = torch.tensor([len(prompt) - 1 for prompt in prompts])
-        if hidden is None:
-            states = next(self.heads.parameters()).new_zeros(len(prompts), self.heads.width)
-        else:
-            states = hidden[torch.arange(len(prompts)), (read - 1).clamp(min=0)]
-            check_width(states.shape[-1], self.heads.width)
-        known = (read > 0).to(states.device)
-        if rows is None:
-            self._state = states
-            self._known = known
-        else:
-            self._state[list(rows)] = states
-            self._known[list(rows)] = known
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Takes each row's state after all of its prompt but the last token; hidden: [B, n, D]."""
+        self._state, self._known = self._after(prompts, hidden)
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Does so in some rows; hidden: [len(rows), n, D]."""
+        states, known = self._after(prompts, hidden)
+        self._state[list(rows)] = states.to(self._state)
+        self._known[list(rows)] = known
+
+    def _after(self, prompts: Prompts, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the states in which prompts have been read [M, D], and which prompts have one [M]."""
+        check_width(hidden.shape[-1], self.heads.width)
+        read = torch.tensor([len(prompt) - 1 for prompt in prompts], device=hidden.device)
+        none = hidden.new_zeros(len(prompts), 1, self.heads.width)
+        states = torch.cat([none, hidden], dim=1)  # [M, n + 1, D], for each number of tokens read
+        return states[torch.arange(len(prompts)), read], read > 0
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B], one for each head."""
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
@@ -112,13 +117,12 @@ class MedusaDrafter:
         width = min(k, len(self.heads))
         logits = self.heads(self._state)  # [B, heads, V]
         dists = [warp(logits[:, i]) for i in range(width)]
-        tokens = [rng.categorical(q, positions=i, live=self._known) for i, q in enumerate(dists)]
+        tokens = [rng.categorical(q, i, self._known) for i, q in enumerate(dists)]
         return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), width * self._known.long())
 
     def commit(self, round: Round) -> None:
         """Takes the state in which the target has read the last accepted token."""
         states = round.target_hidden
-        assert states is not None, "speculate hands it over, for wants_hidden says so"
         rows = torch.arange(len(states), device=states.device)
         self._state = states[rows, round.verdict.last]
         self._known = torch.ones(len(states), dtype=torch.bool, device=states.device)
@@ -145,7 +149,7 @@ class MedusaTreeDrafter(MedusaDrafter):
         self.parents = checked_parents(parents, target.max_length)
         self.choice = choice
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.draft import ModelDrafter
-from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, View
+from minispec.core.draft import ModelDrafter, draw_chain
+from minispec.core.model import GPT, Block, GPTConfig, Layers, RMSNorm, Tree, View
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.chain import check_width, draw_chain
+from minispec.drafters.chain import check_width
 
 RANK = 64  # of the correction
 
@@ -68,6 +68,7 @@ class ParallelGPT:
         self.target = target
         self.device = target.device
         self.vocab_size = target.vocab_size
+        self.hidden_size = target.hidden_size
         self.max_length = target.max_length
         self.head = target.head
 
@@ -75,7 +76,13 @@ class ParallelGPT:
         """Returns an empty cache for `rows` rows."""
         return self.target.cache_of(len(self.parts.layers), rows)
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None, masks: int = 0) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [B, n]; returns their states [B, n, D] and extends the cache. It reads chains only."""
+        if tree is not None:
+            raise ValueError("parallel layers read chains only, no trees")
+        return self.with_masks(tokens, cache, 0)
+
+    def with_masks(self, tokens: Tensor, cache: KVCache | None, masks: int) -> Tensor:
         """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""
         x = self.target.embed_tokens(tokens)
         x = torch.cat([x, self.parts.mask.expand(len(x), masks, -1)], dim=1)
@@ -83,10 +90,6 @@ class ParallelGPT:
         if cache is not None:
             cache.advance()
         return states
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns the logits after each token, corrected by that token: [B, n] -> [B, n, V]."""
-        return self.after(self.hidden(tokens, cache), tokens)
 
     def after(self, states: Tensor, tokens: Tensor) -> Tensor:
         """Returns the logits at positions with these states [..., D] after these tokens [...]: [..., V]."""
@@ -102,21 +105,22 @@ class ParallelDrafter(ModelDrafter):
         """Makes a drafter of what was trained on a target; warp: of its logits, None: like the target's."""
         super().__init__(ParallelGPT(parts, target), warp)
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
         held = self.cache.row_lengths
-        states = self.model.hidden(pending[:, None].to(self.device), self.cache, masks=k - 1)  # [B, k, D]
+        pending = pending.to(self.model.device)
+        states = self.model.with_masks(pending[:, None], self.cache, k - 1)  # [B, k, D]
         self.cache.truncate([n + 1 for n in held])  # the pending token stays, the masks go
         places = iter(states.unbind(1))
 
         def read(token: Tensor) -> Tensor:
             return self.model.after(next(places), token)
 
-        return draw_chain(read, pending.to(self.device), k, self.warp or warp, rng)
+        return draw_chain(read, pending, k, self.warp or warp, rng)
 
     def catch_up(self, round: Round) -> None:
         """Reads the accepted tokens, where masks stood; all rows read as many, and `commit` forgets some."""
         missing = [want - have for want, have in zip(round.lengths, self.cache.row_lengths, strict=True)]
         if max(missing) > 0:
             unread = round.draft.tokens if round.draft.k else round.pending[:, None]
-            self.model.hidden(unread[:, : max(missing)].to(self.device), self.cache)
+            self.model.hidden(unread[:, : max(missing)].to(self.model.device), self.cache)

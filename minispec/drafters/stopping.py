@@ -11,15 +11,13 @@ them. To drop the token that looked doubtful would be something else: what is le
 distribution *under the condition that it looked good*, and the distribution that is reported is wrong.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.records import Draft
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 
 
@@ -41,20 +39,11 @@ class StoppingDrafter(ModelDrafter):
             raise ValueError(f"the least probability to go on must be between 0 and 1, not {least}")
         super().__init__(model, warp)
         self.least = least
-        self._done: list[bool] = []
 
-    def start(self, prompts: Sequence[Sequence[int]], rows: Sequence[int] | None = None) -> None:
-        """Begins a run, or prompts in some rows of it."""
-        super().start(prompts, rows)
-        if rows is None:
-            self._done = [False] * len(prompts)
-        for row in rows or ():
-            self._done[row] = False
-
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B]; lengths [B]: where each has stopped."""
         warp = self.warp or warp
-        reach = [0.0 if done else 1.0 for done in self._done]  # the probability that all so far are accepted
+        reach = [float(budget > 0) for budget in rng.plan.budgets]  # the probability that all are accepted
         lengths = [0] * len(reach)
         token = pending
         tokens = []
@@ -63,9 +52,9 @@ class StoppingDrafter(ModelDrafter):
             going = [prob > 0 and prob >= self.least for prob in reach]
             if not any(going):
                 break
-            logits = self.model(token[:, None], self.cache)[:, -1]  # [B, V]
+            logits = self.model.head(self.model.hidden(token[:, None], self.cache))[:, -1]  # [B, V]
             dist = warp(logits)
-            token = rng.categorical(dist, positions=i, live=torch.tensor(going, device=dist.device))
+            token = rng.categorical(dist, i, torch.tensor(going, device=dist.device))
             tokens.append(token)
             dists.append(dist)
             sure = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].tolist()
@@ -76,8 +65,3 @@ class StoppingDrafter(ModelDrafter):
         if not tokens:
             return Draft.empty(len(pending), self.vocab_size, pending.device)
         return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), torch.tensor(lengths))
-
-    def commit(self, round: Round) -> None:
-        """Rolls back as every draft model does, and notes which rows are done."""
-        super().commit(round)
-        self._done = [why is not None for why in round.finish]

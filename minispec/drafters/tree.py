@@ -14,10 +14,10 @@ from heapq import heappop, heappush
 import torch
 from torch import Tensor
 
-from minispec.core.draft import ModelDrafter
-from minispec.core.model import GPT, Tree, read_tree
+from minispec.core.draft import ModelDrafter, lags_behind
+from minispec.core.model import LanguageModel, Tree
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
 from minispec.drafters.chain import Choice, checked_parents, depths_of, draw_tree
 
@@ -111,11 +111,9 @@ def common_tree(nodes: int, depth: int | None = None, rates: Sequence[float] = R
 class TreeDrafter(ModelDrafter):
     """A draft model that proposes a tree of candidates, whose shape is fixed."""
 
-    model: GPT
-
     def __init__(
         self,
-        model: GPT,
+        model: LanguageModel,
         parents: Sequence[int],
         choice: Choice = without_replacement,
         warp: Warp | None = None,
@@ -135,11 +133,11 @@ class TreeDrafter(ModelDrafter):
         self.choice = choice
         self.parents = checked_parents(parents, self.max_length)
         self._depths = depths_of(parents)
-        shape = torch.tensor([self.parents], dtype=torch.long, device=self.device)
+        shape = torch.tensor([self.parents], dtype=torch.long, device=model.device)
         self._tree = Tree.after(torch.tensor([0]), shape)
         self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes the tree, at most k deep, to follow the pending tokens [B]; rng draws the candidates."""
         lengths = self.cache.lengths.to(pending.device)[:, None]
         space = self.max_length - 1 - lengths[:, 0]  # [B]; what a row decides depends on its own alone
@@ -149,7 +147,7 @@ class TreeDrafter(ModelDrafter):
             self._read += at
             mask = self._tree.mask[:, at][:, :, self._read].expand(len(tokens), -1, -1)
             here = Tree(lengths + self._tree.positions[:, at], mask)
-            return self.model.head(read_tree(self.model, tokens[:, at], self.cache, here))
+            return self.model.head(self.model.hidden(tokens[:, at], self.cache, here))
 
         return draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
 
@@ -162,8 +160,7 @@ class TreeDrafter(ModelDrafter):
             slots.append([*range(before), *(before + n for n, i in enumerate(self._read) if i in stay)])
         self.cache.gather(slots)
         self._read = []
-        if any(have < want for have, want in zip(self.cache.row_lengths, round.lengths, strict=True)):
-            block = round.draft.after(round.pending)
-            last = round.verdict.last.to(block.device)[:, None]
-            self.model.hidden(block.gather(1, last).to(self.device), self.cache)
+        if lags_behind(self.cache, round):
+            last = round.verdict.last.to(round.block.device)[:, None]
+            self.model.hidden(round.block.gather(1, last).to(self.model.device), self.cache)
         self.cache.truncate(round.lengths)

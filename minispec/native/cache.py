@@ -14,14 +14,9 @@ from minispec.native.checks import check_memory
 if TYPE_CHECKING:
     from minispec.native.model import NativeGPT
 
-# Groups of layers: before an exit, after it, and both.
-FIRST = (0,)
-OTHERS = (1,)
-ALL = (0, 1)
-
 
 class NativeCache(KVCache):
-    """A cache whose keys and values lie as `native.cpp` wants them. It counts each group of layers.
+    """A cache whose keys and values lie as `native.cpp` wants them.
 
     Attributes:
         owner: a weak reference to the model that it is for: an address may be another model's later.
@@ -38,14 +33,13 @@ class NativeCache(KVCache):
         if index(rows) < 1:
             raise ValueError(f"a cache has at least 1 row, not {rows}")
         check_memory(model.dtype.itemsize * rows * model.cache_numbers, f"a cache of {rows:,} rows")
-        # Without the mask of a whole context, which the library does not need.
-        super().__init__(len(ALL), rows, 0, 1, 0, model.dtype)
+        c = model.config
+        super().__init__(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, model.dtype)
         # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
         kind = np.float64 if model.dtype == torch.float64 else np.float32
         zeros = np.zeros(rows * model.cache_numbers, kind)
         self._memory = torch.from_numpy(zeros)
         self._by_row = self._memory.view(model.config.layers, rows, -1)
-        self.capacity = model.max_length
         self.owner = ref(model)
 
     @property
@@ -58,10 +52,9 @@ class NativeCache(KVCache):
         """The address of its first number: a copy of a cache has its own."""
         return self._memory.data_ptr()
 
-    def _extend(self, new: int, groups: tuple[int, ...] = ALL) -> None:
-        """Counts n more tokens in every row, in some layers; those past the context's end are not stored."""
-        grown = [min(n + new, self.capacity) for n in self._lengths[groups[-1]]]
-        self._lengths = [grown if group in groups else self._lengths[group] for group in ALL]
+    def extend(self, new: int) -> None:
+        """Counts n more tokens in every row; those past the context's end are not stored."""
+        self._lengths = [min(n + new, self.capacity) for n in self._lengths]
 
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
         """Refuses, with a ValueError: the library cannot move what it holds."""
@@ -78,8 +71,7 @@ class NativeCache(KVCache):
         if not (0 <= index(row) < self._by_row.shape[1] and 0 <= index(source) < other._by_row.shape[1]):
             raise ValueError(f"there is no row {row}, or no row {source} to take over")
         self._by_row[:, row] = other._by_row[:, source]
-        length = other.row_lengths[source]
-        self._lengths = [[length if b == row else n for b, n in enumerate(each)] for each in self._lengths]
+        self._lengths[row] = other._lengths[source]
 
     def begin(self, *_: Any, **__: Any) -> Any:
         """Refuses, with a ValueError: only its model writes into it."""

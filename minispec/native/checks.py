@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.core.rng import BlockRng, Rng
-
 LARGEST = 2**63 - 1  # what the library can count to
 NO_MEMORY = -3  # what a function of the library returns where the system refuses it memory
 REFUSED = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
@@ -75,11 +73,6 @@ def check_code(code: int, vocab: int, k: int = 0) -> int:
     if code < 0:
         raise ValueError("a distribution has a number that is negative or not finite, or its sum is not 1")
     return code
-
-
-def budgets_of(rng: Rng, rows: int, most: int) -> Sequence[int]:
-    """Returns how many decisions each row may make; `most` where the generator does not say."""
-    return check_budgets(rng.budgets, rows) if isinstance(rng, BlockRng) else [most] * rows
 
 
 def check_budgets(budgets: Sequence[int], rows: int) -> Sequence[int]:

@@ -13,16 +13,16 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from operator import index
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import BlockRng, Rng, SeededRng, Which
-from minispec.core.verify import verify_rejection
+from minispec.core.rng import Place, Rng, RoundRng, SeededRng
+from minispec.core.verify import Verifier, accept_rejection
 from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import budgets_of, check_code, check_temperature, checked, space_for
+from minispec.native.checks import check_budgets, check_code, check_temperature, checked, space_for
 from minispec.native.library import native_functions
 
 T = TypeVar("T")
@@ -55,9 +55,9 @@ class NativeRng(SeededRng, Lender):
         self._stream = space_for(0, dtype=torch.float64)
         self._next = 0
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
-        return native_categorical(self, probs, which, lambda: SeededRng.categorical(self, probs, **which))
+        return native_categorical(self, probs, place, lambda: SeededRng.categorical(self, probs, place))
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
         """Lends the stream's next numbers [most], and takes back what decided nothing (see `Lender`)."""
@@ -91,21 +91,15 @@ class NativeRng(SeededRng, Lender):
         return self.lend(count)
 
 
-def lender(rng: Rng) -> Lender | None:
-    """Returns what lets the library decide: `rng`, what is in it, or None; TypeError if that is no `Rng`."""
-    if not all(callable(getattr(rng, name, None)) for name in ("bernoulli", "categorical")):
-        raise TypeError(f"a random number generator is needed, not {type(rng).__name__}")
-    inner = rng.rng if isinstance(rng, BlockRng) else rng
-    return inner if isinstance(inner, Lender) else None
-
-
-def native_categorical(by: Lender, probs: Tensor, which: Which, core: Callable[[], Tensor]) -> Tensor:
+def native_categorical(
+    by: Lender, probs: Tensor, place: Place | None, core: Callable[[], Tensor]
+) -> Tensor:
     """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
     `core` draws as the core does (see `Lender`). Raises what `checked` does; ValueError if a row is none.
     """
     dists = checked("probs", probs, (None, None))
-    live = which.get("live")
+    live = None if place is None else place.live
     batch, vocab = dists.shape
     chosen = [1] * batch if live is None else checked("live", live, (batch,), torch.bool).tolist()
     is_live = (ctypes.c_int64 * batch)(*chosen)
@@ -143,8 +137,8 @@ class NativeWarp(Warp):
         return probs
 
 
-def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Decides as `verify_greedy` does (Leviathan et al. 2023, section 2.2); target_probs are [B, K+1, V].
+def native_accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Decides as `accept_greedy` does (Leviathan et al. 2023, section 2.2); target_probs are [B, K+1, V].
 
     Raises:
         TypeError: if something is of a wrong type.
@@ -160,30 +154,26 @@ def native_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     return Verdict(accepted, token)
 
 
-native_greedy.greedy = True  # type: ignore[attr-defined]
+def native_accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Decides as `accept_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
 
-
-def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Decides as `verify_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
-
-    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus. One that is
-    no `Lender` does so in the core's rule.
+    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus. Where its
+    source is no `Lender`, the core's function does so.
 
     Raises:
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    by = lender(rng)
     p, tokens, lengths = as_read(draft, target_probs)
-    if by is None:
-        return verify_rejection(draft, target_probs, rng)
+    if not isinstance(rng.source, Lender):
+        return accept_rejection(draft, target_probs, rng)
     rows, k = tokens.shape
     vocab = p.shape[-1]
     q = checked("the draft's probs", draft.probs, (rows, k, vocab))
     if p.dtype is not q.dtype:
         p = p.double()
         q = q.double()
-    budgets = (ctypes.c_int64 * rows)(*budgets_of(rng, rows, k + 1))
+    budgets = (ctypes.c_int64 * rows)(*check_budgets(rng.plan.budgets, rows))
     inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), budgets
 
     def native(numbers: Tensor) -> tuple[int, Verdict]:
@@ -193,14 +183,18 @@ def native_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         used = reject(*inputs, rows, k, vocab, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
         return check_code(used, vocab, k), Verdict(accepted, token)
 
-    return by.decide(rows * (k + 1), native, lambda: verify_rejection(draft, target_probs, rng))
+    return rng.source.decide(rows * (k + 1), native, lambda: accept_rejection(draft, target_probs, rng))
 
 
 def as_read(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns target_probs [B, K+1, V], tokens [B, K] and lengths [B] as the library reads them."""
     if not isinstance(draft, Draft):
-        raise TypeError(f"a rule needs a Draft, not {type(draft).__name__}")
+        raise TypeError(f"a verifier needs a Draft, not {type(draft).__name__}")
     tokens = checked("the draft's tokens", draft.tokens, (None, None), torch.int64)
     rows, k = tokens.shape
     lengths = checked("the draft's lengths", draft.lengths, (rows,), torch.int64)
     return checked("target_probs", target_probs, (rows, k + 1, None)), tokens, lengths
+
+
+native_greedy = Verifier("greedy", native_accept_greedy, greedy=True)
+native_rejection = Verifier("rejection", native_accept_rejection)

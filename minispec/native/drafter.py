@@ -11,10 +11,10 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.records import Draft
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.native.checks import budgets_of
-from minispec.native.decisions import lender
+from minispec.native.checks import check_budgets
+from minispec.native.decisions import Lender
 from minispec.native.model import NativeGPT
 
 
@@ -32,7 +32,7 @@ class NativeDrafter(ModelDrafter):
     It is lossless for the same reason: the distribution that it reports is the one that was drawn from.
     """
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B], those of `ModelDrafter` (see there).
 
         Raises:
@@ -45,20 +45,19 @@ class NativeDrafter(ModelDrafter):
 
 
 def native_draft(
-    model: Any, held: KVCache | None, pending: Tensor, k: int, warp: Warp, rng: Rng, core: Callable[[], Draft]
+    model: Any, held: KVCache | None, pending: Tensor, k: int, warp: Warp, rng: RoundRng, core: Callable[[], Draft]
 ) -> Draft:
     """Drafts k tokens a row after the pending ones [B] in one call into the library, or as `core` does.
 
     The model draws as a `NativeGPT` does (None: it does not) into the cache that it has (None: it has none).
     """
-    by = lender(rng)
     rows = len(pending)
     if not isinstance(warp, Warp) or index(k) < 1 or held is None:
         raise ValueError(f"a drafter needs start(prompts) first, a K of at least 1 and a Warp: {k}, {warp}")
     before = held.row_lengths
-    budgets = budgets_of(rng, rows, k)
+    budgets = check_budgets(rng.plan.budgets, rows)
     plain = warp.top_k is None and warp.top_p is None
-    if not plain or by is None or model is None or not model.can_draw(held, k):
+    if not plain or not isinstance(rng.source, Lender) or model is None or not model.can_draw(held, k):
         return core()
 
     def native(numbers: Tensor) -> tuple[int, Draft]:
@@ -68,4 +67,4 @@ def native_draft(
         lengths = torch.tensor([min(budget, k) for budget in budgets])
         return used, DrawnDraft(tokens, probs, lengths)
 
-    return by.decide(0 if warp.is_greedy else rows * k, native, core)
+    return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)

@@ -22,7 +22,7 @@ from minispec.io.heads import load_heads
 from minispec.native.backend import AUTO, BACKENDS, TORCH, Models
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 MODEL = "model"
 K = 4  # tokens of a draft, unless it is said

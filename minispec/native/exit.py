@@ -6,7 +6,6 @@ streams stay, and verification is one call through the other layers.
 """
 
 import weakref
-from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from typing import Any, cast
@@ -14,13 +13,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from minispec.core.cache import KVCache
 from minispec.core.model import GPT
 from minispec.core.records import Draft
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.native.checks import check_ids, space_for
+from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache
+from minispec.native.checks import space_for
 from minispec.native.drafter import native_draft
 from minispec.native.model import CLOSE, NativeGPT
 from minispec.native.pack import packed_gain
@@ -34,8 +32,8 @@ class NativeExitGPT(EarlyExitGPT):
         super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
         proj = exit.proj.weight.t().contiguous()
         gain = packed_gain(exit.norm.weight).contiguous()
-        if proj.dtype != model._head.dtype or proj.device != model.device:
-            raise ValueError(f"the exit must be of {model._head.dtype} on a CPU, as the target is")
+        if proj.dtype != model.weights_dtype or proj.device != model.device:
+            raise ValueError(f"the exit must be of {model.weights_dtype} on a CPU, as the target is")
         self.native = model
         self._library = model._native
         self._exit: int = self._library.exit(exit.layers, len(gain), proj.data_ptr(), gain.data_ptr())
@@ -45,35 +43,27 @@ class NativeExitGPT(EarlyExitGPT):
 
     __reduce__ = NativeGPT.__reduce__  # it refuses to be copied
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n] as the model does, those that were read ahead through the other layers only."""
-        return self._read(self._library.hidden, tokens, cache, self.native.config.width)
-
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
-        return self._read(self._library.logits, tokens, cache, self.vocab_size)
-
     def can_draw(self, cache: KVCache, k: int) -> bool:
         """Whether `draw` can take k steps: it reads one token more than a draft model does."""
         return self.native.can_draw(cache, k + 1)
 
-    def propose(self, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, cache: ExitCache, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `NativeDrafter`)."""
         core = partial(super().propose, cache, pending, k, warp, rng)
         return native_draft(self, cache, pending, k, warp, rng, core)
 
-    def draw(self, tokens: Tensor, cache: KVCache, k: int, *how: Any) -> tuple[Tensor, Tensor, int]:
+    def draw(self, tokens: Tensor, cache: ExitCache, k: int, *how: Any) -> tuple[Tensor, Tensor, int]:
         """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead.
 
         how: temperature, numbers, and budgets or none, as there.
         """
-        if cache not in self._ahead or not self.can_draw(cache, k):
+        if not cache.shared or not self.can_draw(cache, k):
             raise ValueError(f"an exit draws into the cache of its run, if it has space: not {k} more tokens")
-        if cache._lengths[0] != cache._lengths[-1]:  # a generator that enumerates drafts more than once
-            cache.truncate(cache.row_lengths)
-        streams = space_for(cache.rows, max(k, 0) + 1, self.native.config.width, dtype=self.native.dtype)
-        drawn = self.native.draw(tokens, cache, k, *how, part=(self._exit, streams))
-        self._ahead[cache] = [streams]
+        if cache.first.row_lengths != cache.row_lengths:  # a generator that enumerates drafts more than once
+            cache.first.truncate(cache.row_lengths)
+        streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
+        drawn = self.native.draw(tokens, cache.first, k, *how, part=(self._exit, streams))
+        cache.streams = [streams]
         return drawn
 
     @torch.inference_mode()
@@ -83,17 +73,15 @@ class NativeExitGPT(EarlyExitGPT):
         cache = self.new_cache(len(tokens))
         self.share()
         _, found, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
-        wanted = self.head(self.exit(self._ahead[cache][0][:, :1])).softmax(-1)
+        wanted = self.head(self.exit(cache.streams[0][:, :1])).softmax(-1)
         if not torch.allclose(found, wanted, rtol=0, atol=CLOSE):
             raise ValueError("the native backend does not compute what the exit does")
 
-    def _first(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        part = self._exit, None
-        return self.native._read(self._library.stream, tokens, cache, self.native.config.width, part)
+    def first_layers(self, tokens: Tensor, cache: ExitCache) -> Tensor:
+        """Takes tokens [B, n] through the first layers: the stream [B, n, D]."""
+        return self.native.read(self._library.stream, tokens, cache.first, (self._exit, None))
 
-    def _read(self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int) -> Tensor:
-        check_ids(tokens, 2)
-        if cache is None or cache not in self._ahead:
-            return self.native._read(run, tokens, cache, wide)
-        part = self._exit, self._streams(tokens, cache).contiguous()
-        return self.native._read(run, tokens, cache, wide, part)
+    def later_layers(self, stream: Tensor, cache: ExitCache) -> Tensor:
+        """Takes a stream through the other layers and the last norm: [B, n, D] -> [B, n, D]."""
+        tokens = torch.zeros(stream.shape[:2], dtype=torch.long)  # have been read
+        return self.native.read(self._library.hidden, tokens, cache.later, (self._exit, stream.contiguous()))

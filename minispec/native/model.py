@@ -20,7 +20,7 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, Tree
 from minispec.core.warp import DAMAGED
-from minispec.native.cache import ALL, FIRST, OTHERS, NativeCache
+from minispec.native.cache import NativeCache
 from minispec.native.checks import (
     check_budgets,
     check_ids,
@@ -48,6 +48,7 @@ class NativeGPT:
         config: the sizes.
         vocab_size: V.
         max_length: the context.
+        weights_dtype: the type of its weights.
         dtype: the type that it computes in, that of its logits and caches: float32 or float64.
         device: the CPU.
         cache_numbers: how many numbers a cache holds for each row.
@@ -79,15 +80,16 @@ class NativeGPT:
                 "--backend torch"
             )
         self.config = model.config
+        self.weights_dtype = model.dtype
         self.dtype = COMPUTES_IN[model.dtype]
         self.device = model.device
         self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             self._native = load_native(model.dtype, folder)
             weights = packed_weights(model)
-        self._head = weights[-4]
         self._handle = hand_over(self._native, self.config, self.threads, weights)
         # Not at the end of the process: another thread may be in a forward then.
         weakref.finalize(self, self._native.free, self._handle).atexit = False
@@ -106,6 +108,10 @@ class NativeGPT:
         """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
         return NativeCache(self, rows)
 
+    def cache_of(self, layers: int, rows: int) -> NativeCache:
+        """Returns an empty cache for some of the layers; memory of the others is never touched."""
+        return NativeCache(self, rows)
+
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache.
 
@@ -116,16 +122,25 @@ class NativeGPT:
         """
         if tree is not None:
             raise ValueError("the native backend reads no trees; decode trees with the torch backend")
-        return self._read(self._native.hidden, tokens, cache, self.config.width)
+        return self.read(self._native.hidden, tokens, cache)
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Maps the residual stream [B, n, D] to logits [B, n, V]."""
-        states = checked("hidden", hidden, (None, None, self.config.width), self.dtype)
-        return states @ self._head.to(self.dtype)
+        """Maps the residual stream [B, n, D] to logits [B, n, V].
+
+        Raises:
+            TypeError: if it is no tensor of the model's type.
+            ValueError: if it has another shape.
+            MemoryError: if the system refuses the memory.
+        """
+        states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
+        rows, new, _ = states.shape
+        logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
+        self._native.head(self._handle, self._sharing(), states.data_ptr(), rows * new, logits.data_ptr())
+        return logits
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
-        return self._read(self._native.logits, tokens, cache, self.vocab_size)
+        return self.head(self.hidden(tokens, cache))
 
     def can_draw(self, cache: KVCache, k: int) -> bool:
         """Whether `draw` can take k steps: the longest row must have space for them."""
@@ -175,7 +190,7 @@ class NativeGPT:
         check_temperature(temperature)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
-        new, groups = (k, ALL) if exit is None else (k + 1, FIRST)
+        new = k if exit is None else k + 1
         if max(before) + new > self.max_length:
             raise ValueError(f"the context is full: {max(before)} tokens and {new} more exceed it")
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
@@ -195,7 +210,7 @@ class NativeGPT:
         used: int = self._native.draft(self._handle, self._sharing(), *sizes, *inputs, *outputs)
         if used < 0:
             raise ValueError(self._refusal(used, pending))
-        cache._extend(new, groups)
+        cache.extend(new)
         return ids, probs, used
 
     @torch.inference_mode()
@@ -216,22 +231,25 @@ class NativeGPT:
                 f"the native backend does not compute what the model does: logits differ by {off:.1e}"
             )
 
-    def _read(
-        self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, wide: int, part: Part = WHOLE
+    def read(
+        self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, part: Part = WHOLE
     ) -> Tensor:
+        """Has a function of the library read tokens [B, n], and extends the cache: [B, n, D] (see `hidden`).
+
+        part: with an exit, which layers read them: the first ones, or with streams [B, n, D] the others.
+        """
         ids = check_ids(tokens, 2)
         exit, streams = part
-        groups = ALL if exit is None else FIRST if streams is None else OTHERS
         rows, new = ids.shape
         cache = self._usable(cache, rows)
         check_memory(rows * new * self._each, "this forward")
-        cache.check_space(new, groups[-1])
-        starts = (ctypes.c_int64 * rows)(*cache._lengths[groups[-1]])
-        to = space_for(rows, new, wide, dtype=self.dtype)
+        cache.check_space(new)
+        starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
+        to = space_for(rows, new, self.hidden_size, dtype=self.dtype)
         addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
         if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
-        cache._extend(new, groups)
+        cache.extend(new)
         return to
 
     def _refusal(self, code: int, pending: Sequence[int]) -> str:

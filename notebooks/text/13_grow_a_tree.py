@@ -312,7 +312,7 @@ assert total_variation(first, target_dists[0].tolist()) < 1e-12
 # %% tags=["hide-input", "claim-D5"]
 from minispec.classroom.parts import RowRng
 from minispec.drafters.tree import TreeDrafter
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.tree import verify_tree
 
 wide, said = TreeDrafter(pair.draft, [0, 0, 0, 1, 1, 2, 4]), []
 for start, seed in [(start, seed) for start in prompts for seed in range(10)]:
@@ -406,7 +406,7 @@ assert (rolled_back["the path"] - fresh).abs().max() < 1e-3
 
 # %% tags=["written", "claim-D5"]
 from minispec.drafters.tree import TreeDrafter, common_tree, grow
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.tree import verify_tree
 
 
 def run_with(drafter, k, T):

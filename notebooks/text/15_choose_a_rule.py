@@ -195,7 +195,7 @@ assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
 # %% tags=["hide-input", "claim-D6"]
 from minispec.classroom.parts import RowRng
 from minispec.evidence.atlas.family import recorded
-from minispec.rules.block import verify_block
+from minispec.verifiers.block import verify_block
 
 real = recorded()
 same = []
@@ -231,7 +231,7 @@ assert all(of.block > of.token for of in means)
 # temperature 1.
 
 # %%
-from minispec.rules.block import verify_block
+from minispec.verifiers.block import verify_block
 
 pair = minispec.load_pair("stories")
 settings = dict(max_new_tokens=40, warp=minispec.Warp(1), rng=minispec.SeededRng(1))
@@ -412,7 +412,7 @@ predict("mixture-by-hand", guess=None)
 
 # %% tags=["claim-D7", "nbval-check-output"]
 from minispec.evidence.proof.first_token import first_token
-from minispec.rules.lossy import verify_mixture
+from minispec.verifiers.lossy import verify_mixture
 
 mixed = first_token(verify_mixture, p, q)
 off = sum(abs(x - float(y)) for x, y in zip(mixed.distribution, p, strict=True)) / 2

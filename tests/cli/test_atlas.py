@@ -5,7 +5,7 @@ import pytest
 import minispec.cli.atlas as module
 from minispec.evidence.atlas.atlas import entries
 from minispec.evidence.atlas.rules import RULES, Rule
-from minispec.rules.lossy import verify_typical
+from minispec.verifiers.lossy import verify_typical
 
 KEYS = {"name", "lossless", "candidates", "total_variation", "accepted", "optimum"}
 

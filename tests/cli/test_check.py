@@ -13,7 +13,7 @@ import os, sys
 from dataclasses import replace
 from pathlib import Path
 from minispec import verify_greedy as greedy, verify_rejection as right
-from minispec.rules.tree import verify_tree as tree
+from minispec.verifiers.tree import verify_tree as tree
 
 with Path(__file__).with_name("imports").open("a") as file:
     file.write("once,")

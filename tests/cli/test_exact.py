@@ -1,6 +1,6 @@
 """`minispec generate --exact`: the same numbers to the last bit whatever K is, and the cost is said."""
 
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 
 GREEDY = "generate --prompt 'The cat' --verifier greedy --ignore-eos --max-new-tokens 40"
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 from minispec import KeyedRng
 from minispec.core.rng import BlockRng
-from minispec.rules.coupled import scramble
+from minispec.verifiers.coupled import scramble
 
 CPU = torch.device("cpu")
 HALF = torch.full((3,), 0.5)

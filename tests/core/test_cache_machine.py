@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from minispec import ModelDrafter, SeededRng, Verdict
 from minispec.core.prefill import pad
 from minispec.core.rollback import rollback
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 
 CAPACITY = 12
 CONTEXT = 20  # of the models that play rounds

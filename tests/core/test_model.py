@@ -9,7 +9,7 @@ from refusals import refused
 
 from minispec import GPT
 from minispec.native.model import NativeGPT
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 
 
 def gpt(**changes):

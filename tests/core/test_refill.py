@@ -7,7 +7,7 @@ from minispec import KeyedRng, Warp, verify_coupled, verify_greedy
 from minispec.core.draft import ModelDrafter
 from minispec.evidence.proof.cases import DRAFTERS, TREES
 from minispec.evidence.proof.models import early_exit
-from minispec.rules.tree import verify_tree_greedy
+from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]

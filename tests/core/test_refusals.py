@@ -28,7 +28,7 @@ from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.evidence.proof.cases import COSTS
 from minispec.evidence.proof.enumeration import EnumeratingRng
 from minispec.evidence.proof.models import early_exit
-from minispec.rules.tree import verify_tree_greedy
+from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 ROUND = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))

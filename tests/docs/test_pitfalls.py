@@ -25,8 +25,8 @@ from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import table_pair
 from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import KeyedRng
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import KeyedRng
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")

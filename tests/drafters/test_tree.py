@@ -21,7 +21,7 @@ from minispec.drafters.tree import (
     without_replacement,
 )
 from minispec.evidence.proof.models import with_normals
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 SHAPE = (0, 0, 0, 1, 1, 2, 4, 4, 7)

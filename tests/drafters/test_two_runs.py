@@ -11,8 +11,8 @@ from minispec import KeyedRng, Warp, observe, speculate
 from minispec.evidence.proof.cases import DRAFTERS, TREES, Case
 from minispec.evidence.proof.models import early_exit
 from minispec.native.backend import NATIVE, TORCH
-from minispec.rules.coupled import verify_coupled
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.coupled import verify_coupled
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 # Of equal lengths row by row, so that no shape tells the runs apart.
 TEXTS = [[1, 4, 1, 4, 1], [3], [2, 0, 3]], [[7, 8, 7, 8, 8], [9], [5, 6, 5]]

@@ -14,8 +14,8 @@ from minispec.drafters.tree import TreeDrafter
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.rules.block import verify_block
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree
 from minispec.show.plots.caches import cache_slots
 from minispec.show.plots.coloured import marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans

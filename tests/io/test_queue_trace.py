@@ -20,7 +20,7 @@ from minispec import (
 )
 from minispec.drafters.tree import TreeDrafter
 from minispec.io.stream import until
-from minispec.rules.tree import verify_tree_greedy
+from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]

@@ -25,8 +25,8 @@ from minispec.drafters.tree import TreeDrafter, common_tree, with_replacement
 from minispec.evidence.proof.models import with_normals
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
-from minispec.rules.block import verify_block
-from minispec.rules.tree import verify_k_sequential, verify_tree, verify_tree_greedy
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_k_sequential, verify_tree, verify_tree_greedy
 
 RUNS = 200
 MODELS = [table_pair(), gpt_pair(), gpt_pair(dtype=torch.float32)]

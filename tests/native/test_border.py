@@ -14,7 +14,7 @@ from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng
 from minispec.native.model import NativeGPT
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.tree import verify_tree
 
 pytestmark = needs_compiler
 

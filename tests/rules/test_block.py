@@ -16,8 +16,8 @@ from minispec.evidence.checker.instances import Instance, fractions, standard_in
 from minispec.evidence.checker.trials import enumerate_rule
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_compare
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_compare
 
 FAMILY = standard_instances()
 

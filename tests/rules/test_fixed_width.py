@@ -10,7 +10,7 @@ from refusals import refused
 
 import minispec
 from minispec.core.model import GPT, Tree
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 CAPACITY = 24

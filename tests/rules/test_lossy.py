@@ -8,7 +8,7 @@ import torch
 
 from minispec import Draft, ModelDrafter, SeededRng, Warp, check_verifier
 from minispec.evidence.checker.instances import standard_instances
-from minispec.rules.lossy import (
+from minispec.verifiers.lossy import (
     threshold,
     verify_lenient,
     verify_mixture,

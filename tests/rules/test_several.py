@@ -10,8 +10,8 @@ from minispec import check_verifier, verify_rejection
 from minispec.drafters.tree import greedy_drafting
 from minispec.evidence.checker.instances import Instance, tree_instances
 from minispec.evidence.checker.trials import enumerate_rule
-from minispec.rules import tree
-from minispec.rules.tree import scale, verify_k_sequential, verify_tree
+from minispec.verifiers import tree
+from minispec.verifiers.tree import scale, verify_k_sequential, verify_tree
 
 P = (0.5, 0.3, 0.2)
 Q = (0.2, 0.3, 0.5)

@@ -10,7 +10,7 @@ from refusals import refused
 
 from minispec import Draft, SeededRng, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 PAIR_OF_RULES = [(verify_tree, verify_rejection), (verify_tree_greedy, verify_greedy)]

@@ -15,8 +15,8 @@ from tiny import GREEDY
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.rules.block import verify_block
-from minispec.rules.lossy import verify_lenient, verify_mixture, verify_typical
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_typical
 from minispec.show.step_records import PHASES, equation
 from minispec.show.stepper import Stepper, steps
 

@@ -15,8 +15,8 @@ from minispec.evidence.atlas.rules import RULES, Rule
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instances import standard_instances
 from minispec.evidence.theory.acceptance import coupled_acceptance
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_coupled
 
 MOST = 3  # candidates at all positions of the family
 FEWER = 40  # positions where there are more

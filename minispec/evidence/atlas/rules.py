@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from minispec.core.verify import Verifier, verify_rejection
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_compare, verify_coupled
-from minispec.rules.lossy import (
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_compare, verify_coupled
+from minispec.verifiers.lossy import (
     verify_lenient,
     verify_mixture,
     verify_relaxed,
     verify_typical,
     with_parameters,
 )
-from minispec.rules.tree import verify_k_sequential, verify_tree
+from minispec.verifiers.tree import verify_k_sequential, verify_tree
 
 SEVERAL = (2, 3, 4)
 

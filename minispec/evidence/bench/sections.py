@@ -26,8 +26,8 @@ from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.native.backend import Models
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_compare
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_compare
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
-from minispec.rules.tree import parents_of
+from minispec.verifiers.tree import parents_of
 
 
 def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:

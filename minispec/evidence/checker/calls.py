@@ -20,7 +20,7 @@ from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 from minispec.io.files import printable_line
 from minispec.native.decisions import Lender
-from minispec.rules.tree import parents_of
+from minispec.verifiers.tree import parents_of
 
 T = TypeVar("T")
 

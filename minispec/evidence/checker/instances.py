@@ -15,7 +15,7 @@ import torch
 
 from minispec.drafters.chain import depths_of
 from minispec.evidence.checker.instance import CHOICES, Instance, Table, TableRow
-from minispec.rules.coupled import scramble
+from minispec.verifiers.coupled import scramble
 
 TableMaker = Callable[[int, int, int], Table]
 Shapes = Sequence[tuple[Sequence[int], Sequence[tuple[int, int, int]]]]

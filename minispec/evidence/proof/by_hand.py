@@ -22,7 +22,7 @@ from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.cases import Case, Text
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.coupled import verify_coupled
 
 Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
 

@@ -12,12 +12,12 @@ Code in C++ follows no script. `replay.py` says how its branches are taken all t
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from minispec.core.rng import CERTAIN, Rng, Which, check_one_a_row
+from minispec.core.rng import CERTAIN, Place, RoundRng, check_one_a_row
 from minispec.evidence.proof.replay import Interval, interval_of, replay
 from minispec.native.decisions import Lender, native_categorical
 
@@ -62,22 +62,22 @@ class EnumeratingRng(Lender):
             self._intervals = None
         return replay(native, intervals, most)
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers as the scripts do: probs [B] -> [B] bool (see `Rng`); ValueError if they are not [B]."""
         check_one_a_row(probs)
         certain = 1 if self._intervals is None else CERTAIN
         said = [
             live and p > 0 and (p >= certain or self._take(row, [p, 1 - p]) == 0)
-            for row, p, live in zip(*self._rows(probs, which), strict=True)
+            for row, p, live in zip(*self._rows(probs, place), strict=True)
         ]
         return torch.tensor(said, device=probs.device)
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
         probs = probs.double()
         picked = []
         whole = probs.sum(-1, keepdim=True)
-        for row, distribution, live in zip(*self._rows(probs / whole, which), strict=True):
+        for row, distribution, live in zip(*self._rows(probs / whole, place), strict=True):
             ids = [token for token, p in enumerate(distribution) if p > 0]
             if not live:
                 picked.append(0)
@@ -88,19 +88,20 @@ class EnumeratingRng(Lender):
                 picked.append(ids[choice])
         return torch.tensor(picked, device=probs.device)
 
-    def _rows(self, probs: Tensor, which: Which) -> tuple[Sequence[int], list[Any], list[bool]]:
+    def _rows(
+        self, probs: Tensor, place: Place | None
+    ) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
-        count = probs.shape[0]
-        rows = which.get("rows")
-        live = which.get("live")
+        count = len(probs)
         scripts = len(self._scripts)
+        live = None if place is None else place.live
         if scripts == 1:
-            names: Sequence[int] = [0] * count
-        elif rows is None and count != scripts:
+            script_ids: Sequence[int] = [0] * count
+        elif place is None and count != scripts:
             raise NotScripted(f"{count} decisions for {scripts} rows: name the rows, or ask for all of them")
         else:
-            names = range(count) if rows is None else rows.tolist()
-        return names, probs.double().tolist(), [True] * count if live is None else live.tolist()
+            script_ids = range(count) if place is None else place.prompt_ids.tolist()
+        return script_ids, probs.double().tolist(), [True] * count if live is None else live.tolist()
 
     def _take(self, row: int, probabilities: list[float]) -> int:
         """Takes the outcome that the row's script names next; returns its index."""
@@ -119,13 +120,13 @@ class EnumeratingRng(Lender):
 class NativeEnumeratingRng(EnumeratingRng):
     """An `EnumeratingRng` that has the library draw ids, too."""
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks what the scripts say, in C++: probs [B, V] -> [B] ids (see `Rng`)."""
 
         def core() -> Tensor:
-            return EnumeratingRng.categorical(self, probs, **which)
+            return EnumeratingRng.categorical(self, probs, place)
 
-        return core() if self._intervals is not None else native_categorical(self, probs, which, core)
+        return core() if self._intervals is not None else native_categorical(self, probs, place, core)
 
 
 class Uniform:
@@ -134,7 +135,7 @@ class Uniform:
     So `u < x` is a decision of the `Rng`, and one that tries every outcome can try both.
     """
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: RoundRng) -> None:
         """Begins with all numbers from 0 to 1."""
         self._rng = rng
         self._low = torch.zeros(()).double()

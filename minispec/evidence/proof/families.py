@@ -13,9 +13,9 @@ from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import DRAFTERS, TREES, Case
 from minispec.evidence.proof.models import early_exit, table_pair, tiny_gpt_pair
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_compare, verify_coupled
-from minispec.rules.tree import verify_k_sequential, verify_tree, verify_tree_greedy
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_compare, verify_coupled
+from minispec.verifiers.tree import verify_k_sequential, verify_tree, verify_tree_greedy
 
 PROMPTS = ((0,), (1, 0), (0, 1, 1))  # of different lengths: their branches are rows of ragged batches
 REPEATING = ((0,), (1, 0), (0, 1, 0, 1, 0))  # a look-up finds nothing, or much

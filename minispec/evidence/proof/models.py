@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT, GPTConfig, Tree
 from minispec.drafters.exit import EarlyExitGPT, Exit
-from minispec.rules.coupled import scramble
+from minispec.verifiers.coupled import scramble
 
 
 class TableModel:
@@ -29,14 +29,22 @@ class TableModel:
         """Takes a table of logits [(V+1)·V, V], of row previous·V + current, and the context."""
         self.table = table.double()
         self.vocab_size = table.shape[1]
+        self.hidden_size = table.shape[0]
+        self.device = torch.device("cpu")
         self.max_length = max_length
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
         return KVCache(1, rows, 1, self.max_length, 1, torch.float64)
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens [B, n]; returns which context each stands in, one-hot: [B, n, (V+1)·V]."""
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [B, n]; returns which context each stands in, one-hot: [B, n, (V+1)·V].
+
+        Raises:
+            ValueError: if the context has no space, or a tree is given: it reads chains only.
+        """
+        if tree is not None:
+            raise ValueError("a table model reads chains only, no trees")
         return F.one_hot(self._contexts(tokens, cache), self.table.shape[0]).to(self.table)
 
     def head(self, hidden: Tensor) -> Tensor:

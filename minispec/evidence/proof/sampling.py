@@ -23,7 +23,7 @@ from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
 from minispec.evidence.theory.statistics import Cell, Sampled, check_sample, check_uniform, pearson_p_value
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import TORCH, Backend
-from minispec.rules.coupled import KeyedRng, verify_coupled
+from minispec.verifiers.coupled import KeyedRng, verify_coupled
 
 FAMILY_FALSE_ALARM = 1e-6  # of all sampled tests of one run together
 PEARSON_ERROR = 0.02  # how far from uniform the right p-values may be, by Kolmogorov's distance

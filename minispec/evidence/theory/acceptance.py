@@ -25,7 +25,7 @@ from minispec.core.model import LanguageModel
 from minispec.core.prefill import device_of
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
-from minispec.rules.coupled import KeyedRng
+from minispec.verifiers.coupled import KeyedRng
 
 Tokens = Sequence[int]
 

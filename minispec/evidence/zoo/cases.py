@@ -14,9 +14,9 @@ from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import DRAFTERS, Case
 from minispec.evidence.proof.models import TableModel, early_exit, table_pair, tiny_gpt_pair
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import verify_coupled
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import verify_coupled
+from minispec.verifiers.tree import verify_tree
 
 ONE = ((0,),)
 RAGGED = ((0,), (1, 0, 1))

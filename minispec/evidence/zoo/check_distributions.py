@@ -34,8 +34,8 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.first_token import first_token
 from minispec.evidence.proof.models import TableModel, tiny_gpt_pair
 from minispec.evidence.theory.acceptance import target_only_texts
-from minispec.rules.coupled import KeyedRng, verify_coupled
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.coupled import KeyedRng, verify_coupled
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 EXACT = 1e-10  # float64 sums of some thousand products stay far below
 COPIES = 16  # how many rows of one prompt get keyed noise of their own

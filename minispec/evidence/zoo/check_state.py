@@ -18,8 +18,8 @@ from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.zoo.check_distributions import EXACT
-from minispec.rules.block import verify_block
-from minispec.rules.coupled import KeyedRng
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import KeyedRng
 
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 

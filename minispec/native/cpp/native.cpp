@@ -78,22 +78,31 @@ Exit<T, W>* exit_of(Int layers, Int width, const W* proj, const T* gain) {
     return new Exit<T, W>{layers, std::move(matrix), std::move(own)};
 }
 
-// What a forward returns of each token: the stream that the first layers leave, D numbers; what the head reads, D; or V
-// logits.
-enum Result { STREAM, HIDDEN, LOGITS };
+// What a forward returns of each token: the stream that the first layers leave, or what the head reads; D numbers.
+enum Result { STREAM, HIDDEN };
 
 // Reads tokens [rows, n], with an exit and streams as in `forward`, and writes one result for each.
 template <class T, class W, Result RESULT>
 Int read_of(const Model<T, W>& model, Int threads, const Int* tokens, Int rows, Int n, const Int* starts, T* cache,
             T* to, const Exit<T, W>* exit, const T* streams) {
     if (!are_ids(tokens, rows * n, model.s.vocab)) return 0;
-    constexpr bool HEAD = RESULT == LOGITS;
-    const Int m = rows * n, columns = HEAD ? model.s.vocab : model.s.width, wide = padded<T>(columns);
-    Workspace<T> work(model.s, m, n, threads);
-    Memory<T> made = memory<T>(HEAD && wide != columns ? m * wide : 0);
-    T* found = RESULT == STREAM ? work.x.get() : !HEAD ? work.normed.get() : wide == columns ? to : made.get();
-    forward<T, W>(model, work, tokens, rows, n, starts, cache, HEAD ? found : nullptr, exit, streams);
-    for (Int i = 0; found != to && i < m; ++i) std::copy_n(found + i * wide, columns, to + i * columns);
+    Workspace<T> work(model.s, rows * n, n, threads);
+    forward<T, W>(model, work, tokens, rows, n, starts, cache, nullptr, exit, streams);
+    const T* results = RESULT == STREAM ? work.x.get() : work.normed.get();
+    for (Int i = 0; i < rows * n; ++i) std::copy_n(results + i * work.D, model.s.width, to + i * model.s.width);
+    return 1;
+}
+
+// Maps what the head reads, [m, D], to logits [m, V], shared by threads. Both are padded to whole vectors meanwhile.
+template <class T, class W>
+Int head_of(const Model<T, W>& model, Int threads, const T* hidden, Int m, T* to) {
+    const Int D = model.s.width, V = model.s.vocab, D_padded = padded<T>(D), V_padded = padded<T>(V);
+    Memory<T> states = memory<T>(m * D_padded), logits = memory<T>(m * V_padded);
+    for (Int i = 0; i < m; ++i) std::copy_n(hidden + i * D, D, states.get() + i * D_padded);
+    Team::get().run(threads, [&](Share share) {
+        multiply<T, W>(states.get(), D_padded, m, model.head, logits.get(), V_padded, false, share);
+    });
+    for (Int i = 0; i < m; ++i) std::copy_n(logits.get() + i * V_padded, V, to + i * V);
     return 1;
 }
 
@@ -134,7 +143,7 @@ struct Safe<FUNCTION> {
 #define SAFE(FUNCTION, ...) (void*)Safe<&FUNCTION<__VA_ARGS__>>::call
 #define MODEL(T, W)                                                                          \
     {SAFE(packed, T, W),          (void*)free_of<Model<T, W>>, (void*)cache_of<T, W>,        \
-     SAFE(read_of, T, W, HIDDEN), SAFE(read_of, T, W, LOGITS), SAFE(read_of, T, W, STREAM),  \
+     SAFE(read_of, T, W, HIDDEN), SAFE(read_of, T, W, STREAM), SAFE(head_of, T, W),          \
      SAFE(draft, T, W),           SAFE(exit_of, T, W),         (void*)free_of<Exit<T, W>>}
 #define DECISIONS(T) {SAFE(make_distributions, T), SAFE(choose_all, T), SAFE(agree, T), SAFE(reject, T)}
 

@@ -14,9 +14,9 @@ from minispec.evidence.atlas.optimum import by_programme, by_subsets, set_probab
 from minispec.evidence.atlas.rules import RULES, Rule
 from minispec.evidence.checker.instance import CHOICES
 from minispec.evidence.proof.enumeration import enumerate_branches
-from minispec.rules.block import verify_block
-from minispec.rules.lossy import verify_typical
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.lossy import verify_typical
+from minispec.verifiers.tree import verify_tree
 
 P, Q = positions()
 NAMED = {rule.name: rule for rule in RULES}

@@ -7,7 +7,7 @@ from minispec import Draft, check_verifier, verify_rejection
 from minispec.evidence.checker import calls
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.evidence.checker.instances import standard_instances, tree_instances
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.tree import verify_tree
 
 FAMILY = standard_instances()
 Q = torch.full((3, 4, 3), 1 / 3)

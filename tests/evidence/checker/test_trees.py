@@ -19,7 +19,7 @@ from minispec.evidence.checker.instances import (
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.native.drafter import DrawnDraft
-from minispec.rules.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 TREES = tree_instances()
 SURE = fractions(1, 0)

@@ -8,7 +8,7 @@ import torch
 from minispec.classroom.rules import rule_with
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.evidence.proof.first_token import first_token, parts
-from minispec.rules.coupled import verify_coupled
+from minispec.verifiers.coupled import verify_coupled
 
 P = (3 / 6, 2 / 6, 1 / 6)
 Q = (1 / 6, 1 / 6, 4 / 6)

@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from minispec.evidence.proof.ties import first_flip, limit_of, logits_both_ways
-from minispec.rules.fixed_width import FixedWidth
+from minispec.verifiers.fixed_width import FixedWidth
 
 
 class Leaning(tiny.TableModel):

@@ -5,7 +5,7 @@ import torch
 
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
-from minispec.rules.coupled import KeyedRng
+from minispec.verifiers.coupled import KeyedRng
 
 PAIRS = [
     ([0.5, 0.5], [0.5, 0.5], 1.0),

@@ -6,8 +6,8 @@ from tiny import GREEDY
 
 from minispec import train_tokenizer
 from minispec.drafters.tree import TreeDrafter
-from minispec.rules.block import verify_block
-from minispec.rules.tree import verify_tree
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree
 from minispec.show.plots.caches import cache_grid, cache_slots
 from minispec.show.plots.coloured import coloured_text, marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline

@@ -7,8 +7,8 @@ from gallery import P
 from minispec import Warp
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.bench.measurements import Latency
-from minispec.rules.block import verify_block
-from minispec.rules.tree import verify_tree_greedy
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree_greedy
 from minispec.show.plots.caches import cache_grid, cache_slots
 from minispec.show.plots.distributions import sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth

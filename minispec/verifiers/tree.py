@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
-from minispec.core.verify import residual
+from minispec.core.rng import RoundRng
+from minispec.core.verify import Verifier, residual
 
 HALVINGS = 60  # of an interval of some units: float64 has no more digits
 
 
-def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Accepts a path by recursive rejection; what comes out is distributed as the target.
 
     Args:
@@ -44,7 +44,7 @@ def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         nonlocal left
         token = draft.tokens[:, i, None]
         ratio = left.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), positions=depth, live=testing)
+        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
         rejected = testing & ~kept
         left = torch.where(rejected[:, None], residual(left, q[:, i]), left)
         left = torch.where(kept[:, None], p[:, i + 1], left)
@@ -52,13 +52,13 @@ def verify_tree(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
-    return Verdict(accepted, rng.categorical(left, positions=accepted), path)
+    return Verdict(accepted, rng.categorical(left, accepted), path)
 
 
-def verify_tree_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+def accept_tree_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Follows the candidates that the target would choose, for temperature 0; ties go to the lowest id.
 
-    Arguments are those of `verify_tree`, target_probs being [B, K+1, V]; neither q nor `rng` is used.
+    Arguments are those of `accept_tree`, target_probs being [B, K+1, V]; neither q nor `rng` is used.
     """
     best = target_probs.argmax(-1)  # [B, K+1]
     wanted = best[:, 0]
@@ -73,18 +73,18 @@ def verify_tree_greedy(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
     return Verdict(path.sum(-1), wanted, path)
 
 
-def verify_k_sequential(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Accepts each candidate with probability min(1, p/(γ·q)), until one is kept (Sun et al. 2023).
 
     Lossless only for candidates that were drawn independently from one q, as by `with_replacement`. Then it
     accepts at least 1 − 1/e of what the best rule for them would. Arguments and result are those of
-    `verify_tree`, target_probs being [B, K+1, V]; a chain has one candidate at each position, and γ = 1.
+    `accept_tree`, target_probs being [B, K+1, V]; a chain has one candidate at each position, and γ = 1.
     """
     p = target_probs.double()
     q = draft.probs.double()
     left = p[:, 0]
     parents = parents_of(draft)
-    inside = draft.inside
+    inside = draft.mask
     each = torch.arange(len(p), device=p.device)
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
@@ -94,19 +94,23 @@ def verify_k_sequential(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict
         candidates = ((parents == parents[:, i, None]) & inside).sum(-1)
         scaled = scale(here, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
         ratio = here.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), positions=depth, live=testing)
+        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
         left = torch.where((testing & ~kept)[:, None], residual(here, scaled), left)
         left = torch.where(kept[:, None], p[:, i + 1], left)
         return kept
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
-    return Verdict(accepted, rng.categorical(left, positions=accepted), path)
+    return Verdict(accepted, rng.categorical(left, accepted), path)
 
 
-verify_tree_greedy.greedy = True  # type: ignore[attr-defined]
-for rule in (verify_tree, verify_tree_greedy, verify_k_sequential):
-    rule.stops_at_first_rejection = False  # type: ignore[attr-defined]
+verify_tree = Verifier("rejection", accept_tree, stops_at_first_rejection=False, takes_tree=True)
+verify_tree_greedy = Verifier(
+    "greedy", accept_tree_greedy, greedy=True, stops_at_first_rejection=False, takes_tree=True
+)
+verify_k_sequential = Verifier(
+    "k-sequential", accept_k_sequential, stops_at_first_rejection=False, takes_tree=True
+)
 
 
 def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tensor:
@@ -120,7 +124,7 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
         The path that each row keeps: [B, K] bool.
     """
     parents = parents_of(draft)
-    inside = draft.inside
+    inside = draft.mask
     at = torch.zeros_like(inside.sum(-1))  # the last kept: 0 is the pending token
     path = torch.zeros_like(inside)
     for i in range(draft.k):

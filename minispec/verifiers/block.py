@@ -10,21 +10,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
-from minispec.core.verify import residual
+from minispec.core.rng import RoundRng
+from minispec.core.verify import Verifier, residual
 
 
-def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Keeps the longest beginning that a coin accepts; what comes out is distributed as the target.
+def accept_block(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Keeps the longest beginning that a coin accepts; what is emitted is distributed as the target.
 
     With w_0 = 1, w_i = min(1, w_{i−1}·p_i(x_i)/q_i(x_i)) and S_i = Σ [w_i·p_{i+1} − q_{i+1}]+ the coin after
     token i says yes with probability S_i / (S_i + 1 − w_i), and with w_K after the last one. If i is the last
     yes, the next token comes from norm([w_i·p_{i+1} − q_{i+1}]+). Sun et al. 2024, algorithm 2; it accepts no
-    fewer tokens than `verify_rejection` does, in expectation: theorem 2. Arguments and result are those of
-    `Verifier`, target_probs being [B, K+1, V].
+    fewer tokens than `accept_rejection` does, in expectation: theorem 2. target_probs are [B, K+1, V].
     """
     p = target_probs.double()
-    inside = draft.inside
+    inside = draft.mask
     # Where a draft has ended, q is 0: so S_i = w_i, the coin's probability is w_i, and the residual p.
     q = F.pad(draft.probs.double() * inside[..., None], (0, 0, 0, 1))  # [B, K+1, V]
     accepted = torch.zeros_like(inside.sum(-1))
@@ -34,12 +33,12 @@ def verify_block(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
         w = (w * p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]).nan_to_num(0).clamp(max=1)
         s = (w[:, None] * p[:, i + 1] - q[:, i + 1]).clamp(min=0).sum(-1)
         coin = (s / (s + (1 - w))).nan_to_num(0)  # S + 1 − w would round a small S away
-        kept = rng.bernoulli(coin, positions=i, live=inside[:, i])
+        kept = rng.bernoulli(coin, i, inside[:, i])
         accepted = torch.where(kept, i + 1, accepted)
         kept_w = torch.where(kept, w, kept_w)
     each = torch.arange(len(p), device=p.device)
     dist = residual(kept_w[:, None] * p[each, accepted], q[each, accepted])
-    return Verdict(accepted, rng.categorical(dist, positions=accepted))
+    return Verdict(accepted, rng.categorical(dist, accepted))
 
 
-verify_block.stops_at_first_rejection = False  # type: ignore[attr-defined]
+verify_block = Verifier("block", accept_block, stops_at_first_rejection=False)

@@ -3,52 +3,55 @@
 The output then is the target's own, token for token, with or without a draft (Daliri, Musco, Suresh 2024).
 """
 
-from typing import Unpack
-
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, Which, check_one_a_row
+from minispec.core.rng import Place, RoundRng, check_one_a_row
+from minispec.core.verify import Verifier
 
 
-def verify_coupled(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-    """Draws the target's own token at every position, and accepts while the draft has said the same.
+def accept_coupled(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    """Draws the target's own token at every position, and accepts while the drafted token is the same.
 
-    What comes out is always the target's own draw, so it is lossless with any random number generator. With
+    What is emitted is always the target's own draw, so it is lossless with any random number generator. With
     a `KeyedRng` draft and target draw by the same noise: then the output is target-only's token for token,
     whatever the draft, and they agree with probability at least (1 − TV)/(1 + TV) (Daliri, Musco, Suresh
     2024). With independent draws they agree less often, with probability Σ p·q.
 
-    Arguments and result are those of `Verifier`, target_probs being [B, K+1, V].
+    target_probs are [B, K+1, V].
     """
     p = target_probs.double()
-    inside = draft.inside
+    inside = draft.mask
     accepted = torch.zeros(len(p), dtype=torch.long, device=p.device)
     token = torch.zeros_like(accepted)
     going = torch.ones_like(accepted, dtype=torch.bool)  # rows in which all so far were alike
     for i in range(draft.k + 1):
         if not bool(going.any()):
             break
-        token = torch.where(going, rng.categorical(p[:, i], positions=i, live=going), token)
+        token = torch.where(going, rng.categorical(p[:, i], i, going), token)
         if i < draft.k:
             going = going & inside[:, i] & (token == draft.tokens[:, i])
             accepted = accepted + going
     return Verdict(accepted, token)
 
 
-def verify_compare(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+def accept_compare(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Samples and compares: the coupled rule with draws of the target that are independent of the draft's.
 
-    Lossless, for all that comes out is drawn from p; and wasteful: a token is accepted with probability
-    Σ p·q. Where q is one-hot it accepts as `verify_rejection` does, and needs no q. Arguments and result are
-    those of `Verifier`, target_probs being [B, K+1, V].
+    Lossless, for all that is emitted is drawn from p; and wasteful: a token is accepted with probability
+    Σ p·q. Where q is one-hot it accepts as `accept_rejection` does, and needs no q. target_probs are
+    [B, K+1, V].
     """
-    return verify_coupled(draft, target_probs, rng)
+    return accept_coupled(draft, target_probs, rng)
+
+
+verify_coupled = Verifier("coupled", accept_coupled)
+verify_compare = Verifier("compare", accept_compare)
 
 
 class KeyedRng:
-    """Noise that is a pure function of seed, row, position and id: the same for whoever asks.
+    """Noise that is a pure function of seed, prompt id, position and id: the same for whoever asks.
 
     `categorical` takes the largest log-probability plus Gumbel noise, which has exactly the distribution
     that was asked for (Gumbel 1954; Maddison et al. 2014). A draft and a target that share the noise mostly
@@ -62,14 +65,14 @@ class KeyedRng:
         """Fixes the noise by a seed, any integer of up to 63 bits."""
         self._seed = seed
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Says yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
+        """Answers yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
 
         Raises:
             ValueError: if a decision is open, or the probabilities are not [B].
         """
         check_one_a_row(probs)
-        live = which.get("live")
+        live = None if place is None else place.live
         undecided = (probs > 0) & (probs < 1)
         if bool((undecided if live is None else undecided & live).any()):
             raise ValueError(
@@ -79,27 +82,23 @@ class KeyedRng:
         yes = probs >= 1
         return yes if live is None else yes & live
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws ids by noise: probs [B, V] -> [B] ids (see `Rng`).
 
         Raises:
             ValueError: if no positions are given.
         """
-        rows = which.get("rows")
-        live = which.get("live")
-        positions = which.get("positions")
-        if positions is None:
-            raise ValueError("keyed noise needs positions: say which position of the text is decided")
-        batch, size = probs.shape
+        if place is None or place.positions is None:
+            raise ValueError("keyed noise needs positions: give the offset of the token that is decided")
         device = probs.device
-        each = torch.arange(batch, device=device) if rows is None else rows.to(device)
-        position = torch.as_tensor(positions, device=device).expand(batch)
-        key = scramble(scramble(scramble(torch.tensor(self._seed % 2**63, device=device)) + each) + position)
-        bits = scramble(key[:, None] + scramble(torch.arange(size, device=device)))  # [B, V]
+        key = scramble(torch.tensor(self._seed % 2**63, device=device))
+        key = scramble(scramble(key + place.prompt_ids.to(device)) + place.positions.to(device))  # [B]
+        ids = torch.arange(probs.shape[1], device=device)
+        bits = scramble(key[:, None] + scramble(ids))  # [B, V]
         uniform = ((bits >> 12) & (2**52 - 1)).double().add(0.5) * 2.0**-52  # inside (0, 1)
         # The largest log p + Gumbel is the smallest exponential / p; where p is 0 that is infinite.
-        picked = (-uniform.log() / probs.double()).argmin(-1)
-        return picked if live is None else picked * live
+        token = (-uniform.log() / probs.double()).argmin(-1)
+        return token if place.live is None else token * place.live
 
 
 def scramble(values: Tensor) -> Tensor:

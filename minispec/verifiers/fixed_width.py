@@ -33,6 +33,7 @@ class FixedCache(KVCache):
         """Takes the memory for `rows` rows of a model's whole context."""
         c = model.config
         super().__init__(c.layers, rows, c.kv_heads, c.max_length, c.head_dim, model.dtype, model.device)
+        self.reserve(self.capacity)
         self.width = width
         self._order: Tensor | None = None
 
@@ -47,9 +48,7 @@ class FixedCache(KVCache):
         self._new = new
         return self._order
 
-    def begin(
-        self, new: int, mask: Tensor | None = None, layers: slice = slice(None)
-    ) -> tuple[slice | Tensor, Tensor | None]:
+    def begin(self, new: int, mask: Tensor | None = None) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append, as `KVCache.begin`, what `arrange` was told of; padding is not stored.
 
         Returns positions [B, width], where padding and what lies past the context's end count as 0, and a
@@ -67,7 +66,9 @@ class FixedCache(KVCache):
         self._end = self.capacity
         self._order = None
         positions = positions.where(stored, 0)
-        return positions, self._bias[positions][:, None]
+        hidden = torch.arange(self.capacity, device=positions.device) > positions[:, :, None]
+        bias = torch.zeros(hidden.shape, dtype=self._keys.dtype, device=positions.device)
+        return positions, bias.masked_fill_(hidden, -torch.inf)[:, None]
 
 
 class FixedWidth(GPT):

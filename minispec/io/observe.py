@@ -5,33 +5,53 @@ the clock when they are called. `record` keeps what it saw as a `Trace`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from dataclasses import replace
+from functools import wraps
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor
 
+from minispec.core.batch import Prompts, Request, checked_requests, requests_of
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter
 from minispec.core.loop import speculate
-from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts, check_prompts, device_of
+from minispec.core.model import LanguageModel, Tree
 from minispec.core.records import Draft, Round, Verdict
-from minispec.core.rng import Rng
-from minispec.core.verify import Verifier
+from minispec.core.rng import RoundRng
+from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.core.warp import Warp
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 
-def record(target: LanguageModel, drafter: Drafter | None, prompts: Prompts, **settings: Any) -> Trace:
+def record(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Sequence[Sequence[int] | Request],
+    **settings: Any,
+) -> Trace:
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
-    prompts = check_prompts(prompts, target.vocab_size, target.max_length)  # iterators are read once
-    rounds = tuple(observe(target, drafter, prompts, **settings))
-    return Trace(tuple(map(tuple, prompts)), run_config(target, drafter, settings), rounds)
+    requests = checked(target, prompts, settings)
+    rounds = tuple(observe(target, drafter, requests, **settings))
+    texts = tuple(tuple(request.prompt) for request in requests)
+    return Trace(texts, run_config(target, drafter, requests, settings), rounds)
+
+
+def checked(
+    target: LanguageModel, prompts: Sequence[Sequence[int] | Request], settings: Mapping[str, Any]
+) -> list[Request]:
+    """Returns what `speculate` is called with as requests, each read once; ValueError for unusable ones."""
+    requests = requests_of(prompts, settings.get("max_new_tokens"), settings.get("eos"))
+    return checked_requests(requests, target.vocab_size, target.max_length)
 
 
 def observe(
-    target: LanguageModel, drafter: Drafter | None, prompts: Prompts, *, verifier: Verifier, **settings: Any
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Sequence[Sequence[int] | Request],
+    *,
+    verifier: Verifier | Decide,
+    **settings: Any,
 ) -> Iterator[ObservedRound]:
     """Runs `speculate`, with the same arguments.
 
@@ -41,8 +61,8 @@ def observe(
     clock = Clock()
     watched = WatchedTarget(target, clock)
     drafts = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
-    rule = watched_rule(verifier, clock)
-    for r in speculate(watched, cast(Drafter | None, drafts), prompts, verifier=rule, **settings):
+    timed = watched_verifier(as_verifier(verifier), clock)
+    for r in speculate(watched, drafts, prompts, verifier=timed, **settings):
         clock.lap("other")
         lengths = drafts.lengths() if drafts is not None else None
         yield ObservedRound(
@@ -51,18 +71,20 @@ def observe(
         clock.start()
 
 
-def run_config(target: LanguageModel, drafter: Drafter | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def run_config(
+    target: LanguageModel, drafter: Drafter | None, requests: Sequence[Request], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns what a trace says of the settings that `speculate` was called with."""
     warp: Warp = settings["warp"]
-    own = getattr(drafter, "max_length", target.max_length) if settings["k"] > 0 else target.max_length
+    limit = target.max_length if drafter is None or settings["k"] == 0 else drafter.max_length
     return {
         "k": int(settings["k"]),
-        "verifier": getattr(settings["verifier"], "__name__", str(settings["verifier"])),
-        "max_new_tokens": int(settings["max_new_tokens"]),
+        "verifier": as_verifier(settings["verifier"]).name,
+        "max_new_tokens": max(int(request.max_new_tokens) for request in requests),
         "temperature": warp.temperature,
         "top_k": warp.top_k,
         "top_p": warp.top_p,
-        "context": min(own, target.max_length),
+        "context": min(limit, target.max_length),
     }
 
 
@@ -76,6 +98,7 @@ class Clock:
         self.in_prefill = True
         self._seconds: dict[str, float] = {}
         self._last = perf_counter()
+        self._reading = 0.0  # of the last forward of the target, until it is known what it was for
 
     def start(self) -> None:
         """Forgets the time since the last lap: it was the reader's."""
@@ -83,22 +106,30 @@ class Clock:
 
     def lap(self, phase: str) -> None:
         """Counts the time since the last lap for a phase."""
-        now = perf_counter()
-        phase = "prefill" if self.in_prefill else phase
-        self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
-        self._last = now
+        self._add("prefill" if self.in_prefill else phase, self._since_last())
 
     def timed(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Returns what does the same as a function, and counts the time that it takes for a phase."""
 
         @wraps(call)
-        def counted(*arguments: Any, **named: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
             self.lap("other")
-            found = call(*arguments, **named)
+            result = call(*arguments)
             self.lap(phase)
-            return found
+            return result
 
         return counted
+
+    def target_has_read(self) -> None:
+        """Keeps the time since the last lap: a prefill's, unless logits are asked for next."""
+        self._add("prefill", self._reading)
+        self._reading = self._since_last()
+
+    def logits_are_wanted(self) -> None:
+        """Counts what the target has read last as verification."""
+        self.round_begins()
+        self._add("verify", self._reading)
+        self._reading = 0.0
 
     def round_begins(self) -> None:
         """Ends the prefill, if it has not ended yet."""
@@ -107,9 +138,45 @@ class Clock:
 
     def take(self) -> dict[str, float]:
         """Returns the sums and starts afresh."""
-        taken = dict.fromkeys(PHASES, 0.0) | self._seconds
+        sums = dict.fromkeys(PHASES, 0.0) | self._seconds
         self._seconds = {}
-        return taken
+        return sums
+
+    def _add(self, phase: str, seconds: float) -> None:
+        if seconds:
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+
+    def _since_last(self) -> float:
+        now = perf_counter()
+        seconds = now - self._last
+        self._last = now
+        return seconds
+
+
+class WatchedCache(KVCache):
+    """A target's cache whose rollbacks are timed."""
+
+    def __init__(self, cache: KVCache, phase: str, clock: Clock) -> None:
+        self.cache = cache
+        self.rows = cache.rows
+        self.capacity = cache.capacity
+        self.truncate = clock.timed(phase, cache.truncate)
+        self.gather = clock.timed(phase, cache.gather)
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens each row holds: [B]."""
+        return self.cache.lengths
+
+    @property
+    def row_lengths(self) -> tuple[int, ...]:
+        """The same as plain integers."""
+        return self.cache.row_lengths
+
+    def place(self, row: int, other: KVCache, source: int) -> None:
+        """Takes over, into one row, what another watched cache holds in its row `source`."""
+        assert isinstance(other, WatchedCache)
+        self.cache.place(row, other.cache, source)
 
 
 class WatchedTarget:
@@ -117,67 +184,72 @@ class WatchedTarget:
 
     def __init__(self, model: LanguageModel, clock: Clock) -> None:
         self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
         self.max_length = model.max_length
-        self.device = device_of(model)
-        self.head = model.head
+        self.device = model.device
         self._model = model
         self._clock = clock
-        self._cache: KVCache
+        self._cache: WatchedCache | None = None
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
 
-    def new_cache(self, rows: int) -> KVCache:
-        """Returns the model's own cache, whose rollbacks are timed; the first one is that of the run."""
-        cache = self._model.new_cache(rows)
-        self._cache = getattr(self, "_cache", cache)
-        phase = "rollback" if cache is self._cache else "prefill"
-        cache.truncate = self._clock.timed(phase, cache.truncate)  # type: ignore[method-assign]
+    def new_cache(self, rows: int) -> WatchedCache:
+        """Returns the model's own cache, watched; the first one is that of the run."""
+        phase = "rollback" if self._cache is None else "prefill"
+        cache = WatchedCache(self._model.new_cache(rows), phase, self._clock)
+        self._cache = self._cache or cache
         return cache
 
-    def hidden(self, tokens: Tensor, cache: KVCache | None = None, **tree: Any) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D]."""
-        if cache is not None and cache is not self._cache:  # of prompts that begin in rows of others
-            read: Tensor = self._clock.timed("prefill", self._model.hidden)(tokens, cache, **tree)
-            return read
-        if tree:
-            self._clock.round_begins()
-        return self._watch(partial(self._model.hidden, **tree), tokens, cache)
+        assert isinstance(cache, WatchedCache)
+        self._clock.lap("other")
+        before = cache.row_lengths
+        hidden = self._model.hidden(tokens, cache.cache, tree)
+        if cache is self._cache:
+            self._before = before
+            self._verified = cache.row_lengths
+        self._clock.target_has_read()
+        return hidden
 
-    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Reads tokens as the model does: [B, n] -> logits [B, n, V]."""
-        self._clock.round_begins()
-        return self._watch(self._model, tokens, cache)
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states [B, n, D] to logits [B, n, V]: only in a round, prefill wants none."""
+        self._clock.logits_are_wanted()
+        return self._model.head(hidden)
 
     def lengths(self) -> CacheLengths:
         """How long the cache was in the round that has just ended."""
+        assert self._cache is not None
         return CacheLengths(self._before, self._verified, self._cache.row_lengths)
-
-    def _watch(self, read: Callable[..., Tensor], tokens: Tensor, cache: KVCache | None) -> Tensor:
-        self._before = self._cache.row_lengths
-        self._clock.lap("other")
-        found = read(tokens, cache)
-        self._verified = self._cache.row_lengths
-        return found
 
 
 class WatchedDrafter:
     """A drafter that notes how long its cache is before and after it drafts."""
 
     def __init__(self, drafter: Drafter, clock: Clock) -> None:
-        self.__wrapped__ = self._drafter = drafter
+        self.vocab_size = drafter.vocab_size
+        self.max_length = drafter.max_length
+        self._drafter = drafter
         self._clock = clock
         self._before: tuple[int, ...] | None = None
         self._verified: tuple[int, ...] | None = None
 
-    def __getattr__(self, name: str) -> Any:  # vocabulary and context, …
-        return getattr(self._drafter, name)
+    @property
+    def cache_lengths(self) -> tuple[int, ...] | None:
+        """How many tokens its cache holds, row by row."""
+        return self._drafter.cache_lengths
 
-    def start(self, prompts: Sequence[Sequence[int]], *hidden: Tensor | None, **rows: Sequence[int]) -> None:
-        """Lets the drafter read the prompts; hidden: [B, n, D] for one that wants it."""
-        self._clock.timed("prefill", self._drafter.start)(prompts, *hidden, **rows)
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Lets the drafter read the prompts; hidden: [B, n, D]."""
+        self._clock.timed("prefill", self._drafter.start)(prompts, hidden)
         self._before = self._verified = self._drafter.cache_lengths
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Lets it read prompts in some rows; hidden: [len(rows), n, D]."""
+        self._clock.timed("prefill", self._drafter.admit)(rows, prompts, hidden)
+        self._before = self._verified = self._drafter.cache_lengths
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes what the drafter does after the pending tokens [B]."""
         self._clock.round_begins()
         self._before = self._drafter.cache_lengths
@@ -199,13 +271,12 @@ class WatchedDrafter:
         return None if after is None else CacheLengths(before or after, verified or after, after)
 
 
-def watched_rule(verifier: Verifier, clock: Clock) -> Verifier:
-    """Returns the same rule; the time from the target's forward to its verdict counts as `verify`: [B]."""
+def watched_verifier(verifier: Verifier, clock: Clock) -> Verifier:
+    """Returns the same verifier; the time from the target's forward to its verdict counts as `verify`."""
 
-    @wraps(verifier)
-    def rule(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-        verdict = verifier(draft, target_probs, rng)
+    def decide(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+        verdict = verifier.decide(draft, target_probs, rng)
         clock.lap("verify")
         return verdict
 
-    return rule
+    return replace(verifier, decide=decide)

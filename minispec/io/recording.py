@@ -7,16 +7,16 @@ here draws: `SeededRng` does, in the same order, so that a text is the same with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import check_prompts
-from minispec.core.rng import Rng, SeededRng, Which
-from minispec.io.observe import observe, run_config
+from minispec.core.rng import Place, Rng, SeededRng
+from minispec.io.observe import checked, observe, run_config
 from minispec.io.trace import Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
@@ -50,21 +50,21 @@ class LoggingRng(SeededRng):
         self.draws = []
         return taken
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
-        yes = super().bernoulli(probs, **which)
+        yes = super().bernoulli(probs, place)
         low = torch.where(yes, 0.0, probs.double())
         high = torch.where(yes, probs.double(), 1.0)
-        self._note("accept", low, high, yes, which)
+        self._note("accept", low, high, yes, place)
         return yes
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks ids, and notes it: probs [B, V] -> [B] ids (see `Rng`)."""
-        picked = super().categorical(probs, **which)
+        picked = super().categorical(probs, place)
         cumulative = probs.double().cumsum(-1)
         edges = torch.nn.functional.pad(cumulative / cumulative[:, -1:], (1, 0))  # [B, V + 1], from 0 to 1
         low, high = (edges.gather(1, picked[:, None] + side)[:, 0] for side in (0, 1))
-        self._note("pick", low, high, picked, which)
+        self._note("pick", low, high, picked, place)
         return picked
 
     def _uniforms(self, wanted: Tensor) -> Tensor:
@@ -73,16 +73,14 @@ class LoggingRng(SeededRng):
         self._drawn = [number if asked else None for number, asked in drawn]
         return uniform
 
-    def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, which: Which) -> None:
+    def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
-        rows = which.get("rows")
-        positions = which.get("positions")
-        live = which.get("live")
         count = len(outcomes)
-        names: Sequence[int] = range(count) if rows is None else rows.tolist()
-        each = [None] * count if positions is None else torch.as_tensor(positions).expand(count).tolist()
+        prompt_ids, positions, live = (None, None, None) if place is None else place
+        prompts: Sequence[int] = range(count) if prompt_ids is None else prompt_ids.tolist()
+        each = [None] * count if positions is None else positions.tolist()
         decided = [True] * count if live is None else live.tolist()
-        columns = names, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
+        columns = prompts, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
         for happens, (prompt, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
             if happens:
                 self.draws.append(Draw(prompt, position, kind, *rest))
@@ -149,7 +147,7 @@ class Recording:
 def record_run(
     target: LanguageModel,
     drafter: Drafter | None,
-    prompts: Sequence[Sequence[int]],
+    prompts: Sequence[Sequence[int] | Request],
     words: Sequence[str],
     *,
     rng: Rng,
@@ -161,9 +159,9 @@ def record_run(
     `words` has the text of every id of the vocabulary, and `info` is what to say about the run. With a
     `LoggingRng` what it has noted is kept too.
     """
-    prompts = check_prompts(prompts, target.vocab_size, target.max_length)  # iterators are read once
-    rounds = observe(target, drafter, prompts, rng=rng, **settings)
+    requests = checked(target, prompts, settings)
+    rounds = observe(target, drafter, requests, rng=rng, **settings)
     seen = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
-    config = run_config(target, drafter, settings)
-    trace = Trace(tuple(tuple(prompt) for prompt in prompts), config, tuple(r for r, _ in seen))
+    config = run_config(target, drafter, requests, settings)
+    trace = Trace(tuple(tuple(r.prompt) for r in requests), config, tuple(r for r, _ in seen))
     return Recording(trace, tuple(words), tuple(draws for _, draws in seen), dict(info or {}))

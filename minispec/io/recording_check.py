@@ -50,11 +50,11 @@ def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[ObservedRound])
     finish: dict[int, Finish | None] = {}  # of each prompt that has had a row
     before: Sequence[int] = ()  # which prompt each row held in the last round
     for r in rounds:
-        if before and len(r.names) != len(before):
-            raise ValueError(f"round {r.index} has {len(r.names)} rows, the one before it {len(before)}")
-        if len(set(r.names)) != len(r.names):
+        if before and len(r.prompt_ids) != len(before):
+            raise ValueError(f"round {r.index} has {len(r.prompt_ids)} rows, the one before it {len(before)}")
+        if len(set(r.prompt_ids)) != len(r.prompt_ids):
             raise ValueError(f"round {r.index} has a prompt in two rows")
-        for row, prompt in enumerate(r.names):
+        for row, prompt in enumerate(r.prompt_ids):
             changed = bool(before) and before[row] != prompt
             faults = {
                 "it takes a row from a text that goes on": (
@@ -66,8 +66,8 @@ def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[ObservedRound])
                 if wrong:
                     raise ValueError(f"round {r.index}, row {row}: {words}")
             texts[prompt] += r.emitted[row]
-        finish |= dict(zip(r.names, r.finish, strict=True))
-        before = r.names
+        finish |= dict(zip(r.prompt_ids, r.finish, strict=True))
+        before = r.prompt_ids
 
 
 def _faults(
@@ -76,7 +76,7 @@ def _faults(
     """Returns what can be wrong with a row of a round that comes after a text, and whether it is."""
     emitted = list(r.emitted[row])
     whole = [*r.draft.tokens[row, r.verdict.kept()[row]].tolist(), int(r.verdict.token[row])]
-    ended = finish.get(r.names[row], None if r.live[row] else r.finish[row])
+    ended = finish.get(r.prompt_ids[row], None if r.live[row] else r.finish[row])
     return {
         "its pending token is not the last of the text": int(r.pending[row]) != text[-1],
         "it does not fit how the text had ended": (

@@ -54,7 +54,6 @@ def _tuples(value: Any) -> Any:
 
 INTEGERS = partial(torch.tensor, dtype=torch.long)
 FLAGS = partial(torch.tensor, dtype=torch.bool)
-NUMBERS = partial(torch.tensor, dtype=torch.float64)
 
 
 class Field(NamedTuple):
@@ -69,7 +68,7 @@ class Field(NamedTuple):
 
 FIELDS = {
     "index": Field("index", "", "count"),
-    "names": Field("names", "rows", "prompt"),
+    "names": Field("prompt_ids", "rows", "prompt"),
     "pending": Field("pending", "rows", "id", INTEGERS),
     "drafted": Field("draft.tokens", "rows k", "id", INTEGERS),
     "draft_lengths": Field("draft.lengths", "rows", "drafted", INTEGERS),
@@ -85,7 +84,6 @@ FIELDS = {
     "target_cache": Field("target_cache", "moments rows", "count", lambda m: CacheLengths(*_tuples(m))),
     "draft_cache": Field("draft_cache", "moments rows", "count", lambda m: CacheLengths(*_tuples(m)), True),
     "seconds": Field("seconds", "", "seconds", lambda phases: {p: float(s) for p, s in phases.items()}),
-    "target_hidden": Field("target_hidden", "rows k+1 any", "number", NUMBERS, optional=True),
 }
 
 
@@ -180,7 +178,6 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
         ]
 
     return data | {
-        "names": r.names or tuple(range(len(r.live))),
         "draws": [astuple(draw) for draw in draws],
         "q": stored(r.draft.probs, dist_to_json),
         "p": stored(r.target_probs, dist_to_json),
@@ -226,7 +223,7 @@ def _of_version_1(r: Mapping[str, Any], prompts: int, verifier: Any) -> dict[str
     check_values("target_cache", r["target_cache"], [3, None], lambda length: True)
     return {
         **r,
-        **dict.fromkeys(("parents", "path", "target_hidden")),
+        **dict.fromkeys(("parents", "path")),
         "names": list(range(prompts)),
         "lengths": r["target_cache"][2],
         "stops_at_first_rejection": verifier not in LOOKS_BEYOND,
@@ -262,6 +259,7 @@ def _round_from_json(data: Mapping[str, Any], size: int, prompts: int) -> Observ
         records[record][attribute] = value
     return ObservedRound(
         draft=Draft(probs=tensor_from_json(data["q"], dist_from_json, size, rows, k), **records["draft"]),
+        target_hidden=torch.zeros(rows, k + 1, 0),  # no figure shows them: they are not stored
         target_probs=tensor_from_json(data["p"], dist_from_json, size, rows, k + 1),
         target_logits=tensor_from_json(data["logits"], logits_from_json, size, rows, k + 1),
         verdict=Verdict(**records["verdict"]),

@@ -38,15 +38,14 @@ def row_of(r: Round, prompt: int) -> int | None:
     """
     if prompt < 0:
         raise ValueError(f"prompts are counted from 0, not {prompt}")
-    prompts = r.names or range(len(r.live))
-    return prompts.index(prompt) if prompt in prompts else None
+    return r.prompt_ids.index(prompt) if prompt in r.prompt_ids else None
 
 
 @dataclass(frozen=True)
 class Trace:
     """A whole run: a header and its rounds.
 
-    Of a queue (`at_once`) a row holds one prompt after another. What belongs to a prompt is found under its
+    Of a queue (`batch_size`) a row holds one prompt after another. What belongs to a prompt is found under its
     number, whichever row it had; a number that is not there is refused by ValueError.
     """
 

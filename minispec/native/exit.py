@@ -43,7 +43,7 @@ class NativeExitGPT(EarlyExitGPT):
 
     __reduce__ = NativeGPT.__reduce__  # it refuses to be copied
 
-    def can_draw(self, cache: KVCache, k: int) -> bool:
+    def can_draw(self, cache: ExitCache, k: int) -> bool:
         """Whether `draw` can take k steps: it reads one token more than a draft model does."""
         return self.native.can_draw(cache, k + 1)
 

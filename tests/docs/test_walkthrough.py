@@ -93,7 +93,7 @@ def test_what_is_not_there_is_refused(names, error):
 
 def test_marks_are_lines_of_the_piece():
     """A text marks its lines, two with … between them all lines from the one to the other."""
-    text = source.cut("minispec.core.commit.Rows.append").text
+    text = source.cut("minispec.core.batch.Rows.append").text
 
     def marked(marks):
         return [text.splitlines()[n - 1].strip() for n in source.marked_lines(text, marks)]

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from minispec.core.commit import Rows
+from minispec.core.batch import Rows
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import Prompts, device_of, prefill, refill
+from minispec.core.prefill import prefill, refill
 from minispec.core.rng import Rng
 from minispec.core.rollback import rollback
 from minispec.core.warp import Warp
@@ -73,7 +73,7 @@ def generate_queue(
     rows.hold(at_once)
     cache = prefill(target, rows.committed)
     while any(live := rows.live):
-        logits = target(rows.pending[:, None].to(device_of(target)), cache)[:, -1]  # [B, V]
+        logits = target(rows.pending[:, None].to(target.device), cache)[:, -1]  # [B, V]
         among = None if all(live) else torch.tensor(live, device=logits.device)
         token = rng.categorical(warp(logits), live=among).tolist()
         emitted = [rows.append(row, token[row : row + 1]) for row in range(len(live))]

@@ -16,7 +16,7 @@ import torch
 from minispec.core.draft import ModelDrafter
 from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of, prefill
+from minispec.core.prefill import prefill
 from minispec.core.records import Round
 from minispec.core.rng import BlockRng
 from minispec.core.verify import Verifier
@@ -120,7 +120,7 @@ def draft_task(
     assert isinstance(drafter, ModelDrafter)
     ids = [token % model.vocab_size for token in range(cached + 1)]
     drafter.start([ids])
-    pending = torch.tensor(ids[-1:], device=device_of(model))
+    pending = torch.tensor(ids[-1:], device=model.device)
     rng = BlockRng(backend.rng(0), [cached + 1], [width], pending.device)
 
     def task() -> None:

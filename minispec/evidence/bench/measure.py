@@ -12,7 +12,6 @@ import torch
 
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
@@ -79,7 +78,7 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
 
     Which tokens are read does not matter to the time. The forward that catches up wants no head.
     """
-    device = device_of(model)
+    device = model.device
     cache = model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
     if cached:

@@ -6,14 +6,14 @@ draws cannot be enumerated raises `NotScripted`; one that does not take an insta
 """
 
 from collections.abc import Callable
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, Which
+from minispec.core.rng import Place, Rng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts
@@ -54,19 +54,19 @@ class CheckedRng(Lender):
         self._rng = rng
         self._rows = rows
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        rows, live = self._which(probs.shape, which)
+        place, live = self._place(probs.shape, place)
         flat = probs.reshape(-1)
         if bool(flat[live].isnan().any()):
             raise Broken("it asked for a yes with a probability that is not a number")
         certain = (flat - flat.round()).abs() < NEGLIGIBLE
         flat = torch.where(certain, flat.round(), flat)
-        return self._rng.bernoulli(flat, rows=rows, live=live).bool().reshape(probs.shape)
+        return self._rng.bernoulli(flat, place).bool().reshape(probs.shape)
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
-        rows, live = self._which(probs.shape[:-1], which)
+        place, live = self._place(probs.shape[:-1], place)
         flat = probs.reshape(-1, probs.shape[-1])
         wanted = flat[live]
         if not bool(((wanted >= 0) & wanted.isfinite()).all()):
@@ -74,25 +74,21 @@ class CheckedRng(Lender):
         if not bool((wanted.sum(-1) > 0).all()):
             raise Broken("it drew from a distribution that is 0 everywhere")
         flat = flat.where(flat >= NEGLIGIBLE * flat.sum(-1, keepdim=True), 0)
-        return self._rng.categorical(flat, rows=rows, live=live).long().reshape(probs.shape[:-1])
+        return self._rng.categorical(flat, place).long().reshape(probs.shape[:-1])
 
     def decide(self, most: int, native: Callable[[Tensor], tuple[int, T]], core: Callable[[], T]) -> T:
         """Has the library decide, by numbers [most] that take the scripts' branches (see `Lender`)."""
         return self._rng.decide(most, native, core)
 
-    def _which(self, shape: torch.Size, which: Which) -> tuple[Tensor | None, Tensor]:
-        """Returns the row that each draw is for, and which draws are to be made: [n], [n]."""
-        rows = which.get("rows")
-        live = which.get("live")
-        if rows is not None:
-            rows = rows.expand(shape).reshape(-1)
-        elif self._rows == 1:
-            rows = torch.zeros(shape.numel(), dtype=torch.long)
-        elif shape != (self._rows,):
+    def _place(self, shape: torch.Size, place: Place | None) -> tuple[Place, Tensor]:
+        """Returns the rows that draws of a shape are for, flat, and which are to be made: [n]."""
+        if place is None or shape != (self._rows,) and self._rows > 1:
             raise NotScripted(f"it asks for draws of shape {list(shape)} in a batch of {self._rows} rows")
-        if live is None:
-            return rows, torch.ones(shape.numel(), dtype=torch.bool)
-        return rows, live.bool().expand(shape).reshape(-1)
+        everywhere = torch.ones(shape, dtype=torch.bool)
+        live = everywhere if place.live is None else place.live.bool().expand(shape)
+        rows = place.prompt_ids.expand(shape) if self._rows > 1 else torch.zeros(shape, dtype=torch.long)
+        flat = live.reshape(-1)
+        return Place(rows.reshape(-1), None, flat), flat
 
 
 def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from minispec.core.commit import Eos, end_ids
+from minispec.core.batch import Eos, end_ids
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
 from minispec.evidence.checker.calling import Generate, text_of
 from minispec.evidence.checker.engine_report import (

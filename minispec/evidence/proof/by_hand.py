@@ -37,7 +37,7 @@ def reachable(case: Case) -> Iterator[list[Text]]:
 @torch.inference_mode()
 def logits_after(model: LanguageModel, texts: Sequence[Text]) -> Tensor:
     """Returns the logits after texts of one length, without a cache: [B, V]."""
-    return model(torch.tensor(texts))[:, -1]
+    return model.head(model.hidden(torch.tensor(texts)))[:, -1]
 
 
 def distributions_after(model: LanguageModel, warp: Warp, texts: Sequence[Text]) -> dict[Text, list[float]]:
@@ -118,12 +118,12 @@ def own_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tenso
     if isinstance(drafter, ExitDrafter):  # the exit on the stream after the first layers
         model = drafter.target.model
         exit = drafter.target.exit
-        x = model.layers(model.embed_tokens(whole), model.view(whole.shape[1], None), 0, exit.layers)
+        x = model.layers[: exit.layers](model.embed_tokens(whole), model.view(whole.shape[1], None))
         return model.head(exit(x))[:, -1]
     if isinstance(drafter, MedusaDrafter):  # a head on the state before the pending token is read
         return drafter.heads(case.draft.hidden(read[:, :-1])[:, -1])[:, len(drafted)]
     if isinstance(drafter, ParallelDrafter):  # the last of so many masks, corrected by the token before
-        return drafter.model.after(drafter.model.hidden(read, masks=len(drafted))[:, -1], whole[:, -1])
+        return drafter.model.after(drafter.model.with_masks(read, None, len(drafted))[:, -1], whole[:, -1])
     if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
         states = drafter.target.hidden(read)
         features = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)

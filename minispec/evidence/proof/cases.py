@@ -98,7 +98,7 @@ class Case:
             warp=self.warp,
             rng=rng,
             eos=self.eos,
-            at_once=-(-2 * len(prompts) // 3) if self.waiting else None,
+            batch_size=-(-2 * len(prompts) // 3) if self.waiting else None,
         )
 
     def finish(self, prompt: Sequence[int], tokens: Text) -> Finish | None:

@@ -110,7 +110,7 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
                 proposed = tuple(drafted[row][: lengths[row]])
-                name = r.names[row]
+                name = r.prompt_ids[row]
                 verdict = accepted[row], said[row]
                 steps[name].append(RowRound(r, row, texts[name], proposed, *verdict, emitted, finish))
                 texts[name] += emitted
@@ -122,7 +122,7 @@ def outcomes(rounds: Sequence[Round], prompts: int) -> list[Outcome]:
     tokens: list[list[int]] = [[] for _ in range(prompts)]
     ends: list[Finish | None] = [None] * prompts
     for r in rounds:
-        for name, emitted, finish in zip(r.names, r.emitted, r.finish, strict=True):
+        for name, emitted, finish in zip(r.prompt_ids, r.emitted, r.finish, strict=True):
             tokens[name].extend(emitted)
             ends[name] = finish
     return [(tuple(own), end) for own, end in zip(tokens, ends, strict=True)]
@@ -231,7 +231,8 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
         texts = [tokens for tokens in growing if tokens not in ended]
         longer: dict[Text, float] = {}
         if texts:
-            logits = case.target(torch.tensor([[*prompt, *tokens] for tokens in texts]))[:, -1]
+            read = torch.tensor([[*prompt, *tokens] for tokens in texts])
+            logits = case.target.head(case.target.hidden(read))[:, -1]
             for tokens, following in zip(texts, case.warp(logits.double()).tolist(), strict=True):
                 for token, probability in enumerate(following):
                     joint = growing[tokens] * probability

@@ -159,14 +159,14 @@ def rule_cases(seed: int, longer: int) -> Iterator[Case]:
     gpts = Case(f"GPT {seed}", *tiny_gpt_pair(seed, 2), PROMPTS, 2, 3 + longer)
     wide = Case(f"table {seed}", *table_pair(3, seed), PROMPTS, 2, 3, Warp(1.3), (2,))
     for rule in (verify_block, verify_compare):
-        yield gpts.but(rule.__name__, verifier=rule)
-        yield binary.but(f"{rule.__name__}, waiting", verifier=rule, eos=(1,), waiting=True)
-    block = binary.but("verify_block", verifier=verify_block, k=3, max_new_tokens=4 + longer)
+        yield gpts.but(rule.name, verifier=rule)
+        yield binary.but(f"{rule.name}, waiting", verifier=rule, eos=(1,), waiting=True)
+    block = binary.but("block", verifier=verify_block, k=3, max_new_tokens=4 + longer)
     yield block.but("K 3")
     yield block.but("stop rule", drafter=DRAFTERS["stopping"])
-    yield wide.but("verify_block", verifier=verify_block)
+    yield wide.but("block", verifier=verify_block)
     base = replace(gpts, k=4, max_new_tokens=3, drafter=DRAFTERS["repeating_tree"])
-    several = base.but("verify_k_sequential", verifier=verify_k_sequential)
+    several = base.but("k-sequential", verifier=verify_k_sequential)
     yield several
     yield several.but("EOS", warp=COOL, eos=(1,))
 

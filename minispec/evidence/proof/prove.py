@@ -117,8 +117,8 @@ def prove(
 def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
     """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
     found = speculative_distributions(case)
-    rule = case.verifier.__name__  # type: ignore[attr-defined]
-    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches, rule: found.branches}
+    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches}
+    seen[case.verifier.name] = found.branches
     coverage.update({mark: n for mark, n in seen.items() if mark in coverage})
     both = (found.distributions, target_only_distributions(case))
     errors = [max(map(largest_error, ours, exact)) for ours in both]
@@ -129,12 +129,12 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
     """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
     lengths = [f"{what} {n}" for what in ("drafted", "accepted") for n in range(4)]
     marks = {
-        "model": [*of_the_model(), "verify_block", "verify_compare"],
+        "model": [*of_the_model(), "block", "compare"],
         **{name: [f"{name}: {what}" for what in (*lengths, APART)] for name in LOOK_UPS},
         **{name: [f"{name}: accepted {n}" for n in range(4)] for name in CHAINS},
         "medusa": [f"medusa: {what}" for what in (*TWO_HEADS, APART)],
         "medusa-tree": [f"medusa-tree: accepted {n}" for n in range(3)],
-        "tree": [*(f"{name}: accepted {n}" for name in TREES for n in range(3)), "verify_k_sequential"],
+        "tree": [*(f"{name}: accepted {n}" for name in TREES for n in range(3)), "k-sequential"],
     }
     return [mark for name in drafters for mark in marks[name]]
 

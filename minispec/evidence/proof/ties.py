@@ -20,7 +20,7 @@ from math import inf, nan
 import torch
 
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of, prefill
+from minispec.core.prefill import prefill
 
 FLOAT32_LIMIT = 1e-4
 # For types of 16 bits, whatever was measured. bfloat16 numbers from 8 to 16, where the logits that win mostly
@@ -86,7 +86,7 @@ def logits_both_ways(
 
     The prompt is read at once both times, the new tokens so far one by one the second time.
     """
-    device = device_of(target)
+    device = target.device
     many = target(torch.tensor([[*prompt, *more]], device=device))[0, -1]
     cache = prefill(target, [prompt])
     for token in [prompt[-1], *more]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import device_of
+
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.verifiers.coupled import KeyedRng
@@ -66,7 +66,7 @@ def acceptance_probabilities(
     """
     found = []
     for prompt, text in zip(prompts, texts, strict=True):
-        said = torch.tensor(text, device=device_of(target))[:, None]  # [N, 1]
+        said = torch.tensor(text, device=target.device)[:, None]  # [N, 1]
         p, q = (
             along(model, prompt, text, own).gather(1, said)[:, 0]
             for model, own in ((target, warp), (draft, draft_warp or warp))
@@ -77,7 +77,7 @@ def acceptance_probabilities(
 
 def along(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
     """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
-    block = torch.tensor([[*prompt, *text]], device=device_of(model))[:, :-1]
+    block = torch.tensor([[*prompt, *text]], device=model.device)[:, :-1]
     return warp(model(block)[0, len(prompt) - 1 :]).double()
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from native_models import needs_compiler
 
-from minispec.core.commit import Rows
+from minispec.core.batch import Rows
 from minispec.core.model import Tree
 from minispec.core.verify import next_distribution, residual, verify_rejection
 from minispec.core.warp import Warp
@@ -58,12 +58,12 @@ def test_what_is_called_is_noted():
 def test_methods_properties_and_what_is_decorated_are_found():
     """A getter, a method, a static one, what `torch.inference_mode` wraps, all that a class defines."""
     assert functions_at("minispec.core.model:Tree.after") == [Tree.after]
-    assert functions_at("minispec.core.commit:Rows.live") == [Rows.live.fget]
-    assert functions_at("minispec.core.commit:Rows.append") == [Rows.append]
+    assert functions_at("minispec.core.batch:Rows.live") == [Rows.live.fget]
+    assert functions_at("minispec.core.batch:Rows.append") == [Rows.append]
     (inside,) = functions_at("minispec.core.loop:speculate")
     assert isinstance(inside, FunctionType) and not hasattr(inside, "__wrapped__")
     assert {Warp.__call__, Warp._cut} <= set(functions_at("minispec.core.warp:Warp"))
-    for name in ("minispec.core.loop:nothing", "minispec.core.commit:Rows.nothing"):
+    for name in ("minispec.core.loop:nothing", "minispec.core.batch:Rows.nothing"):
         with pytest.raises(ValueError, match="there is no function"):
             functions_at(name)
 

@@ -38,12 +38,15 @@ def by_hand(prompt, *plays, draft_cache=True, ids=11):
         rounds.append(
             ObservedRound(
                 index=index,
+                prompt_ids=(0,),
                 pending=torch.tensor([pending]),
                 draft=draft,
+                target_hidden=torch.zeros(1, k + 1, 0),
                 target_probs=dists,
                 target_logits=dists.log(),
                 verdict=verdict,
                 emitted=(tuple(emitted),),
+                stops_at_first_rejection=True,
                 live=(True,),
                 finish=(None,),
                 lengths=(after,),

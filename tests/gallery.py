@@ -93,8 +93,8 @@ def slots_of(prompts: Sequence[Sequence[int]], first: int = 0) -> timeline.Slots
     """Decodes prompts on four rows up to a context of 18 tokens; says which prompt each slot decodes."""
     target, draft = table_pair(3, 0, max_length=18)
     how: dict[str, Any] = {"verifier": verify_greedy, "warp": Warp(temperature=0), "rng": SeededRng(0)}
-    rounds = speculate(target, ModelDrafter(draft), prompts, k=1, max_new_tokens=18, at_once=4, **how)
-    return [[first + n if on else None for n, on in zip(r.names, r.live, strict=True)] for r in rounds]
+    rounds = speculate(target, ModelDrafter(draft), prompts, k=1, max_new_tokens=18, batch_size=4, **how)
+    return [[first + n if on else None for n, on in zip(r.prompt_ids, r.live, strict=True)] for r in rounds]
 
 
 def of_numbers() -> Iterator[Picture]:

@@ -82,7 +82,7 @@ def assert_same(sides, prompts, **settings):
         assert (one.emitted, one.finish) == (other.emitted, other.finish)
         assert torch.equal(one.draft.tokens, other.draft.tokens)
         assert torch.equal(one.draft.lengths, other.draft.lengths)
-        here = one.draft.inside
+        here = one.draft.mask
         torch.testing.assert_close(other.draft.probs[here], one.draft.probs[here], rtol=0, atol=1e-10)
         assert torch.equal(one.verdict.accepted, other.verdict.accepted)
         assert torch.equal(one.verdict.token, other.verdict.token)

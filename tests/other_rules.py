@@ -24,14 +24,14 @@ def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambd
         def accepts(i, testing, depth):
             nonlocal left, here
             said = accept(*(dist.gather(1, draft.tokens[:, i, None])[:, 0] for dist in (left, here, q[:, i])))
-            kept = rng.bernoulli(said.clamp(max=1), positions=depth, live=testing)
+            kept = rng.bernoulli(said.clamp(max=1), depth, testing)
             left = torch.where((testing & ~kept)[:, None], correction(left, q[:, i]), left)
             left = torch.where(kept[:, None], after(p, q, i), left)
             here = torch.where(kept[:, None], p[:, i + 1], here)
             return kept
 
         path = walk(draft, accepts)
-        token = rng.categorical(left, positions=path.sum(-1))
+        token = rng.categorical(left, path.sum(-1))
         return Verdict(path.sum(-1), token, None if draft.parents is None else path)
 
     return rule

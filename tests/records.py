@@ -11,10 +11,12 @@ def round_of(index, tokens, lengths, accepted, token, emitted, live, finish, sec
     k = len(tokens[0])
     return ObservedRound(
         index=index,
+        prompt_ids=(0, 1),
         pending=torch.zeros(2, dtype=torch.long),
         draft=Draft(
             torch.tensor(tokens, dtype=torch.long), torch.full((2, k, 8), 1 / 8), torch.tensor(lengths)
         ),
+        target_hidden=torch.zeros(2, k + 1, 0),
         target_probs=torch.full((2, k + 1, 8), 1 / 8),
         target_logits=torch.zeros(2, k + 1, 8),
         verdict=Verdict(torch.tensor(accepted), torch.tensor(token)),
@@ -25,7 +27,7 @@ def round_of(index, tokens, lengths, accepted, token, emitted, live, finish, sec
         target_cache=CacheLengths((2, 5), (6, 9), (4, 9)),
         draft_cache=None,
         seconds=seconds or {"draft": 0.5, "verify": 1.0, "rollback": 0.0, "other": 0.25},
-        **more,
+        **{"stops_at_first_rejection": True} | more,
     )
 
 

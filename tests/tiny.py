@@ -161,7 +161,9 @@ class Spied:
     def __init__(self, model):
         self.model = model
         self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
         self.max_length = model.max_length
+        self.device = model.device
         self.head = model.head
         self.caches = []
         self.calls = 0
@@ -170,12 +172,9 @@ class Spied:
         self.caches.append(self.model.new_cache(rows))
         return self.caches[-1]
 
-    def hidden(self, tokens, cache=None):
+    def hidden(self, tokens, cache=None, tree=None):
         self.calls += 1
-        return self.model.hidden(tokens, cache)
-
-    def __call__(self, tokens, cache=None):
-        return self.head(self.hidden(tokens, cache))
+        return self.model.hidden(tokens, cache, tree)
 
 
 def same(a, b):
@@ -328,8 +327,8 @@ def with_texts(rounds, prompts=PROMPTS):
     """Yields rounds, each with the texts that its rows had before."""
     texts = [list(prompt) for prompt in prompts]
     for r in rounds:
-        yield r, [list(texts[name]) for name in r.names]
-        for name, emitted in zip(r.names, r.emitted, strict=True):
+        yield r, [list(texts[name]) for name in r.prompt_ids]
+        for name, emitted in zip(r.prompt_ids, r.emitted, strict=True):
             texts[name] += emitted
 
 

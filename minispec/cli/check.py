@@ -15,7 +15,7 @@ import typer
 
 from minispec.cli import options
 from minispec.cli.apart import run_apart
-from minispec.core.verify import Verifier
+from minispec.core.verify import Verifier, as_verifier
 from minispec.evidence.checker.check import SAMPLES, TOLERANCE, check_verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import CHOICES, Instance
@@ -79,7 +79,7 @@ def check_named(
     rule = rule_named(name)
     instances: Sequence[Instance] | None = None  # what `check_verifier` chooses
     if trees:
-        make = greedy_tree_instances if greedy or getattr(rule, "greedy", False) else tree_instances
+        make = greedy_tree_instances if greedy or rule.greedy else tree_instances
         instances = make(*candidates)
     elif greedy:
         instances = greedy_instances()
@@ -98,10 +98,10 @@ def rule_named(name: str) -> Verifier:
         raise ValueError(f"{place} cannot be imported: {stopped}") from stopped
     except Exception as error:  # whatever somebody's module may raise
         raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
-    rule: Verifier | None = vars(module).get(attribute)
+    rule = vars(module).get(attribute)
     if not callable(rule):
         raise ValueError(f"there is no function {attribute} in {place}")
-    return rule
+    return as_verifier(rule)
 
 
 def imported(place: str) -> Any:

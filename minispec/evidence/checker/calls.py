@@ -14,7 +14,7 @@ from torch import Tensor
 from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Place, Rng
-from minispec.core.verify import Verifier
+from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
@@ -91,7 +91,7 @@ class CheckedRng(Lender):
         return Place(rows.reshape(-1), None, flat), flat
 
 
-def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+def decide(rule: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
     """Calls a rule once, on some rows [B] of an instance's drafts; returns two columns [B].
 
     The last drafted token that each row keeps (0: none, i + 1: token i), and the one that follows it.
@@ -104,7 +104,7 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
     """
     draft, target_probs = drafts.rows(rows)
     try:
-        verdict = called(rule, draft, target_probs, rng)
+        verdict = called(as_verifier(rule), draft, target_probs, rng)
     except (Broken, NotScripted, ImportError):
         raise
     except Stopped as stopped:

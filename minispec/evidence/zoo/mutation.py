@@ -146,8 +146,8 @@ def functions_at(place: str) -> list[FunctionType]:
     for part in path.split("."):
         found = inspect.getattr_static(found, part, None)
     members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
-    plain = [inspect.unwrap(getattr(member, "fget", member)) for member in members]
-    functions = [one for one in plain if isinstance(one, FunctionType) and has_source(one)]
+    called = [member.fget if isinstance(member, property) else member for member in members]
+    functions = [one for one in map(inspect.unwrap, called) if isinstance(one, FunctionType) and has_source(one)]
     if not functions:
         raise ValueError(f"there is no function {place}")
     return functions

@@ -123,7 +123,7 @@ def check_draft_distribution(case: Case) -> str | None:
 
 
 def check_acceptance(case: Case) -> str | None:
-    """All that fits is drafted, and accepted as often as true distributions overlap; not for all verifiers."""
+    """All that fits is drafted, and accepted as often as true distributions overlap; not for all rules."""
     if not case.verifier.stops_at_first_rejection:
         return None
     seen: dict[tuple[int, Text, Text], list[float]] = {}

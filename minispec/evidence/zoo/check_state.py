@@ -57,17 +57,18 @@ def check_invariant(case: Case) -> str | None:
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         texts = [list(case.prompts[key]) for key in keys]
-        models = {"target": WithCaches(case.target)}
-        if case.draft is not case.target:  # else the drafter lives on the target
-            models["draft"] = WithCaches(case.draft)
-        for r in replace(case, **models).rounds([case.prompts[key] for key in keys], rng):
+        models = {"target": WithCaches(case.target), "draft": WithCaches(case.draft)}
+        on_target = case.draft is case.target  # such a drafter has a cache that is no model's, or none
+        watched = replace(case, target=models["target"], draft=case.draft if on_target else models["draft"])
+        for r in watched.rounds([case.prompts[key] for key in keys], rng):
             for prompt, emitted in zip(r.prompt_ids, r.emitted, strict=True):
                 texts[prompt].extend(emitted)
             committed = [texts[prompt] for prompt in r.prompt_ids]
             for name, model in models.items():
-                if not model.caches or (name == "draft" and r.draft.k == 0 and not case.drafts_all):
+                rests = name == "draft" and r.draft.k == 0 and not case.drafts_all
+                if rests or not model.caches:
                     continue
-                cache = model.caches[0 if case.waiting else -1]  # the others are of prompts that waited
+                cache = model.caches[0 if case.waiting else -1]  # later ones are of prompts that have waited
                 if fault := cache_fault(name, model.model, cache, committed):
                     faults.append(fault)
         return [None] * len(keys)

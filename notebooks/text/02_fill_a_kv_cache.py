@@ -90,7 +90,7 @@ assert torch.allclose(torch.stack(outputs), fused, atol=1e-4)
 # %% tags=["written", "basic"]
 def read(model, cache, tokens):
     """Reads tokens after what the cache holds; returns logits [n, V] and extends the cache by n."""
-    return model(torch.tensor([tokens]), cache)[0]
+    return model.head(model.hidden(torch.tensor([tokens]), cache))[0]
 
 
 # %% [markdown]
@@ -163,7 +163,7 @@ from minispec.core.prefill import prefill
 
 cache = target.new_cache(rows=1)
 catch_up(target, cache, prompt)
-theirs = prefill(target, [prompt])  # the package's, for any number of rows
+theirs, _ = prefill(target, [prompt])  # the package's, for any number of rows
 print("ours holds", *cache.row_lengths, "tokens, the package's", *theirs.row_lengths)
 assert torch.equal(read(target, cache, prompt[-1:]), read(target, theirs, prompt[-1:]))
 
@@ -275,11 +275,14 @@ assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1
 cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
-passes = []  # positions that go through the target, one number for each pass
-hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+passes = []  # positions that go through the target, one number for each forward
+hook = target.embed_tokens.register_forward_pre_hook(
+    lambda _, given: passes.append(given[0].shape[1])
+)
 again = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
 hook.remove()
-assert passes == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
+assert passes[0] == len(prompt) - 1  # prefill
+assert passes[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
 
 # %% [markdown]
 # It reads the pending token and the draft, no more. Do it with your own functions. The logits are

@@ -117,21 +117,24 @@ def draft(model, cache, pending, k, warp, rng):
 # once. From the same seed it gives the same tokens and the same distributions.
 
 # %% tags=["claim-A2", "misleads-one-shot", "nbval-check-output"]
+from minispec.core.rng import RoundPlan, RoundRng
+
 cache = draft_model.new_cache(rows=1)
 catch_up(draft_model, cache, prompt)
 tokens, dists = draft(draft_model, cache, prompt[-1], 4, warp, minispec.SeededRng(3))
 
 drafter = minispec.ModelDrafter(draft_model)
-drafter.start([prompt])
-theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=minispec.SeededRng(3))
+drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
+round_rng = RoundRng(minispec.SeededRng(3), RoundPlan.unlimited(rows=1, device=target.device))
+theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 print("drafted:", *(repr(words[token]) for token in tokens))
 print("tokens in the two caches:", *cache.row_lengths, *drafter.cache_lengths)
 assert tokens == theirs.tokens[0].tolist() and torch.equal(torch.stack(dists), theirs.probs[0])
 
 # %% tags=["hide-input", "claim-A2"]
 calls = []
-hook = draft_model.register_forward_pre_hook(lambda *given: calls.append(given))
-drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=minispec.SeededRng(3))
+hook = draft_model.embed_tokens.register_forward_pre_hook(lambda *given: calls.append(given))
+drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 hook.remove()
 assert len(calls) == 4 and tokens[:2] == [first, second] and torch.equal(dists[1], q2)
 

@@ -67,7 +67,8 @@ cache_grid(trace, words, r.index, moments)
 
 # %% tags=["written"]
 size = target.config.head_dim
-projections = (getattr(target.layers[0].self_attn, name) for name in ("q_proj", "k_proj", "v_proj"))
+attention = target.layers[0].self_attn
+projections = attention.q_proj, attention.k_proj, attention.v_proj
 Wq, Wk, Wv = (each.weight[:size].T for each in projections)
 
 

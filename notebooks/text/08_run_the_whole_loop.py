@@ -155,7 +155,7 @@ for warp, accept, verifier in ((greedy, accept_greedy, minispec.verify_greedy), 
     rounds = minispec.speculate(target, minispec.ModelDrafter(drafter), [prompt], **given)
     tokens = [token for r in rounds for token in r.emitted[0]]
     same.append(tokens == ours)
-    print(f"{verifier.__name__}: {len(tokens)} tokens, the same: {same[-1]}")
+    print(f"{verifier.name}: {len(tokens)} tokens, the same: {same[-1]}")
 assert all(same)
 
 # %% [markdown]
@@ -183,14 +183,16 @@ Stepper(recording, rounds=shown, title="A sampled run, up to a correction and a 
 predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
-passes = []  # positions that go through the target, one number for each pass
-hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+passes = []  # positions that go through the target, one number for each forward
+hook = target.embed_tokens.register_forward_pre_hook(
+    lambda _, given: passes.append(given[0].shape[1])
+)
 rule = minispec.verify_greedy
 package = minispec.ModelDrafter(drafter)
 trace = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings)
 hook.remove()
-print("positions read, pass by pass:", *passes)
-assert passes == [1 + r.drafted(0) for r in trace.rounds]
+print("positions read, forward by forward, after prefill:", *passes[1:])
+assert passes[1:] == [1 + r.drafted(0) for r in trace.rounds]
 
 # %% [markdown]
 # The pending token goes in together with the new draft. So a correction costs no call of its own.

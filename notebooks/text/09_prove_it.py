@@ -52,11 +52,11 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16):
     model = minispec.load_pair("stories", dtype=dtype).target
     cache = model.new_cache(rows=8)
     with torch.inference_mode():
-        at_once = model(texts).double()  # [8, n, V]
+        together = model(texts).double()  # [8, n, V]
         singly = torch.cat([model(column[:, None], cache) for column in texts.T], 1).double()
-    off[dtype] = float((at_once - singly).abs().max())
-    tv = float((at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1).mean()) / 2
-    flips = f"{int((at_once.argmax(-1) != singly.argmax(-1)).sum())} of {texts.numel()}"
+    off[dtype] = float((together - singly).abs().max())
+    tv = float((together.softmax(-1) - singly.softmax(-1)).abs().sum(-1).mean()) / 2
+    flips = f"{int((together.argmax(-1) != singly.argmax(-1)).sum())} of {texts.numel()}"
     print(f"{str(dtype)[6:]:9} logits {off[dtype]:.0e}, a token {tv:.0e}, another best at {flips}")
 assert off[torch.float64] < 1e-9
 

@@ -285,12 +285,12 @@ predict("no-draft-model", guess=None)
 def forwards(drafter):
     """Returns which models make a forward in one round, in order."""
     seen = []
-    names = {target: "target", draft: "draft"}
+    names = {target.lm_head: "target", draft.lm_head: "draft"}  # prefill needs no head
 
-    def note(model, given, _):
-        seen.append(names[model])
+    def note(head, given, _):
+        seen.append(names[head])
 
-    hooks = [model.register_forward_hook(note) for model in names]
+    hooks = [head.register_forward_hook(note) for head in names]
     next(minispec.speculate(target, drafter, [prompt], **speculative))
     for hook in hooks:
         hook.remove()

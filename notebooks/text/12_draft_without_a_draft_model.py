@@ -20,6 +20,7 @@ import torch
 import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import accept_rejection, catch_up  # of notebooks 6 and 2
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.io.heads import load_heads
 
 pair = minispec.load_pair("stories")
@@ -39,6 +40,11 @@ def run_with(drafter, prompts, temperature, target=target):
     """A run of the package's loop with a drafter, K = 4."""
     rule = minispec.verify_rejection if temperature else minispec.verify_greedy
     return minispec.record(target, drafter, prompts, k=4, verifier=rule, **settings(temperature))
+
+
+def round_rng(rows):
+    """What a drafter draws from in a round."""
+    return RoundRng(minispec.SeededRng(0), RoundPlan.unlimited(rows, target.device))
 
 
 alone = [token for (token,) in minispec.generate(target, [prompt], **settings(0))]
@@ -189,10 +195,13 @@ for r in runs[1].rounds:
 # drafts for both):
 
 # %% tags=["hide-input", "nbval-check-output"]
+from minispec.core.prefill import prefill
+
 rows = [prompt, tokenizer.encode("Once there were two")]
-drafter.start(rows)
+_, states = prefill(target, rows)
+drafter.start(rows, states)
 pending = torch.tensor([row[-1] for row in rows])
-draft = drafter.propose(pending, 4, minispec.Warp(), minispec.SeededRng(0))
+draft = drafter.propose(pending, 4, minispec.Warp(), round_rng(rows=2))
 for row, tokens, length in zip(rows, draft.tokens.tolist(), draft.lengths.tolist(), strict=True):
     ends = tokenizer.decode(row[-2:])
     print(f"after '…{ends}' K = {length}:", tokenizer.decode(tokens[:length]))
@@ -279,16 +288,16 @@ E = exit.layers
 
 def first_layers(tokens, cache):
     """Takes tokens [1, n] through the first E layers: what comes out, [1, n, D]."""
-    view = target.view(tokens.shape[1], cache, layers=slice(0, E))  # positions, and the cache
-    x = target.layers(target.embed_tokens(tokens), view, 0, E)
+    view = target.view(tokens.shape[1], cache)  # positions, and the cache of these layers
+    x = target.layers[:E](target.embed_tokens(tokens), view)
     cache.advance()
     return x
 
 
 def other_layers(x, cache):
     """Goes on where those stopped: from [1, n, D] to the target's logits [1, n, V]."""
-    view = target.view(x.shape[1], cache, layers=slice(E, None))
-    x = target.layers(x, view, E)
+    view = target.view(x.shape[1], cache)
+    x = target.layers[E:](x, view)
     cache.advance()
     return target.head(target.norm(x))
 
@@ -299,26 +308,27 @@ def other_layers(x, cache):
 # K = 3, at temperature 0. A hook counts the tokens that go through each layer.
 
 # %% tags=["written", "claim-D2"]
-reads, cache = [0] * target.config.layers, target.new_cache(rows=1)
+reads = dict.fromkeys(target.layers, 0)
+first, later = target.cache_of(E, rows=1), target.cache_of(len(reads) - E, rows=1)
 
 
 def note(layer, given):
-    reads[given[2]] += given[0].shape[1]  # given: x [1, n, D], a view, the layer's number
+    reads[layer] += given[0].shape[1]  # given: x [1, n, D], a view, the layer's number
 
 
-catch_up(target, cache, prompt)  # prefill
+other_layers(first_layers(torch.tensor([prompt[:-1]]), first), later)  # prefill
 hooks = [layer.register_forward_pre_hook(note) for layer in target.layers]
 tokens = [prompt[-1]]
 outs = []
 for _ in range(3):  # draft: E layers, the exit, the head
-    outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))
+    outs.append(first_layers(torch.tensor([tokens[-1:]]), first))
     tokens.append(int(target.head(exit(outs[-1])).argmax()))
-outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))  # verify: first the last guess …
-logits = other_layers(torch.cat(outs, dim=1), cache)  # … then all four in one pass, [1, K+1, V]
+outs.append(first_layers(torch.tensor([tokens[-1:]]), first))  # verify: first the last guess …
+logits = other_layers(torch.cat(outs, dim=1), later)  # … then all four in one pass, [1, K+1, V]
 print("drafted by", E, "layers:", *(repr(words[token]) for token in tokens[1:]))
 print("the target's own:   ", *(repr(words[token]) for token in logits[0].argmax(-1).tolist()))
-print("tokens that went through each layer:", *reads)
-assert reads == [4] * target.config.layers
+print("tokens that went through each layer:", *reads.values())
+assert {*reads.values()} == {4}
 
 # %% tags=["hide-input", "claim-D2"]
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
@@ -486,9 +496,9 @@ from minispec.drafters.parallel import ParallelDrafter
 masked, _ = load_heads(pair, "parallel")
 blind, drafter, passes = deepcopy(masked), ParallelDrafter(masked, target), []
 blind.change.weight.zero_()  # the correction that it was trained with is taken away
-drafter.start([prompt])
+drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
 masked.layers[0].register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
-draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), minispec.SeededRng(0))
+draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng(rows=1))
 print(f"{draft.k} tokens drafted in {len(passes)} forward over {passes[0]} places")
 for name, layers in (("as trained", masked), ("set to zero", blind)):
     run = run_with(ParallelDrafter(layers, target), prompts, 1)

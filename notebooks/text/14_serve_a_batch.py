@@ -181,16 +181,16 @@ refilled_share.against(shares[1])
 # iteration-level scheduling (Yu et al. 2022, Orca). What takes part is decided round by round, not
 # request by request.
 #
-# In the package it is one argument: `at_once` says how many rows there are. `Round.names` says
+# In the package it is one argument: `batch_size` says how many rows there are. `Round.prompt_ids` says
 # which prompt each row has, and `Round.live` whether it decodes. It must do what we do.
 
 # %% tags=["claim-C6"]
 given = dict(k=K, max_new_tokens=CAP, eos=END)
 greedy = given | dict(verifier=minispec.verify_greedy, warp=warp, rng=rng)
-package = list(minispec.speculate(target, drafter, prompts, at_once=4, **greedy))
+package = list(minispec.speculate(target, drafter, prompts, batch_size=4, **greedy))
 for r in package[2:5]:
-    print("prompts", *r.names, "- gained", *map(len, r.emitted))
-theirs = [list(zip(r.names, r.emitted, strict=True)) for r in package]
+    print("prompts", *r.prompt_ids, "- gained", *map(len, r.emitted))
+theirs = [list(zip(r.prompt_ids, r.emitted, strict=True)) for r in package]
 assert theirs == refilled
 
 # %% [markdown]
@@ -203,7 +203,7 @@ from minispec.show.plots.timeline import row_slots
 def slots(rounds, first=0):
     """Which prompt each slot decodes, round by round; None: it does nothing."""
     return [
-        [first + name if on else None for name, on in zip(r.names, r.live, strict=True)]
+        [first + name if on else None for name, on in zip(r.prompt_ids, r.live, strict=True)]
         for r in rounds
     ]
 
@@ -225,7 +225,7 @@ row_slots({"without refill": without, "with refill": slots(package)})
 # %% tags=["try-it"]
 rows = 3
 k = 4
-tried = list(minispec.speculate(target, drafter, prompts, at_once=rows, **greedy | {"k": k}))
+tried = list(minispec.speculate(target, drafter, prompts, batch_size=rows, **greedy | {"k": k}))
 share = sum(sum(r.live) for r in tried) / (rows * len(tried))
 print(f"{rows} rows, K = {k}: {len(tried)} rounds, {share:.0%} of the row-slots decode")
 row_slots({f"{rows} rows": slots(tried)})
@@ -246,10 +246,10 @@ keyed = dict(k=2, max_new_tokens=16, verifier=minispec.verify_coupled, warp=mini
 
 def sampled(queue, rows, noise):
     """The texts of a queue on so many rows."""
-    rounds = minispec.speculate(target, drafter, queue, at_once=rows, rng=noise, **keyed)
+    rounds = minispec.speculate(target, drafter, queue, batch_size=rows, rng=noise, **keyed)
     found = dict.fromkeys(range(len(queue)), ())
     for r in rounds:
-        found |= {n: found[n] + piece for n, piece in zip(r.names, r.emitted, strict=True)}
+        found |= {n: found[n] + piece for n, piece in zip(r.prompt_ids, r.emitted, strict=True)}
     return list(found.values())
 
 
@@ -264,14 +264,15 @@ assert one == few == many
 predict("noise-of-the-row", guess=None)
 
 # %% [markdown]
-# `BlockRng` hands the prompts' names to the noise as `rows`. Without them it takes the number of
-# the row.
+# With each draw the loop hands over its `Place`: prompt ids, positions in the texts, and which rows
+# decide. Here is noise that takes the number of the row for the prompt id.
 
 
 # %% tags=["claim-A7"]
 class RowsNoise(minispec.KeyedRng):
-    def categorical(self, probs, **which):
-        return super().categorical(probs, **which | {"rows": None})
+    def categorical(self, probs, place=None):
+        rows = torch.arange(len(probs))
+        return super().categorical(probs, place._replace(prompt_ids=rows))
 
 
 twice = {kind: sampled([prompts[1]] * 2, 1, kind(5)) for kind in (minispec.KeyedRng, RowsNoise)}
@@ -350,7 +351,7 @@ assert error < 1e-12
 from minispec.drafters.suffix import SuffixDrafter
 
 look_up = SuffixDrafter(target.vocab_size, per_match=1.5)
-ragged = list(minispec.speculate(target, look_up, prompts, at_once=4, **greedy | {"k": 8}))
+ragged = list(minispec.speculate(target, look_up, prompts, batch_size=4, **greedy | {"k": 8}))
 for r in ragged[4:9]:
     print("drafted", *r.draft.lengths.tolist(), f"- the block is {1 + r.draft.k} wide:", end=" ")
     print("gained", *map(len, r.emitted))
@@ -400,7 +401,7 @@ sample = dict(verifier=minispec.verify_rejection, warp=minispec.Warp(1), max_new
 
 def timed(batches, k):
     """Decodes batches one after another, on four rows: rounds, seconds."""
-    given = sample | dict(k=k, rng=minispec.SeededRng(0), at_once=4)
+    given = sample | dict(k=k, rng=minispec.SeededRng(0), batch_size=4)
     started = perf_counter()
     drafter = minispec.ModelDrafter(fast.draft)
     runs = [list(minispec.speculate(fast.target, drafter, batch, **given)) for batch in batches]
@@ -417,7 +418,7 @@ for name, batches in (("without refill", fours), ("with refill", [queue])):
     live[name] = sum(sum(r.live) for r in rounds) / places
     print(f"{name}: {len(rounds)} rounds, {live[name]:.0%} of the slots decode;", end=" ")
     print(f"{tokens / len(rounds):.1f} tokens a round, {tokens / seconds:.0f} a second")
-waiting = [r for r in rounds if max(r.names) < 23]
+waiting = [r for r in rounds if max(r.prompt_ids) < 23]
 print(f"while prompts wait: {sum(sum(r.live) for r in waiting) / (4 * len(waiting)):.0%}")
 
 # %% tags=["hide-input", "claim-C6"]

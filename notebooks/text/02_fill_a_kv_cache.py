@@ -226,7 +226,7 @@ for _ in range(30):
     read(target, cache, prompt[-1:])
     seconds["whole text"].append(between - started)
     seconds["one token"].append(perf_counter() - between)
-whole_text, one_token = (1e3 * median(taken) for taken in seconds.values())
+whole_text, one_token = (1e3 * median(times) for times in seconds.values())
 print(f"the whole text: {whole_text:.2f} ms; one token with a cache: {one_token:.2f} ms")
 assert cache.row_lengths == (len(prompt),)
 
@@ -275,7 +275,7 @@ assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1
 cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
-passes = []  # positions that go through the target, one number for each forward
+passes = []  # positions that go through the target, one number for each pass
 hook = target.embed_tokens.register_forward_pre_hook(
     lambda _, given: passes.append(given[0].shape[1])
 )

@@ -315,8 +315,8 @@ check("total-variation", total_variation)
 # %% tags=["claim-C9"]
 plain = minispec.load_pair("stories", draft="draft-plain").draft
 kept = {"plain": in_common(target, plain, tokens), "distilled": common}
-for name, found in kept.items():
-    print(f"{name:10} α = {found[real].mean():.3f}, so {1 - found[real].mean():.3f} is rejected")
+for name, shares in kept.items():
+    print(f"{name:10} α = {shares[real].mean():.3f}, so {1 - shares[real].mean():.3f} is rejected")
 assert kept["distilled"][real].mean() > kept["plain"][real].mean()
 
 # %% [markdown]

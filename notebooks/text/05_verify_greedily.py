@@ -139,17 +139,17 @@ check("shift-the-mask", verification_mask)
 best = logits.argmax(-1).tolist()  # [K + 1]: the target's own choice after each of the six tokens
 for row, judged in enumerate([*(repr(words[token]) for token in drafted), "nothing: the bonus"]):
     read = repr(words[block[row]])
-    says = repr(words[best[row]])
-    print(f"row {row} has read {read:8} and says {says:8}: judges {judged}")
+    choice = repr(words[best[row]])
+    print(f"row {row} has read {read:8} and says {choice:8}: judges {judged}")
 
 # %% [markdown]
 # What if one compares each guess with the row of that same guess? Take a target that says b after
 # a, c after b, and a after c, and a draft that does the same.
 
 # %% tags=["misleads-offset", "nbval-check-output"]
-says = {"a": "b", "b": "c", "c": "a"}
+follows = {"a": "b", "b": "c", "c": "a"}
 guesses = ["b", "c"]  # after the pending token a
-rows = [says[token] for token in ["a", *guesses]]  # b, c, a
+rows = [follows[token] for token in ["a", *guesses]]  # b, c, a
 for name, shift in (("the row before the guess", 0), ("the row of the guess itself", 1)):
     kept = 0
     while kept < 2 and guesses[kept] == rows[kept + shift]:
@@ -237,11 +237,11 @@ from minispec.show.plots.verification import verification_strip
 
 greedy = minispec.Warp(temperature=0)
 rng = minispec.SeededRng(0)
-gained = accept_greedy(drafted, None, greedy(logits), rng)
-print(f"{len(gained) - 1} accepted and 1 correction: {len(gained)} tokens out of 1 target call")
+emitted = accept_greedy(drafted, None, greedy(logits), rng)
+print(f"{len(emitted) - 1} accepted and 1 correction: {len(emitted)} tokens out of 1 target call")
 verdict = minispec.verify_greedy(rounds[0].draft, greedy(logits)[None], rng)
 package = [*drafted[: int(verdict.accepted)], int(verdict.token)]
-assert gained == package == list(rounds[0].emitted[0])
+assert emitted == package == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
 # %% [markdown]
@@ -256,7 +256,7 @@ verification_strip(rounds[0], words)
 # %% tags=["misleads-left-to-right", "misconception-keep-later", "nbval-check-output"]
 def accept_all_matches(tokens, dists, target_dists, rng):
     best = target_dists.argmax(-1).tolist()
-    agreed = sum(token == own for token, own in zip(tokens, best[:-1], strict=True))
+    agreed = sum(token == wanted for token, wanted in zip(tokens, best[:-1], strict=True))
     return tokens[:agreed] + [best[agreed]]
 
 

@@ -121,16 +121,16 @@ def speculate_basic(target, drafter, prompt, *, k, accept, max_new_tokens, warp,
 
 # %% tags=["claim-A6", "claim-A7", "nbval-check-output"]
 def noted(tokens, dists, target_dists, rng):
-    gained = accept_greedy(tokens, dists, target_dists, rng)
-    notes.append((len(tokens), len(gained)))
-    return gained
+    emitted = accept_greedy(tokens, dists, target_dists, rng)
+    notes.append((len(tokens), len(emitted)))
+    return emitted
 
 
 notes = []
 given = dict(k=5, max_new_tokens=len(alone), warp=greedy, rng=rng)
 with torch.inference_mode():
     ours = speculate_basic(target, drafter, prompt, accept=noted, **given)
-print("accepted, of drafted:", *(f"{gained - 1}/{drafted}" for drafted, gained in notes))
+print("accepted, of drafted:", *(f"{emitted - 1}/{drafted}" for drafted, emitted in notes))
 print(f"{len(ours)} tokens, {len(notes)} target calls: {len(ours) / len(notes):.2f} a call")
 assert ours == alone
 
@@ -183,7 +183,7 @@ Stepper(recording, rounds=shown, title="A sampled run, up to a correction and a 
 predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
-passes = []  # positions that go through the target, one number for each forward
+passes = []  # positions that go through the target, one number for each pass
 hook = target.embed_tokens.register_forward_pre_hook(
     lambda _, given: passes.append(given[0].shape[1])
 )
@@ -191,7 +191,7 @@ rule = minispec.verify_greedy
 package = minispec.ModelDrafter(drafter)
 trace = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings)
 hook.remove()
-print("positions read, forward by forward, after prefill:", *passes[1:])
+print("positions read, pass by pass:", *passes[1:])
 assert passes[1:] == [1 + r.drafted(0) for r in trace.rounds]
 
 # %% [markdown]
@@ -232,8 +232,8 @@ from minispec.show.plots.verification import positions_of
 warp = minispec.Warp(temperature=1)
 sampled = settings | dict(warp=warp, rng=minispec.SeededRng(1), verifier=minispec.verify_rejection)
 stories = minispec.record(target, package, pair.info["prompts"][:16], k=5, **sampled)
-seen = [x for row in range(16) for x in positions_of(stories, recording.words, row)]
-rates = {word: [x.acceptance for x in seen if x.word == word] for word in {x.word for x in seen}}
+tests = [x for row in range(16) for x in positions_of(stories, recording.words, row)]
+rates = {word: [x.acceptance for x in tests if x.word == word] for word in {x.word for x in tests}}
 often = sorted((fmean(each), word) for word, each in rates.items() if len(each) >= 12)
 print("hardest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:6]))
 print("easiest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:-7:-1]))
@@ -363,19 +363,19 @@ def write_with(model):
 from statistics import median
 from time import perf_counter
 
-seconds, gained = {"target alone": [], "trained draft": [], "random draft": []}, {}
+seconds, emitted = {"target alone": [], "trained draft": [], "random draft": []}, {}
 for _ in range(9):  # one after the other, so that all see the same machine
     for name, model in zip(seconds, (None, models.draft, random_draft), strict=True):
         started = perf_counter()
-        gained[name] = write_with(model)
+        emitted[name] = write_with(model)
         seconds[name].append(perf_counter() - started)
 took = {name: median(each) for name, each in seconds.items()}
 for name, each in took.items():
-    a_pass, faster = 100 / len(gained[name]), took["target alone"] / each
+    a_pass, faster = 100 / len(emitted[name]), took["target alone"] / each
     print(f"{name:13}: {a_pass:.2f} tokens a pass, {100 / each:5.0f} a second, {faster:.2f} times")
 
 # %% tags=["hide-input"]
-texts = [sum(rounds, []) for rounds in gained.values()]
+texts = [sum(rounds, []) for rounds in emitted.values()]
 assert texts[0] == texts[1] == texts[2]
 
 # %% [markdown]
@@ -393,8 +393,8 @@ assert texts[0] == texts[1] == texts[2]
 from minispec.evidence.bench.interleaved import Setting, interleave, speed_up_of
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 
-one = dict(verifier="rejection", temperature=1.0)
-sides = {K: (Setting(models, 0, **one), Setting(models, K, **one)) for K in (1, 2, 4, 6, 8, 12)}
+warm = dict(verifier="rejection", temperature=1.0)
+sides = {K: (Setting(models, 0, **warm), Setting(models, K, **warm)) for K in (1, 2, 4, 6, 8, 12)}
 runs = interleave(sides, [[each] for each in pair.info["prompts"][:8]], seed=0, new_tokens=80)
 share = pair.draft.parameters_count / target.parameters_count
 print(f"the draft has {share:.3f} of the target's weights")

@@ -116,12 +116,12 @@ assert min(same) == 8
 def every_branch(p, q):
     """Returns the distribution of the first token under the rejection rule, K = 1."""
     out = [0.0] * len(p)
-    lacking = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+    excess = [max(0, a - b) for a, b in zip(p, q, strict=True)]
     for x in range(len(q)):  # the draft draws x with probability q[x]
         keep = min(1, p[x] / q[x])
         out[x] += q[x] * keep  # accepted
         for y in range(len(p)):  # rejected: the correction is y
-            out[y] += q[x] * (1 - keep) * lacking[y] / sum(lacking)
+            out[y] += q[x] * (1 - keep) * excess[y] / sum(excess)
     return out
 
 
@@ -151,13 +151,13 @@ from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
-found = list(branches(small))
-for branch in found:
+all_branches = list(branches(small))
+for branch in all_branches:
     story = [
         f"{'kept' if s.accepted else 'rejected'} {s.drafted[0]}" for s in branch.steps if s.drafted
     ]
     print(f"{branch.weight:.4f}  {', '.join(story):10}  text {branch.tokens}")
-print(f"{sum(branch.weight for branch in found):.4f}  all {len(found)} branches together")
+print(f"{sum(branch.weight for branch in all_branches):.4f}  all {len(all_branches)} branches together")
 
 # %% [markdown]
 # A text that begins with 1 comes out of several branches: 1 drafted and kept, or 0 drafted,
@@ -171,10 +171,10 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
 )
 
-(came,), (should,) = speculative_distributions(small).distributions, exact_distributions(small)
-for text, end in sorted(should):
-    print(f"text {text}: {came[text, end]:.4f}, and {should[text, end]:.4f} without a draft")
-assert largest_error(came, should) < 1e-12
+(speculative,), (exact,) = speculative_distributions(small).distributions, exact_distributions(small)
+for text, end in sorted(exact):
+    print(f"text {text}: {speculative[text, end]:.4f}, and {exact[text, end]:.4f} without a draft")
+assert largest_error(speculative, exact) < 1e-12
 
 # %% [markdown]
 # Four texts, four times the same. Is it so for larger K, for other warps, at the end of a text, in
@@ -278,9 +278,9 @@ off = {}
 rates = {}
 for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pending-read-again"):
     with planted(mutant_named(bug)):
-        found = speculative_distributions(case)
-    off[bug] = max(map(total_variation, found.distributions, right))
-    rates[bug] = found.acceptance
+        faulty = speculative_distributions(case)
+    off[bug] = max(map(total_variation, faulty.distributions, right))
+    rates[bug] = faulty.acceptance
     print(f"{bug}: distribution off by {off[bug]:.3f}, accepted of tested {rates[bug]:.3f}")
 
 # %% tags=["hide-input", "misconception-higher-acceptance"]
@@ -303,11 +303,11 @@ from minispec.show.plots.kill_matrix import kill_matrix
 
 matrix = saved("zoo")
 checks, theirs = matrix.conditions["checks"], matrix.conditions["theirs"]
-seen = sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)
-print(f"{len(matrix.points)} bugs, {seen} of them seen in real projects")
+in_projects = sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)
+print(f"{len(matrix.points)} bugs, {in_projects} of them seen in real projects")
 for name in theirs:
-    found = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
-    print(f"{name}, our reimplementation, finds {found}")
+    count = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
+    print(f"{name}, our reimplementation, finds {count}")
 ours = [index for index, name in enumerate(checks) if name not in theirs]
 assert all(any(row.marks[index] != "." for index in ours) for row in matrix.points)
 kill_matrix(matrix.points, checks, theirs)
@@ -376,8 +376,8 @@ def my_test(verifier):
 check("write-a-test", my_test)
 
 # %%
-said = f"{proof.branches:,} branches; the largest error of a probability was"
-wrote(every_branch, measured=f"the whole loop, {said} {proof.largest_error:.0e}")
+covered = f"{proof.branches:,} branches; the largest error of a probability was"
+wrote(every_branch, measured=f"the whole loop, {covered} {proof.largest_error:.0e}")
 
 # %% [markdown]
 # ## Recap

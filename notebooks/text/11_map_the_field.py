@@ -46,8 +46,8 @@ for kv_heads in (32, 8, 1):
     size = kv_cache_bytes(config, tokens=4096, dtype_bytes=2)
     print(f"{kv_heads:2} key heads for 32 query heads: {size / 2**20:6.0f} MiB a text")
 small = [replace(draft.config, width=32, heads=4, kv_heads=number) for number in (4, 2, 1)]
-said = [kv_cache_bytes(config, tokens=config.max_length) for config in small]
-assert said == [minispec.GPT(config).new_cache(rows=1).bytes for config in small]
+predicted = [kv_cache_bytes(config, tokens=config.max_length) for config in small]
+assert predicted == [minispec.GPT(config).new_cache(rows=1).bytes for config in small]
 
 # %% [markdown]
 # ## Fused kernels: fewer trips to memory
@@ -284,17 +284,17 @@ predict("no-draft-model", guess=None)
 # %% tags=["misleads-single-pass", "claim-D2"]
 def forwards(drafter):
     """Returns which models make a forward in one round, in order."""
-    seen = []
+    order = []
     names = {target.lm_head: "target", draft.lm_head: "draft"}  # prefill needs no head
 
     def note(head, given, _):
-        seen.append(names[head])
+        order.append(names[head])
 
     hooks = [head.register_forward_hook(note) for head in names]
     next(minispec.speculate(target, drafter, [prompt], **speculative))
     for hook in hooks:
         hook.remove()
-    return seen
+    return order
 
 
 # %% tags=["misleads-single-pass"]
@@ -331,8 +331,8 @@ print(repr(first), "can be read by now. The rest:", "".join(rest := list(pieces)
 assert first + "".join(rest) == pair.tokenizer.decode(alone)
 
 # %%
-said = f"{counts.emitted} tokens in {counts.target_calls} target calls, without a draft model"
-wrote(forwards, measured=said)
+result = f"{counts.emitted} tokens in {counts.target_calls} target calls, without a draft model"
+wrote(forwards, measured=result)
 
 # %% [markdown]
 # ## All methods in one table

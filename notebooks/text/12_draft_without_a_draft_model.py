@@ -399,12 +399,12 @@ def round_of(head_2):
 heads_only = round_of(lambda x: second.mean(0))
 reading = round_of(lambda x: second[x])
 texts = {}
-for name, found in (("two heads", heads_only), ("a draft that reads x", reading)):
+for name, branches in (("two heads", heads_only), ("a draft that reads x", reading)):
     print(name)
-    for gained, share in found:
-        print(f"  {share:.2f}  {' '.join(names[token] for token in gained)}")
-        texts[name, gained[:2]] = texts.get((name, gained[:2]), 0) + share
-    print(f"  kept of 2: {sum(share * (len(gained) - 1) for gained, share in found):.1f}")
+    for emitted, share in branches:
+        print(f"  {share:.2f}  {' '.join(names[token] for token in emitted)}")
+        texts[name, emitted[:2]] = texts.get((name, emitted[:2]), 0) + share
+    print(f"  kept of 2: {sum(share * (len(emitted) - 1) for emitted, share in branches):.1f}")
 assert sorted(texts.values()) == [0.5] * 4  # sat on, lost the: half of the time each, in both
 
 # %% [markdown]
@@ -572,8 +572,8 @@ print(f"{name}: {run.statistics().tokens_per_target_call:.2f} tokens a target ca
 
 # %%
 gain = table["exit"][1].statistics().tokens_per_target_call
-said = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
-wrote(matched, first_layers, other_layers, measured=said)
+result = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
+wrote(matched, first_layers, other_layers, measured=result)
 
 # %% [markdown]
 # ## Recap

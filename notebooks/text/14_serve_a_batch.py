@@ -53,9 +53,9 @@ def one_round(row):
     return accept_greedy(tokens, dists, p, rng)
 
 
-def commit(row, gained):
-    """Adds what was gained, up to the end of the text; returns what was added."""
-    added = gained[: gained.index(END) + 1] if END in gained else gained
+def commit(row, emitted):
+    """Adds what was emitted, up to the end of the text; returns what was added."""
+    added = emitted[: emitted.index(END) + 1] if END in emitted else emitted
     row.text, row.room = row.text + added, 0 if END in added else row.room - len(added)
     return tuple(added)
 
@@ -123,14 +123,14 @@ check("refill-rows", refill_rows)
 # %% tags=["written", "nbval-check-output"]
 def next_in_line(done, waiting, space):
     """Returns which rows begin which prompts, and which prompts wait still."""
-    left = [name for name in waiting if space[name] > 0]
+    waiting = [name for name in waiting if space[name] > 0]
     free = [row for row, ended in enumerate(done) if ended]
-    placed = list(zip(free, left, strict=False))
-    return placed, left[len(placed) :]
+    placed = list(zip(free, waiting, strict=False))
+    return placed, waiting[len(placed) :]
 
 
-placed, left = next_in_line([True, False, True, False], [4, 5, 6], space=[CAP] * 8)
-print("(row, prompt):", *placed, "- still waiting:", *left)
+placed, waiting = next_in_line([True, False, True, False], [4, 5, 6], space=[CAP] * 8)
+print("(row, prompt):", *placed, "- still waiting:", *waiting)
 
 # %% [markdown]
 # The loop asks after each round which rows are done. With `when=any` the step is taken as soon as

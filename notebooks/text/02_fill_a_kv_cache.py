@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 2. Fill a KV cache
 #
-# **You'll do**: write the same tokens without a cache and with one, make the cache of one attention
-# head from two lists, and write the loop that decodes with a cache.
+# **You'll do**: decode the same tokens without a cache and with one, make the cache of one
+# attention head from two lists, and write the loop that decodes with a cache.
 #
 # **You'll learn**: what prefill does, why one token is always *pending*, and why draft and target
 # have a cache each.
@@ -30,8 +30,8 @@ print(f"{pair.walkthrough}\n\n{len(prompt)} tokens")
 # %% [markdown]
 # ## Without a cache, everything is read again
 #
-# A language model reads a text and says what may come next. For the token after that it reads the
-# text again, now one token longer. Nothing is remembered in between.
+# A language model reads a text and gives a distribution of what may come next. For the token after
+# that it reads the text again, now one token longer. Nothing is remembered in between.
 #
 # How much reading is that? Guess before you run on: put a number in place of `None`.
 
@@ -84,7 +84,8 @@ assert torch.allclose(torch.stack(outputs), fused, atol=1e-4)
 
 # %% [markdown]
 # All layers and heads together are what `new_cache` makes. `read` hands the model some tokens and
-# its cache. From here on, everything goes through it.
+# its cache: `hidden` runs the layers, and `head` makes logits of what comes out. From here on,
+# everything goes through it.
 
 
 # %% tags=["written", "basic"]

@@ -215,9 +215,9 @@ shipped += (rule_with("correction-from-p"), minispec.verify_rejection)
 same = []
 worked_out = (exact_1, exact_2, exact_3, exact_4)
 for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
-    enumerated = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
-    print(f"rule {number}: keeps {enumerated.acceptance:.2f}, gives {parts(enumerated.distribution, 12)}")
-    pairs = zip(enumerated.kept + enumerated.said, [*ours.kept, *ours.said], strict=True)
+    exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
+    print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
+    pairs = zip(exact.kept + exact.said, [*ours.kept, *ours.said], strict=True)
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 
@@ -245,9 +245,9 @@ overlap(p, q, "abc", drawn=2)
 # %% [markdown]
 # Never. A token is rejected only where q is above p, and there p − q is negative.
 #
-# What p and q share, Σ min(p, q), is what is kept. It is the *acceptance rate* α of this rule. As
-# line 2 of the proof says, α = 1 − Σ max(0, p − q) = 1 − TV(p, q), where TV is the *total
-# variation*, the distance between two distributions.
+# What p and q share, Σ min(p, q), is what is kept. It is the *acceptance rate* α of this rule. By
+# line 2 of the proof, α = 1 − Σ max(0, p − q) = 1 − TV(p, q), where TV is the *total variation*,
+# the distance between two distributions.
 
 # %% tags=["predict"]
 predict("higher-acceptance", guess=None)
@@ -338,7 +338,7 @@ def accept_rejection(tokens, dists, target_dists, rng):
 # ## The real models
 #
 # A recorded round of the trained pair at temperature 1. With the same random numbers, the package's
-# rule must gain the same tokens. The figure shows each number u that was drawn, and what it was
+# verifier must emit the same tokens. The figure shows each number u that was drawn, and what it was
 # compared with. Where the ratio is 1 or more, no number is needed, and the package draws none.
 
 # %% tags=["claim-D1", "claim-A7"]

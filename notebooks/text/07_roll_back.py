@@ -129,7 +129,7 @@ assert torch.allclose(rolled_back, from_the_start, rtol=0, atol=1e-3)
 # ### Try it: change a value and run the cell again
 #
 # Cut one token too few (`kept + 1`) or too many (`kept - 1`), then read the correction. What would
-# the target write next, and is it still what it writes after the true text?
+# the target emit next, and is it still what it emits after the true text?
 
 # %% tags=["try-it"]
 keep = kept
@@ -153,7 +153,7 @@ for theirs, ours in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1, 
     assert torch.allclose(theirs[0, 0], torch.stack(ours), atol=1e-4)
 
 # %% [markdown]
-# The same logits: nothing was copied, and nothing was read again. You have written a function that
+# The same logits: nothing was copied, and nothing was read again. You have already a function that
 # truncates: `catch_up`, in notebook 2. It makes a cache hold all of the text but its last token.
 # After a round, that is rollback. The correction is pending.
 
@@ -219,7 +219,7 @@ for k in (1, 2, 4, 8, 12):
 assert wasted[1] < wasted[4] < wasted[12]
 
 # %% [markdown]
-# Too few guesses gain little. With too many, most come after a wrong one. Notebook 10 measures
+# Too few guesses save little. With too many, most come after a wrong one. Notebook 10 measures
 # where the best lies.
 #
 # ## One cache lacks a token
@@ -340,11 +340,12 @@ assert spoiled == {"rollback-one-too-far"}
 assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 
 # %% [markdown]
-# A stale *target* cache writes another text. A stale *draft* cache does not: bad guesses are
-# rejected, and the text stays the target's own. It only gets slower. That is why such bugs are easy
-# to miss. No test of the output finds them; a look at the acceptance or at the cache lengths does.
+# With a stale *target* cache the text is another one. With a stale *draft* cache it is not: bad
+# guesses are rejected, and the text stays the target's own. It only gets slower. That is why such
+# bugs are easy to miss. No test of the output finds them; a look at the acceptance or at the cache
+# lengths does.
 #
-# ## Each row rolls back on its own
+# ## Each row rolls back by itself
 #
 # In a batch, one row may keep its whole draft and its neighbour nothing. `truncate` takes a length
 # for each row. From then on the rows are *ragged*: they have different lengths.

@@ -62,7 +62,7 @@ with torch.inference_mode():
 
 # %% [markdown]
 # The two rules are `accept_greedy` of notebook 5 and `accept_rejection` of notebook 6. Both return
-# the tokens that a round gains.
+# the tokens that a round emits.
 #
 # ## Exercise: the loop
 #
@@ -115,8 +115,8 @@ def speculate_basic(target, drafter, prompt, *, k, accept, max_new_tokens, warp,
 
 # %% [markdown]
 # Near the end a round drafts fewer than K tokens. If 3 tokens are still wanted it drafts 2, because
-# the target always adds one. Run the loop, and write down for each round how many tokens it drafts
-# and how many it emits:
+# the target always adds one. Run the loop, and note for each round how many tokens it drafts and
+# how many it emits:
 
 
 # %% tags=["claim-A6", "claim-A7", "nbval-check-output"]
@@ -138,11 +138,11 @@ assert ours == alone
 target_calls.against(len(notes), {len(alone): "That is one call a token: the target alone."})
 
 # %% [markdown]
-# Each round gains what it accepts, plus one. And not one token differs from what the target writes
+# Each round emits what it accepts, plus one. And not one token differs from what the target emits
 # alone.
 #
 # The package's `speculate` is this loop for many rows at once. It yields a record of each round.
-# Give it the same random numbers, and it must write the same texts, greedy and sampled.
+# Give it the same random numbers, and it must emit the same texts, greedy and sampled.
 
 # %% tags=["claim-A6", "claim-B3"]
 same = []
@@ -162,7 +162,7 @@ assert all(same)
 # ## A sampled run, step by step
 #
 # A recording at temperature 1. Use the slider, the buttons or the arrow keys. When p and q are
-# known, say which guesses are in danger, *before* you step on to the tests.
+# known, tell which guesses are likely to be rejected, *before* you step on to the tests.
 
 # %% tags=["claim-A1", "claim-A2", "claim-A3", "claim-A4", "claim-A5"]
 from minispec.io.walkthrough import load_walkthrough
@@ -221,8 +221,8 @@ assert r.target_cache.after == r.draft_cache.after > r.draft_cache.verified
 #
 # ## Easy words and hard ones
 #
-# Let the pair write 16 stories at temperature 1. For each drafted word, how probable was it that it
-# would be accepted?
+# Let the pair decode 16 stories at temperature 1. For each drafted word, how probable was it that
+# it would be accepted?
 
 # %% tags=["claim-B1"]
 from statistics import fmean
@@ -271,7 +271,7 @@ assert abs(sum(α**i for i in range(K + 1)) - tokens) < 1e-9
 # ## How a run ends
 #
 # `speculate_basic` stops only at its limit. The package's loop also stops at an end-of-sequence
-# token. It may come up *inside* an accepted draft. Then the end token is written and nothing after
+# token. It may come up *inside* an accepted draft. Then the end token is emitted and nothing after
 # it: neither what was accepted after it, nor the bonus. Below, the second token of the story is
 # declared to be an end.
 
@@ -283,7 +283,7 @@ for end in ends:
     last = run.rounds[-1]
     count = len(run.tokens())
     print(f"{[*end][0]}: the last of {len(run.rounds)} rounds drafts {last.drafted(0)}", end=", ")
-    print(f"accepts {last.accepted(0)}, writes {len(last.emitted[0])}; ended by {run.finish(0)}")
+    print(f"accepts {last.accepted(0)}, emits {len(last.emitted[0])}; ended by {run.finish(0)}")
     finished.append(run.tokens() == alone[:count] and count == end.get("max_new_tokens", 2))
 assert all(finished)
 
@@ -339,7 +339,7 @@ assert [batch.tokens(row) for row in range(4)] == single
 #
 # The loop needs fewer target calls. Does it also need less time? Measure the target alone, the loop
 # with the trained draft, and the loop with a useless one: the same model with random weights. All
-# three run on the faster of the package's backends that work here, and write the same text.
+# three run on the faster of the package's backends that work here, and decode the same text.
 
 # %%
 from minispec.native.backend import on_backend

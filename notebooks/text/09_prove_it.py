@@ -28,9 +28,8 @@ print(*(tokenizer.decode(prompt)[:76] + "…" for prompt in prompts), sep="\n")
 # %% [markdown]
 # ## The same text
 #
-# Short introductions say that the output is "provably identical" to the target's own. At
-# temperature 0 that means what it says: the same tokens. Here are eight stories, each written
-# twice.
+# In short introductions the output is "provably identical" to the target's own. At temperature 0
+# that means the same tokens. Here are eight stories, each decoded twice.
 
 # %% tags=["claim-A7"]
 cold = dict(max_new_tokens=60, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
@@ -142,7 +141,7 @@ assert all(abs(a - b) + abs(a - c) < 1e-12 for a, b, c in zip(P, by_hand, shippe
 # %% [markdown]
 # The whole loop has more branches: several rounds, several tokens. `EnumeratingRng` replaces the
 # random number generator, takes each branch once, and multiplies the probabilities. Take models so
-# small that all of them can be listed: two tokens, 0 and 1, K = 1, two tokens to write. The loop is
+# small that all of them can be listed: two tokens, 0 and 1, K = 1, two tokens to emit. The loop is
 # the one that you have just run.
 
 # %% tags=["claim-D1", "nbval-check-output"]
@@ -151,13 +150,13 @@ from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
-all_branches = list(branches(small))
-for branch in all_branches:
+listed = list(branches(small))
+for branch in listed:
     story = [
         f"{'kept' if s.accepted else 'rejected'} {s.drafted[0]}" for s in branch.steps if s.drafted
     ]
     print(f"{branch.weight:.4f}  {', '.join(story):10}  text {branch.tokens}")
-print(f"{sum(branch.weight for branch in all_branches):.4f}  all {len(all_branches)} branches together")
+print(f"{sum(branch.weight for branch in listed):.4f}  all {len(listed)} branches together")
 
 # %% [markdown]
 # A text that begins with 1 comes out of several branches: 1 drafted and kept, or 0 drafted,
@@ -171,10 +170,10 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
 )
 
-(speculative,), (exact,) = speculative_distributions(small).distributions, exact_distributions(small)
+(loop,), (exact,) = speculative_distributions(small).distributions, exact_distributions(small)
 for text, end in sorted(exact):
-    print(f"text {text}: {speculative[text, end]:.4f}, and {exact[text, end]:.4f} without a draft")
-assert largest_error(speculative, exact) < 1e-12
+    print(f"text {text}: {loop[text, end]:.4f}, and {exact[text, end]:.4f} without a draft")
+assert largest_error(loop, exact) < 1e-12
 
 # %% [markdown]
 # Four texts, four times the same. Is it so for larger K, for other warps, at the end of a text, in
@@ -203,8 +202,8 @@ how_many
 
 # %% [markdown]
 # A test of samples can be wrong in two ways: a *false alarm* at right code, or a bug that it
-# *misses*. Fix both risks first. Then the number of samples says how small a shift the test will
-# detect.
+# *misses*. Fix both risks first. Then it follows from the number of samples how small a shift the
+# test will detect.
 
 # %% tags=["nbval-check-output"]
 from bisect import bisect_left
@@ -224,7 +223,7 @@ if guess := how_many.value:
 
 # %% [markdown]
 # A hundred times the samples detect a tenth of the shift. A test that states neither risk does not
-# say what it can detect.
+# tell what it can detect.
 #
 # Here is one with its limits drawn in, for a risk of one in a million: p and q as above, the first
 # token of 20,000 texts. The mutant draws from p itself after a rejection.
@@ -261,7 +260,7 @@ assert test.passed
 #
 # ## The bug zoo
 #
-# A test that has never failed says little. So minispec keeps dozens of bugs as patches to its own
+# A test that has never failed proves little. So minispec keeps dozens of bugs as patches to its own
 # code: some were seen in real projects, the others are easy to make. Each is planted, and each must
 # be found.
 #
@@ -335,7 +334,7 @@ print(f"accepted with probability {out.acceptance:.3f}, with {bug}")
 # ## The smallest counterexample
 #
 # "It is wrong" helps little; "here is the smallest case" helps a lot. `check_verifier` takes any
-# accept rule, yours too, and tries it on small examples, the smallest first.
+# acceptance rule, yours too, and tries it on small examples, the smallest first.
 
 # %%
 from minispec.classroom.rules import rule_with
@@ -347,13 +346,13 @@ assert not report.passed and report.counterexample.k == 2
 
 # %% [markdown]
 # K = 2, because with one drafted token nothing comes after a rejection. The smallest case often
-# says where to look.
+# shows where to look.
 #
 # ## Exercise: catch a mutant
 #
-# Now the other way round: *you* write the test. It is given a rule, and says whether the rule seems
-# right. Then it meets three right rules and eight with a bug. Find at least six bugs, and call no
-# right rule wrong. (`Draft` and `SeededRng` are in `minispec`.) Hints: `hint("write-a-test", 1)`,
+# Now the other way round: *you* write the test. It is given a verifier, and tells whether it seems
+# right. Then it meets three right ones and eight with a bug. Find at least six bugs, and call no
+# right one wrong. (`Draft` and `SeededRng` are in `minispec`.) Hints: `hint("write-a-test", 1)`,
 # and then 2.
 
 # %%

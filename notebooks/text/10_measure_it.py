@@ -30,8 +30,8 @@ print(pair.tokenizer.decode(prompts[0]))
 # %% [markdown]
 # ## Part a: when it wins
 #
-# Two numbers decide. The *acceptance rate* α says how probable it is that a guess is accepted. c
-# says what a guess costs: the time of a draft step over the time of a target step.
+# Two numbers decide. The *acceptance rate* α is the probability that a guess is accepted. c is what
+# a guess costs: the time of a draft step over the time of a target step.
 #
 # In notebook 6 you computed by hand that a guess is accepted with probability Σ min(p, q). α is the
 # mean of that, here wherever a guess was tested.
@@ -89,7 +89,7 @@ assert max(off) < 0.15
 
 # %% [markdown]
 # Each further guess yields less than the one before it. (The last round of a text has few tokens
-# left to write, so a large K measures a little below its column.)
+# left to emit, so a large K measures a little below its column.)
 #
 # ## What guessing and checking cost
 #
@@ -324,7 +324,7 @@ draft_sweep(sizes, guess=named.get(larger.guess))
 #
 # ## Many texts at once
 #
-# Does a large batch help or hurt? People say both. They speak of two different things.
+# Does a large batch help or hurt? One reads both. They mean two different things.
 
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")

@@ -305,9 +305,9 @@ print("with a look-up:    ", *one)
 assert two == ["draft"] * 4 + ["target"] and one == ["target"]
 
 # %% [markdown]
-# A separate draft model must also share the target's vocabulary, because our rules compare p and q
-# token by token. If it does not, the loop refuses. (Methods that go through text do without:
-# universal assisted generation in transformers, and string-level verification.)
+# A separate draft model must also share the target's vocabulary, because our acceptance rules
+# compare p and q token by token. If it does not, the loop refuses. (Methods that go through text do
+# without: universal assisted generation in transformers, and string-level verification.)
 
 # %% tags=["claim-E4", "nbval-check-output"]
 stranger = minispec.GPT(replace(draft.config, vocab_size=99))
@@ -375,17 +375,17 @@ wrote(forwards, measured=result)
 # Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)
 #
 # When you read a speed-up, ask: which batch, which machine, which text, against how fast a target
-# alone? And: the same distribution, or another one? Some rules accept what is likely enough. They
-# are faster, and they change the distribution. The tests of notebook 9 detect that.
+# alone? And: the same distribution, or another one? Some acceptance rules accept what is likely
+# enough. They are faster, and they change the distribution. The tests of notebook 9 detect that.
 
 # %% [markdown]
 # ## Recap
 #
 # - Grouped heads, fused kernels, quantization, batching and speculation reduce different costs.
 # - A quantized or a bad draft changes the speed. A quantized target changes the text.
-# - Anything may draft, a model or a look-up, as long as it says from which distribution. For a
-#   look-up that distribution is one-hot.
-# - With a separate draft that writes token by token, a round is K small passes and a large one.
+# - Anything may draft, a model or a look-up, as long as it reports the distribution that it drew
+#   from. For a look-up that distribution is one-hot.
+# - With a separate draft that guesses token by token, a round is K small passes and a large one.
 #   Self-drafting needs one model.
 #
 # Next, notebook 12: drafts from the text and from the target itself. Or take a drafter of your own,

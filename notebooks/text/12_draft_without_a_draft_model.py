@@ -51,8 +51,8 @@ alone = [token for (token,) in minispec.generate(target, [prompt], **settings(0)
 print(fill("…" + tokenizer.decode(alone), 84))
 
 # %% [markdown]
-# This is what the target writes alone at temperature 0. A drafter has to guess these words. Must it
-# be a model?
+# This is what the target decodes alone at temperature 0. A drafter has to guess these words. Must
+# it be a model?
 #
 # ## Look it up
 #
@@ -132,7 +132,7 @@ print("it looks up with", look_up.__name__)
 assert look_up([1, 2, 3, 1, 2], most=3) == (2, 2)
 
 # %% [markdown]
-# The loop, the rules and the rollback are those that you know. There is no second cache.
+# The loop, the verifiers and the rollback are those that you know. There is no second cache.
 
 # %% tags=["claim-D2"]
 runs = {}
@@ -155,7 +155,7 @@ for temperature, ours in runs.items():
     assert drafts[0] == drafts[1] and ours.tokens() == theirs.tokens()
 
 # %% [markdown]
-# The same look-up on the same story. Where the text repeats itself, a call gains many tokens, and
+# The same look-up on the same story. Where the text repeats itself, a call emits many tokens, and
 # elsewhere few. The text is the target's in both cases.
 #
 # ## Why q is one-hot
@@ -191,7 +191,7 @@ for r in runs[1].rounds:
 # cases. What is kept and what is corrected add up to p.
 #
 # In some rounds nothing was drafted: the last token had never stood in the text before. Then K = 0,
-# and the round gains one token. In a batch that holds row by row. Here are two rows (a folded cell
+# and the round emits one token. In a batch that holds row by row. Here are two rows (a folded cell
 # drafts for both):
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -208,12 +208,12 @@ for row, tokens, length in zip(rows, draft.tokens.tolist(), draft.lengths.tolist
 assert draft.lengths.tolist() == [4, 0]
 
 # %% [markdown]
-# `draft.lengths` says how many tokens of each row are proposals. After them is padding, and no rule
-# looks at it.
+# `draft.lengths` says how many tokens of each row are proposals. After them is padding, and no
+# verifier looks at it.
 #
 # ## A longer match, a longer draft
 #
-# Why stop at three tokens? The longest match says the most. A *suffix automaton* finds it without
+# Why stop at three tokens? The longest match tells the most. A *suffix automaton* finds it without
 # trying sizes and places: it knows all pieces of the text, in at most two entries a token, and
 # grows with it. And a text is more likely to go on as before after a long match than after a short
 # one. So let a long match draft more.
@@ -268,8 +268,8 @@ for i, token in enumerate(story):
     assert (automaton.match, automaton.end if automaton.match else 0) == matched(story[: i + 1], i)
 
 # %% [markdown]
-# One matching word says little: many words come after `the`. From the second sentence on, the match
-# grows with each word, and the draft with it.
+# One matching word tells little: many words come after `the`. From the second sentence on, the
+# match grows with each word, and the draft with it.
 #
 # ## Leave the target early
 #
@@ -303,9 +303,10 @@ def other_layers(x, cache):
 
 
 # %% [markdown]
-# Both write into one cache: the keys and values of the first layers are those that the target needs
-# too. What comes out of layer E is kept, and verification takes it up there. Here is one round with
-# K = 3, at temperature 0. A hook counts the tokens that go through each layer.
+# Each part has a cache, and both together are the target's: the keys and values of the first layers
+# are those that verification needs too. What comes out of layer E is kept, and verification takes
+# it up there. Here is one round with K = 3, at temperature 0. A hook counts the tokens that go
+# through each layer.
 
 # %% tags=["written", "claim-D2"]
 reads = dict.fromkeys(target.layers, 0)
@@ -343,7 +344,7 @@ assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens()
 
 # %% [markdown]
 # Four tokens, and each layer has read each of them once. A separate draft model would have read
-# three of them as well. After a rejection the one cache is cut, for all layers at once.
+# three of them as well. After a rejection both parts of the cache are cut.
 #
 # ## Heads: several positions at once
 #
@@ -384,7 +385,7 @@ second = torch.eye(5)[[2, 3]]  # p after "sat": always "on"; after "lost": alway
 
 
 def round_of(head_2):
-    """Returns all that a round may gain, with probabilities; head_2(x) is q after the draft x."""
+    """Returns all that a round may emit, with probabilities; head_2(x) is q after the draft x."""
 
     def once(rng):
         x = rng.draw(first)
@@ -511,7 +512,7 @@ for name, layers in (("as trained", masked), ("set to zero", blind)):
 #
 # ## All of them in one table
 #
-# Eight stories, K = 4. How many tokens does a target call gain? Which share of the tested tokens is
+# Eight stories, K = 4. How many tokens does a target call emit? Which share of the tested tokens is
 # kept at each position (at temperature 1)? What is added to the target?
 
 # %% tags=["claim-D2"]
@@ -544,7 +545,7 @@ for name, runs in table.items():
     print(f"{name:8}  {gains}    {shares}  {size:9,}")
 
 # %% [markdown]
-# All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
+# All decode the same texts at temperature 0. A look-up adds nothing, and helps where a text repeats
 # itself: at temperature 1 stories hardly do. A head knows neither the pending token nor what other
 # heads have drawn. Exit and feature layer read what they draw, with layers of the target or copies
 # of them. (On stories these layers alone seem to do: trained with zero features, they draft as
@@ -578,8 +579,8 @@ wrote(matched, first_layers, other_layers, measured=result)
 # %% [markdown]
 # ## Recap
 #
-# - Anything may draft that says from which distribution. A look-up is certain: q is one-hot, the
-#   ratio is p(x), and a row without a match drafts nothing.
+# - Anything may draft that reports the distribution it drew from. A look-up is certain: q is
+#   one-hot, the ratio is p(x), and a row without a match drafts nothing.
 # - After a longer match more of the draft is right, so it may be longer.
 # - An early exit drafts with the target's first layers. Verification goes on where they stopped,
 #   and no layer reads a token twice.

@@ -35,8 +35,8 @@ print("…" + tokenizer.decode(prompt[-16:]))
 predict("chain-or-tree", guess=None)
 
 # %% [markdown]
-# A token counts if it and all before it on its branch are right. So the chain gains 1 + 0.5 · (1 +
-# 0.9 + … + 0.9⁵) = 3.34 tokens, and the two branches gain 1 + (0.5 + 0.4) · (1 + 0.9 + 0.9²) =
+# A token counts if it and all before it on its branch are right. So the chain emits 1 + 0.5 · (1 +
+# 0.9 + … + 0.9⁵) = 3.34 tokens, and the two branches emit 1 + (0.5 + 0.4) · (1 + 0.9 + 0.9²) =
 # 3.44.
 #
 # Here is such a place in the story. The draft's two most probable tokens are followed up, and so is
@@ -61,8 +61,8 @@ print("the target says:  ", *(repr(words[token]) for token in true))
 assert chain[0] != true[0] and branches[1] == true[:3]
 
 # %% [markdown]
-# The cat slept on the floor, and the draft has forgotten it. The chain gains one token here, the
-# correction. The second branch is right, and would gain four. But how can one pass read both?
+# The cat slept on the floor, and the draft has forgotten it. The chain emits one token here, the
+# correction. The second branch is right, and would emit four. But how can one pass read both?
 #
 # ## One pass for a tree
 #
@@ -122,7 +122,7 @@ masks.tree_mask(parents, [words[token] for token in block], first=cached)
 predict("sibling-position", guess=None)
 
 # %% [markdown]
-# A token's position says how many tokens of its own text come before it. So siblings share one.
+# A token's position is the number of tokens of its text that come before it. So siblings share one.
 #
 # Let the target read the tree, in one pass. Is each token's row what it would be if its branch were
 # read as a plain text? And what if each token's position is its slot in the cache?
@@ -204,8 +204,9 @@ def try_one(tokens, dists, p, rng):
 
 
 # %% [markdown]
-# What comes out? Go through every branch: both draws, each test, the last draw. `drawn` says what
-# the next candidate is drawn from, given those before it, and `told` with which q it is tested.
+# What comes out? Go through every branch: both draws, each test, the last draw. `drawn` gives what
+# the next candidate is drawn from, after those before it, and `reported` the q with which it is
+# tested.
 
 
 # %% tags=["written"]
@@ -252,7 +253,7 @@ assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in outcom
 # candidates, such as the most probable ones, are certain: q is one-hot, as for a look-up in
 # notebook 12, and each is kept with the probability that is left on it.
 #
-# Does it matter which q is told?
+# Does it matter which q is reported?
 
 # %% tags=["predict"]
 predict("which-q", guess=None)
@@ -329,8 +330,8 @@ assert all(a == b for a, b in pairs) and {len(a) for a, _ in pairs} >= {2, 3, 4}
 #
 # ## What stays in the cache
 #
-# The pass has read seven tokens into the cache, one after the other, whatever their positions. Say
-# that `floor . Pip` is kept. Which slots stay?
+# The pass has read seven tokens into the cache, one after the other, whatever their positions.
+# Suppose that `floor . Pip` is kept. Which slots stay?
 
 # %%
 goal("slots-to-keep")
@@ -438,19 +439,19 @@ pending = torch.tensor(prompt[-1:])
 round_rng = RoundRng(minispec.SeededRng(1), RoundPlan.unlimited(1, target.device))
 counting = pair.draft.layers.register_forward_hook(lambda *_: forwards.append(1))
 for drafter in (minispec.ModelDrafter(pair.draft), TreeDrafter(pair.draft, common_tree(16, 4))):
-    drafter.start([prompt], torch.empty(1, 0, target.hidden_size))  # one forward, of the draft model
+    drafter.start([prompt], torch.empty(1, 0, target.hidden_size))  # one forward
     drafter.propose(pending, 4, minispec.Warp(), round_rng)
 counting.remove()
 assert len(forwards) == 2 * (1 + 4)
 
 # %% [markdown]
-# The tree gains more, for as many draft forwards. But the target reads up to 17 tokens instead of
-# K + 1. On a laptop, with eight rows, that mostly costs more than it gains. A tree pays where more
+# The tree emits more, for as many draft forwards. But the target reads up to 17 tokens instead of K
+# + 1. On a laptop, with eight rows, that mostly costs more than it saves. A tree pays where more
 # tokens in a forward are nearly free, as on a GPU with one text.
 #
 # ### Try it: change a value and run the cell again
 #
-# Now give both the same number of tokens to verify. Does the tree still gain more? Try a smaller
+# Now give both the same number of tokens to verify. Does the tree still emit more? Try a smaller
 # tree, a shallower one, other temperatures.
 
 # %% tags=["try-it"]
@@ -467,13 +468,13 @@ print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {deep} draft forw
 assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
 
 # %% [markdown]
-# On stories the chain of 16 gains more: this draft is mostly right. What the tree saves is draft
+# On stories the chain of 16 emits more: this draft is mostly right. What the tree saves is draft
 # forwards, not target positions.
 #
 # ## Which shape?
 #
-# Say how often the first, second and third candidate of a position is kept. If that did not depend
-# on other positions, a path would be kept with the product of these *rates*, and a call would gain
+# Note how often the first, second and third candidate of a position is kept. If that did not depend
+# on other positions, a path would be kept with the product of these *rates*, and a call would emit
 # 1 plus the sum over all paths. So always add the most probable path next, no deeper than K
 # (Sequoia, Chen and others 2024).
 
@@ -535,8 +536,8 @@ wrote(seen_from, accept_path, path_slots, best_first, measured=result)
 #   are chosen, the text keeps its distribution, if each is tested with the q that it was drawn
 #   from.
 # - The slots of the path are moved together. A sibling that stays spoils the text.
-# - For as many draft forwards a tree gains more tokens a call than a chain. The target reads more:
-#   for as many tokens read, on stories, the chain gains more.
+# - For as many draft forwards a tree emits more tokens a call than a chain. The target reads more:
+#   for as many tokens read, on stories, the chain emits more.
 # - How often candidates are kept decides the shape: sure drafts go deep, doubtful ones wide.
 #
 # Next, notebook 14: many prompts on a few rows.

@@ -16,7 +16,7 @@ from minispec.core.draft import Drafter, draft_within
 from minispec.core.model import LanguageModel, Tree
 from minispec.core.prefill import prefill, refill
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import Rng, RoundRng
 from minispec.core.rollback import rollback
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.core.warp import Warp
@@ -40,7 +40,8 @@ def generate(
     Raises:
         ValueError: on requests that cannot be decoded.
     """
-    batch = Batch(requests_of(prompts, max_new_tokens, eos), target.vocab_size, target.max_length)
+    sizes = target.vocab_size, target.max_length
+    batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes)
     if any(batch.live):
         cache, _ = prefill(target, batch.texts)
     while any(batch.live):
@@ -96,7 +97,8 @@ def speculate(
     verifier = as_verifier(verifier)
     drafter = checked_drafter(drafter, k, target, verifier, warp)
     max_length = target.max_length if drafter is None else min(target.max_length, drafter.max_length)
-    batch = Batch(requests_of(prompts, max_new_tokens, eos), target.vocab_size, max_length, batch_size)
+    sizes = target.vocab_size, max_length
+    batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes, batch_size)
     if not any(batch.live):
         return
     cache, hidden = prefill(target, batch.texts)
@@ -116,7 +118,7 @@ def speculate(
         hidden = read(target, pending, draft, cache)
         logits = target.head(hidden)
         probs = warp(logits)
-        verdict = verifier(draft, probs, rng, plan)
+        verdict = verifier(draft, probs, RoundRng(rng, plan))
         emitted = batch.commit(draft, verdict)
         rollback(cache, verdict, before, batch.cache_lengths)
 

@@ -176,7 +176,7 @@ class EarlyExitGPT:
             ValueError: if a tree is given, or a cache that `new_cache` has not made.
         """
         if tree is not None:
-            raise ValueError("an early exit reads chains only, no trees")
+            raise ValueError("EarlyExitGPT reads no trees; a GPT on the torch backend does")
         if cache is None:
             return self.model.hidden(tokens)
         if not isinstance(cache, ExitCache):

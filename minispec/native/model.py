@@ -121,7 +121,7 @@ class NativeGPT:
             MemoryError: if the system refuses the memory; the cache is as before.
         """
         if tree is not None:
-            raise ValueError("the native backend reads no trees; decode trees with the torch backend")
+            raise ValueError("NativeGPT reads no trees; a GPT on the torch backend does")
         return self.read(self._native.hidden, tokens, cache)
 
     def head(self, hidden: Tensor) -> Tensor:

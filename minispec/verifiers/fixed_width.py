@@ -114,7 +114,7 @@ class FixedWidth(GPT):
                 is a tree: exact mode reads chains only.
         """
         if tree is not None:
-            raise ValueError("exact mode reads chains only, no trees")
+            raise ValueError("FixedWidth reads no trees; a GPT on the torch backend does")
         cache = self._usable(cache, *tokens.shape)
         return torch.cat([self._read(block, cache) for block in tokens.split(self.width, dim=1)], dim=1)
 

@@ -114,7 +114,7 @@ def speculate(
         if drafter is None:
             draft = Draft.empty(len(pending), target.vocab_size, target.device)
         else:
-            draft = draft_within(drafter, pending, k, warp, rng, plan.without_last(), max_length)
+            draft = draft_within(drafter, pending, k, warp, rng, plan.without_last(), target.max_length)
         hidden = read(target, pending, draft, cache)
         logits = target.head(hidden)
         probs = warp(logits)

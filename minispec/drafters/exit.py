@@ -152,7 +152,13 @@ class EarlyExitGPT:
         return cache
 
     def read_ahead(self, cache: ExitCache, token: Tensor) -> Tensor:
-        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
+        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V].
+
+        Raises:
+            ValueError: if no draft shares the cache.
+        """
+        if not cache.shared:
+            raise ValueError(FIRST)
         stream = self.first_layers(token[:, None], cache)
         cache.streams.append(stream)
         return self.head(self.exit(stream))[:, -1]
@@ -163,8 +169,6 @@ class EarlyExitGPT:
         Raises:
             ValueError: if the target has not read the last draft of this cache, or no draft shares it.
         """
-        if not cache.shared:
-            raise ValueError(FIRST)
         if cache.streams:
             raise ValueError("the last draft was never verified: a drafter serves one run at a time")
         return draw_chain(partial(self.read_ahead, cache), pending, k, warp, rng)

@@ -67,22 +67,23 @@ def check_distribution_gpt(case: Case) -> str | None:
 
 
 def check_greedy(case: Case) -> str | None:
-    """At temperature 0 both rules emit what a plain loop without a cache emits."""
-    for rule in (verify_tree_greedy, verify_tree) if is_tree(case) else (verify_greedy, verify_rejection):
-        cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=rule)
+    """At temperature 0 both verifiers emit what a plain loop without a cache emits."""
+    trees = case.verifier.takes_tree
+    for verifier in (verify_tree_greedy, verify_tree) if trees else (verify_greedy, verify_rejection):
+        cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=verifier)
         got = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
         for prompt, (tokens, finish) in zip(case.prompts, got, strict=True):
             want = greedy_by_hand(case, prompt)
             if tokens != want:
-                return f"after {list(prompt)} {rule.__name__} says {list(tokens)}, the target {list(want)}"
+                return f"after {list(prompt)} {verifier.name} emits {list(tokens)}, the target {list(want)}"
             if finish != case.finish(prompt, want):
-                return f"after {list(prompt)} {rule.__name__} ends for the wrong reason: {finish}"
+                return f"after {list(prompt)} {verifier.name} ends for the wrong reason: {finish}"
     return None
 
 
 def check_coupled(case: Case) -> str | None:
     """With noise by seed and position, the text is target-only's, token for token; not for trees."""
-    if is_tree(case):
+    if case.verifier.takes_tree:
         return None
     prompts = case.prompts * COPIES
     rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
@@ -90,7 +91,7 @@ def check_coupled(case: Case) -> str | None:
     alone = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos)
     for prompt, (tokens, _), text in zip(prompts, got, alone, strict=True):
         if list(tokens) != text:
-            return f"after {list(prompt)} it says {list(tokens)}, the target alone {text}"
+            return f"after {list(prompt)} it emits {list(tokens)}, the target alone {text}"
     return None
 
 
@@ -123,7 +124,7 @@ def check_draft_distribution(case: Case) -> str | None:
 
 def check_acceptance(case: Case) -> str | None:
     """All that fits is drafted, and accepted as often as true distributions overlap; not for all rules."""
-    if not getattr(case.verifier, "stops_at_first_rejection", True):
+    if not case.verifier.stops_at_first_rejection:
         return None
     seen: dict[tuple[int, Text, Text], list[float]] = {}
     for branch in branches(case):
@@ -160,11 +161,6 @@ def check_rounding(case: Case) -> str | None:
             if not equal(got := first_token(case.verifier, p, q).distribution, whole):
                 return f"p and q alike but for the last bit give {rounded(got)}, not {rounded(p)}"
     return None
-
-
-def is_tree(case: Case) -> bool:
-    """Says whether trees are drafted, which have rules of their own."""
-    return case.verifier in (verify_tree, verify_tree_greedy)
 
 
 def equal(one: Sequence[float], other: Sequence[float]) -> bool:

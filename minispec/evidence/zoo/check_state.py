@@ -5,7 +5,6 @@ looks at generators.
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 
 import torch
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
-from minispec.core.rng import SeededRng
+from minispec.core.rng import RoundPlan, SeededRng
+from minispec.drafters.exit import ExitCache
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
@@ -24,17 +24,28 @@ from minispec.verifiers.coupled import KeyedRng
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 
 
-def remembering(model: LanguageModel, name: str, caches: dict[str, KVCache], refilled: bool) -> LanguageModel:
-    """Returns a copy of a model that puts its cache into `caches`: the last, or the first if refilled."""
+class WithCaches:
+    """A model whose caches can be looked at; a `LanguageModel`.
 
-    def new_cache(rows: int) -> KVCache:
-        cache = type(model).new_cache(twin, rows)
-        caches[name] = caches.get(name, cache) if refilled else cache
-        return cache
+    Attributes:
+        caches: all that it has made.
+    """
 
-    twin = copy(model)
-    twin.new_cache = new_cache  # type: ignore[method-assign]
-    return twin
+    def __init__(self, model: LanguageModel) -> None:
+        """Takes a model that reads chains and trees."""
+        self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
+        self.max_length = model.max_length
+        self.device = model.device
+        self.hidden = model.hidden
+        self.head = model.head
+        self.model = model
+        self.caches: list[KVCache] = []
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns the model's own empty cache for `rows` rows."""
+        self.caches.append(self.model.new_cache(rows))
+        return self.caches[-1]
 
 
 def check_invariant(case: Case) -> str | None:
@@ -42,25 +53,23 @@ def check_invariant(case: Case) -> str | None:
 
     A drafter that chooses its own K may rest while it drafts nothing; its cache then counts for nothing.
     """
-    models = {"target": case.target, "draft": case.draft}
-    if case.draft is case.target:  # the drafter lives on the target
-        del models["draft"]
     faults: list[str] = []
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[None]:
         texts = [list(case.prompts[key]) for key in keys]
-        caches: dict[str, KVCache] = {}
-        twins = {name: remembering(model, name, caches, case.waiting) for name, model in models.items()}
-        watched = replace(case, target=twins["target"], draft=twins.get("draft", twins["target"]))
+        models = {"target": WithCaches(case.target), "draft": WithCaches(case.draft)}
+        on_target = case.draft is case.target  # such a drafter has a cache that is no model's, or none
+        watched = replace(case, target=models["target"], draft=case.draft if on_target else models["draft"])
         for r in watched.rounds([case.prompts[key] for key in keys], rng):
-            for name, emitted in zip(r.names, r.emitted, strict=True):
-                texts[name].extend(emitted)
-            held = [texts[name] for name in r.names]
-            resting = {"draft"} if r.draft.k == 0 and not case.drafts_all else set()
-            for whose, cache in caches.items():
-                if whose in resting:
+            for prompt, emitted in zip(r.prompt_ids, r.emitted, strict=True):
+                texts[prompt].extend(emitted)
+            committed = [texts[prompt] for prompt in r.prompt_ids]
+            for name, model in models.items():
+                rests = name == "draft" and r.draft.k == 0 and not case.drafts_all
+                if rests or not model.caches:
                     continue
-                if fault := cache_fault(whose, models[whose], cache, held):
+                cache = model.caches[0 if case.waiting else -1]  # later ones are of prompts that have waited
+                if fault := cache_fault(name, model.model, cache, committed):
                     faults.append(fault)
         return [None] * len(keys)
 
@@ -80,15 +89,21 @@ def cache_fault(
         if have != want:
             return f"after {list(texts[row])} the {name}'s cache holds {have} tokens, not {want}"
     for length in set(lengths) - {0}:
-        rows = [row for row, own in enumerate(lengths) if own == length]
+        rows = [row for row, n in enumerate(lengths) if n == length]
         fresh = model.new_cache(len(rows))  # all of one length: no padding, no ragged rows
         model.hidden(torch.tensor([texts[row][:length] for row in rows]), fresh)
-        for held, anew in ((cache._keys, fresh._keys), (cache._values, fresh._values)):
-            off = (held[:, rows, :, :length] - anew[:, :, :, :length]).abs().amax((0, 2, 3, 4))  # [rows]
+        for held, wanted in zip(contents(cache), contents(fresh), strict=True):
+            off = (held[:, rows, :, :length] - wanted[:, :, :, :length]).abs().amax((0, 2, 3, 4))  # [rows]
             if not bool((off <= EXACT).all()):
                 row = rows[int(off.argmax())]
                 return f"after {list(texts[row])} the {name}'s cache holds something else"
     return None
+
+
+def contents(cache: KVCache) -> list[Tensor]:
+    """Returns keys and values [layers, B, kv_heads, slots, head_dim], in each part of a cache."""
+    parts = [cache.first, cache.later] if isinstance(cache, ExitCache) else [cache]
+    return [stored for part in parts for stored in (part._keys, part._values)]
 
 
 def check_ends(case: Case) -> str | None:
@@ -105,14 +120,14 @@ def check_ends(case: Case) -> str | None:
         if why is None or (branch.steps and branch.finish != why):
             return f"{list(tokens)} ends for {branch.finish}, not for {why}"
         if not all(step.emitted for step in branch.steps):
-            return f"a row of {list(tokens)} took part in a round and gained nothing"
+            return f"a row of {list(tokens)} took part in a round that has emitted nothing"
     return None
 
 
 def check_randomness(case: Case) -> str | None:
     """What is done or certain draws nothing; what has probability 0 never happens; draws do not repeat.
 
-    Every decision shows in what is drafted, kept or said, but for the coins of block verification. So two
+    Every decision shows in what is drafted, kept or emitted, but for the coins of block verification. So two
     branches that are alike come from a decision that nobody should have made. The generators have seeds of
     their own, so the verdict is the same each time. Over seeds, right generators would fail with a
     probability of 2^-60 at most: three comparisons of 64 fair draws each, for two generators. Draws that
@@ -162,9 +177,10 @@ def generator_fault() -> str | None:
     even = torch.full((ROWS, 2), 0.5, dtype=torch.float64)
     seeded = SeededRng(0)
     keyed = KeyedRng(0)
+    plan = RoundPlan.unlimited(ROWS, even.device)
     draws = {
         "seeded": [seeded.bernoulli(even[:, 0]).long() for _ in range(2)],
-        "keyed": [keyed.categorical(even, positions=position) for position in range(2)],
+        "keyed": [keyed.categorical(even, plan.at(position)) for position in range(2)],
     }
     for name, (first, second) in draws.items():
         if torch.equal(first, second):

@@ -146,8 +146,9 @@ def functions_at(place: str) -> list[FunctionType]:
     for part in path.split("."):
         found = inspect.getattr_static(found, part, None)
     members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
-    plain = [inspect.unwrap(getattr(member, "fget", member)) for member in members]
-    functions = [one for one in plain if isinstance(one, FunctionType) and has_source(one)]
+    called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
+    plain = [inspect.unwrap(member) for member in called]
+    functions = [member for member in plain if isinstance(member, FunctionType) and has_source(member)]
     if not functions:
         raise ValueError(f"there is no function {place}")
     return functions

@@ -86,8 +86,9 @@ def zoo(
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
-        code = getattr(patch_of(mutant).function, "__code__", None)
-        same = {check: said for check, said in theirs.items() if code not in reached[check]}
+        function = patch_of(mutant).function
+        code = None if function is None else function.__code__
+        same = {check: answered for check, answered in theirs.items() if code not in reached[check]}
         specimens.append(examine(mutant, met(mutant), checks, seed, same))
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from native_models import needs_compiler
 
-from minispec.core.batch import Rows
+from minispec.core.batch import Batch, Row
 from minispec.core.model import Tree
-from minispec.core.verify import next_distribution, residual, verify_rejection
+from minispec.core.verify import accept_rejection, next_distribution, residual, verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
@@ -52,18 +52,19 @@ def test_what_is_called_is_noted():
         lambda: next_distribution(P[None, None], Q[None, None], torch.tensor([0]), torch.tensor([1]))
     )
     assert {residual.__code__, next_distribution.__code__} <= found
-    assert verify_rejection.__code__ not in found and verify_rejection.__code__ not in code_run(lambda: None)
+    assert accept_rejection.__code__ not in found and accept_rejection.__code__ not in code_run(lambda: None)
 
 
 def test_methods_properties_and_what_is_decorated_are_found():
-    """A getter, a method, a static one, what `torch.inference_mode` wraps, all that a class defines."""
+    """A getter, a method, a static one, what is decorated, what a verifier decides by, all of a class."""
     assert functions_at("minispec.core.model:Tree.after") == [Tree.after]
-    assert functions_at("minispec.core.batch:Rows.live") == [Rows.live.fget]
-    assert functions_at("minispec.core.batch:Rows.append") == [Rows.append]
+    assert functions_at("minispec.core.batch:Batch.live") == [Batch.live.fget]
+    assert functions_at("minispec.core.batch:Row.append") == [Row.append]
+    assert functions_at("minispec.core.verify:accept_rejection") == [verify_rejection.decide]
     (inside,) = functions_at("minispec.core.loop:speculate")
     assert isinstance(inside, FunctionType) and not hasattr(inside, "__wrapped__")
     assert {Warp.__call__, Warp._cut} <= set(functions_at("minispec.core.warp:Warp"))
-    for name in ("minispec.core.loop:nothing", "minispec.core.batch:Rows.nothing"):
+    for name in ("minispec.core.loop:nothing", "minispec.core.batch:Batch.nothing"):
         with pytest.raises(ValueError, match="there is no function"):
             functions_at(name)
 
@@ -104,18 +105,18 @@ def test_the_live_source_is_what_is_compiled():
 
 @needs_compiler
 def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards(tmp_path, monkeypatch):
-    """In models and rules, in all types; also in a model that has the library of another cache folder."""
+    """In models and verifiers, in all types; also in a model that has the library of another cache folder."""
     before = [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN]
     load_native(torch.float64)  # is in the cache folder now
     shutil.copytree(cache_folder() / "native", tmp_path / "native")
     monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
     model = NativeGPT(tiny_gpt_pair(0)[0])
-    own = dict(vars(model._native))
+    in_model = dict(vars(model._native))
     assert model._native is not native_functions(torch.float64)
     with pytest.raises(KeyboardInterrupt), planted(mutant_named("native-residual-reversed")):
         for dtype, sound in zip(COMPUTES_IN, before, strict=True):
-            assert all(found is not sound[name] for name, found in vars(native_functions(dtype)).items())
-        assert all(found is not own[name] for name, found in vars(model._native).items())
+            assert all(live is not sound[name] for name, live in vars(native_functions(dtype)).items())
+        assert all(live is not in_model[name] for name, live in vars(model._native).items())
         raise KeyboardInterrupt
     assert [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN] == before
-    assert dict(vars(model._native)) == own
+    assert dict(vars(model._native)) == in_model

@@ -12,7 +12,7 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Number
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,9 +129,8 @@ def equal(one: Any, other: Any) -> bool:
     """Whether two nested tuples are equal, numbers up to 1e-6, NaN like NaN."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(equal, one, other))
-    if isinstance(one, Number) and isinstance(other, Number):
-        a, b = float(one), float(other)  # type: ignore[arg-type]
-        return a == b or abs(a - b) <= CLOSE or (math.isnan(a) and math.isnan(b))
+    if isinstance(one, Real) and isinstance(other, Real):
+        return math.isclose(one, other, rel_tol=0, abs_tol=CLOSE) or (math.isnan(one) and math.isnan(other))
     return bool(one == other)
 
 

@@ -1,6 +1,7 @@
 """What exercises hand to an answer: a model with a budget of forwards, random numbers, parts of the loop."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -49,8 +50,11 @@ class LimitedModel:
         return self.head(self.hidden(tokens, cache))
 
 
+@dataclass(frozen=True)
 class RowRng(RoundRng):
     """A `RoundRng` with two more methods, for one row and in a textbook's words."""
+
+    plan: RoundPlan = RoundPlan.unlimited(1, torch.device("cpu"))
 
     def uniform(self) -> Uniform:
         """Returns a new number between 0 and 1, to be compared."""
@@ -82,7 +86,7 @@ class Parts:
         self._target = target
         self._drafter = ModelDrafter(draft)
         self._warp = Warp(temperature=0)
-        self._rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, target.device))
+        self._rng = RowRng(SeededRng(0))
         self.target_calls = 0
         self.cache = target.new_cache(1)
         self._block = torch.zeros(1, 0, dtype=torch.long)

@@ -105,8 +105,7 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     """Enumerates a drafter of one row, as `drafted` does a batch's."""
 
     def as_batch(model: Any, cache: Any, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Any:
-        row_rng = RowRng(rng.source, rng.plan)
-        pair = there(answer(model, cache, int(pending), k, warp, row_rng))
+        pair = there(answer(model, cache, int(pending), k, warp, RowRng(rng.source)))
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
             raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
         tokens = ids(pair[0], f"a list of {k} ids", count=k)
@@ -125,8 +124,7 @@ def gained(answer: Any, *arguments: Any) -> Any:
 
 def every_branch(run: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
     """Returns all that can come of a run that draws for one row, sorted, each with its probability."""
-    plan = RoundPlan.unlimited(1, torch.device("cpu"))
-    return enumerated(lambda rng: run(RowRng(rng, plan)))
+    return enumerated(lambda rng: run(RowRng(rng)))
 
 
 def enumerated(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:

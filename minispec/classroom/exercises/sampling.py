@@ -9,6 +9,7 @@ from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
+from minispec.classroom.parts import RowRng
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,
@@ -21,7 +22,7 @@ from minispec.classroom.running import (
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundPlan, RoundRng, SeededRng
+from minispec.core.rng import RoundRng, SeededRng
 from minispec.core.verify import Verifier, accept_rejection, as_verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLES, check_verifier
@@ -82,10 +83,9 @@ def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
     rule = as_verifier(answer)
     draft = Draft(torch.tensor([[2]]), Q[None, :1])
-    rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, draft.tokens.device))
     try:
         with time_limit(SECONDS):
-            outcome = attempt(called, rule.decide, (draft, P[None, :2], rng), verdict)
+            outcome = attempt(called, rule.decide, (draft, P[None, :2], RowRng(SeededRng(0))), verdict)
             if outcome.kind:
                 return failed(outcome)
             report, between = checked(rule)
@@ -97,9 +97,7 @@ def judge_verifier(answer: Any) -> Judgement:
     if report.passed:
         praise = VERIFIER.praise if report.method == "exact" else SAMPLED
         return Judgement("right", praise, str(report))
-    alike = (
-        said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(as_verifier(wrong)))
-    )
+    alike = (said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(wrong)))
     return Judgement("wrong", next(alike, sentence(report.reason or "it failed")), str(report))
 
 

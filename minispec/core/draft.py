@@ -175,6 +175,5 @@ def check_fits(draft: Draft, pending: Tensor, k: int, vocab_size: int) -> None:
     if shape != wanted or longest > k:
         words = "{} tokens for {} rows over {} ids on {}".format
         raise ValueError(
-            f"the drafter has proposed {words(longest, *shape)}; "
-            f"it was asked for at most {words(k, *wanted)}"
+            f"the drafter has proposed {words(longest, *shape)}; it was asked for at most {words(k, *wanted)}"
         )

@@ -396,7 +396,7 @@ def test_a_rule_for_large_vocabularies_gets_large_ones():
 
 def test_too_many_branches_are_sampled(monkeypatch):
     """With 60 ids there are 3,600 texts: places are compared, at 50,000 samples; 0.04 is not missed."""
-    monkeypatch.setattr(trials, "MOST_BRANCHES", 300)
+    monkeypatch.setattr(trials, "MAX_BRANCHES", 300)
     p = fractions(*range(1, 61))
     q = fractions(*range(60, 0, -1))
     report = check_verifier(verify_rejection, instances=[one_token(p, q)])

@@ -46,7 +46,7 @@ class RunningAcceptance:
         Args:
             positions: the most tokens of a draft.
             prior: what all acceptance probabilities are taken to be at first.
-            weight: what that weighs, as much as so many tests; so much the mean of all positions weighs in each.
+            weight: the prior counts like so many tests; so does the mean of all positions, in each of them.
             memory: how much a round ago counts of the present one.
 
         Raises:

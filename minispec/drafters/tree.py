@@ -4,8 +4,8 @@ A chain of K tokens ends at its first rejection. A tree with as many tokens has 
 the positions that matter most, and the target reads all of it in the same forward. The draft grows it level
 by level: all tokens of one depth are read at once, each seeing its own ancestors only.
 
-How candidates of one position are chosen is a function. It returns the distribution that the next one is drawn
-from, given those before it; a verifier needs no more than that distribution (`verifiers/tree.py`).
+How candidates of one position are chosen is a function. It returns the distribution that the next one is
+drawn from, given those before it; a verifier needs no more than that (`verifiers/tree.py`).
 """
 
 from collections.abc import Sequence

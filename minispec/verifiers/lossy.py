@@ -55,8 +55,8 @@ def accept_likely(
 ) -> Verdict:
     """Accepts while tokens are likely enough; then draws from p, after a rejection as at the end.
 
-    Where a token x ~ q is tested, the next token is distributed as p if x is not accepted, else as q restricted
-    to the tokens that are.
+    Where a token x ~ q is tested, the next token is distributed as p if x is not accepted, else as q
+    restricted to the tokens that are.
 
     Args:
         draft: its probabilities are not used.
